@@ -1,0 +1,61 @@
+# One door for people and for CI. Every target first sees to its own set-up (see scripts/bootstrap).
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test format lint types coverage test-unit test-local bench soak wheel clean
+
+BIN := .venv/bin
+SOAK_RUNS ?= 20
+PYTHON_SOURCES := rlctl tests benchmarks
+PYTHON_SCRIPTS := scripts/coverage-gate
+SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel .ci/run)
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name text; do \
+		printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+setup:  ## Python, a Redis server and .venv, where they are missing
+	@scripts/bootstrap
+
+demo: setup  ## a throw-away 3+3 fleet: deploy, status, a few writes, destroy
+	@$(BIN)/rlctl demo
+
+check: format lint types test-unit  ## format, lint, types, unit tests
+
+test: format lint types coverage test-local  ## everything check does, the coverage gate, and tests on real servers
+
+format: setup
+	$(BIN)/ruff format --check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
+
+lint: setup
+	$(BIN)/ruff check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
+	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
+		else echo 'SKIPPED: no shellcheck here, the shell scripts are not linted'; fi
+
+types: setup
+	$(BIN)/mypy
+	@MYPYPATH=benchmarks $(BIN)/mypy --explicit-package-bases benchmarks/*.py
+
+test-unit: setup  ## tests without sockets and processes
+	$(BIN)/python -m pytest tests/unit
+
+coverage: setup
+	$(BIN)/python -m coverage run -m pytest tests/unit
+	@$(BIN)/python scripts/coverage-gate
+
+test-local: setup  ## tests on real servers of this machine
+	$(BIN)/python -m pytest tests/local
+
+soak: setup  ## the local tests SOAK_RUNS times, each with another RLCTL_SEED; stops at the first failure
+	@run=1; while [ $$run -le $(SOAK_RUNS) ]; do \
+		echo "soak $$run of $(SOAK_RUNS): RLCTL_SEED=$$run"; \
+		RLCTL_SEED=$$run $(BIN)/python -m pytest -q -x tests/local || exit 1; run=$$((run + 1)); done
+
+bench: setup  ## formation and start-up times beside redis-cli's; ARGS="--help" shows the options
+	@$(BIN)/python benchmarks/formation.py $(ARGS)
+
+wheel: setup  ## build dist/*.whl and try it in an empty environment
+	@rm -rf dist
+	@scripts/check-wheel dist
+
+clean:  ## remove what these targets made in this folder
+	rm -rf .venv dist build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find rlctl tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,143 @@
+"""From single runs to medians, ratios and goals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from contest import Shape, Timing
+from startup import Startup
+from table import render_table
+
+PEER_DEFAULT = "redis-cli create"
+PEER_FAST = "redis-cli create, sync delay 0"
+OURS = "rlctl deploy"
+HELP_GOAL_MS = 150.0
+LEGEND = """\
+healthy: median from the first process's start until every node says so and all links are up
+ratio: healthy against the faster redis-cli
+whole: median of the user's wait, from the first command typed to the last one's end"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """At most so many seconds, or so many times the faster peer's time, from first spawn to healthy."""
+
+    seconds: float | None = None
+    ratio: float | None = None
+
+    def __str__(self) -> str:
+        return f"ratio <= {self.ratio:g}" if self.ratio is not None else f"<= {self.seconds:g} s"
+
+    def is_met(self, seconds: float, ratio: float | None) -> bool | None:
+        """None when there was no peer to compare with."""
+        if self.ratio is not None:
+            return None if ratio is None else ratio <= self.ratio
+        return self.seconds is None or seconds <= self.seconds
+
+
+GOALS = {
+    Shape(shards=3, replicas=1): Goal(ratio=1.15),
+    Shape(shards=15, replicas=1): Goal(ratio=0.9),
+    Shape(shards=50, replicas=1): Goal(seconds=3.5),
+    Shape(shards=1, replicas=2, sentinels=3): Goal(seconds=1.6),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """All runs of one contestant at one shape; `baseline_s` is the faster peer's median."""
+
+    shape: Shape
+    contestant: str
+    runs: Sequence[Timing]
+    baseline_s: float | None
+
+    @property
+    def healthy_s(self) -> float:
+        """Median from first spawn to healthy."""
+        return median(run.healthy_s for run in self.runs)
+
+    @property
+    def whole_s(self) -> float:
+        """Median of the user's whole wait."""
+        return median(run.whole_s for run in self.runs)
+
+    @property
+    def ratio(self) -> float | None:
+        """Against the faster peer."""
+        return None if self.baseline_s is None else self.healthy_s / self.baseline_s
+
+    @property
+    def goal(self) -> Goal | None:
+        """Only rlctl has goals."""
+        return GOALS.get(self.shape) if self.contestant == OURS else None
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether its goal was met; None without a goal or without a peer."""
+        return self.goal.is_met(self.healthy_s, self.ratio) if self.goal else None
+
+
+def results_of(shape: Shape, runs: dict[str, list[Timing]]) -> list[Result]:
+    """Put the contestants of one shape side by side."""
+    peers = [median(run.healthy_s for run in runs[name]) for name in (PEER_DEFAULT, PEER_FAST) if name in runs]
+    baseline_s = min(peers, default=None)
+    return [Result(shape=shape, contestant=name, runs=timings, baseline_s=baseline_s) for name, timings in runs.items()]
+
+
+def row(result: Result) -> list[str]:
+    """One line of the table."""
+    seconds = sorted(run.healthy_s for run in result.runs)
+    return [
+        result.shape.label,
+        result.contestant,
+        f"{result.healthy_s:.2f}",
+        f"{seconds[0]:.2f}-{seconds[-1]:.2f}",
+        "-" if result.ratio is None else f"{result.ratio:.2f}",
+        f"{result.whole_s:.2f}",
+        str(result.goal or "-"),
+        {True: "met", False: "MISSED", None: "-"}[result.is_met],
+    ]
+
+
+def as_text(results: Sequence[Result], startup: Startup | None) -> str:
+    """The report for people."""
+    header = ["shape", "made by", "healthy s", "range", "ratio", "whole s", "goal", "verdict"]
+    parts = [render_table(header, [row(result) for result in results]), LEGEND]
+    if startup:
+        verdict = "met" if startup.extra_ms <= HELP_GOAL_MS else "MISSED"
+        parts.append(
+            f"rlctl --help: {startup.help_ms:.0f} ms, python -c pass: {startup.python_ms:.0f} ms, "
+            f"more: {startup.extra_ms:.0f} ms (goal <= {HELP_GOAL_MS:g} ms: {verdict})"
+        )
+    return "\n\n".join(parts)
+
+
+def as_json(results: Sequence[Result], startup: Startup | None) -> dict[str, Any]:
+    """The report for programs."""
+    return {
+        "schema": "rlctl-benchmark.formation/1",
+        "results": [result_json(result) for result in results],
+        "startup": startup
+        and {
+            "python_ms": startup.python_ms,
+            "help_ms": startup.help_ms,
+            "extra_ms": startup.extra_ms,
+            "goal_ms": HELP_GOAL_MS,
+        },
+    }
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """One contestant at one shape."""
+    return {
+        "shape": result.shape.label,
+        "contestant": result.contestant,
+        "healthy_s": result.healthy_s,
+        "whole_s": result.whole_s,
+        "ratio": result.ratio,
+        "goal": str(result.goal) if result.goal else None,
+        "met": result.is_met,
+        "runs": [{"healthy_s": run.healthy_s, "whole_s": run.whole_s} for run in result.runs],
+    }

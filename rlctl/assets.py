@@ -1,0 +1,18 @@
+"""Finds the data folders lua/, playbooks/, compose/ and runbooks/: in a checkout, or inside the installed wheel."""
+
+from pathlib import Path
+
+from rlctl.errors import NotFound
+
+FOLDERS = ("lua", "playbooks", "compose", "runbooks")
+
+
+def asset_folder(name: str) -> Path:
+    """The folder of this name; a broken installation says so."""
+    if name not in FOLDERS:
+        raise ValueError(f"{name} is not one of {', '.join(FOLDERS)}")
+    package = Path(__file__).resolve().parent
+    for candidate in (package / "_assets" / name, package.parent / name):
+        if candidate.is_dir():
+            return candidate
+    raise NotFound(f"this installation of rlctl has no folder {name}", hint="install the wheel again")

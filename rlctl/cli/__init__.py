@@ -1,0 +1,1 @@
+"""The command line: parse, call, render. The only importer of click and rich."""

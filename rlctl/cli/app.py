@@ -1,0 +1,138 @@
+"""What every command gets: the merged common options, the streams, and the ways to ask."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import update_wrapper
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from rlctl.cli.output import Output
+from rlctl.errors import Declined, NotFound, Unreachable
+from rlctl.state.home import Home
+from rlctl.topology.load import load_topology
+from rlctl.topology.model import Topology
+from rlctl.topology.units import parse_duration
+
+DEFAULT_FILE = "topology.yaml"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Duration(click.ParamType[float]):
+    """`30s`, `2m`: a time with its unit."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """Seconds."""
+        try:
+            return parse_duration(str(value)) / 1000
+        except ValueError as failure:
+            self.fail(str(failure), param, ctx)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """One invocation."""
+
+    file: Path
+    output: Output
+    timeout_s: float | None
+    verbose: bool
+    argv: tuple[str, ...]
+
+    @property
+    def home(self) -> Home:
+        """The state folder."""
+        return Home.from_environment()
+
+    def topology(self) -> Topology:
+        """The topology file; InvalidFile and NotFound say what is wrong."""
+        try:
+            text = self.file.read_bytes()
+        except FileNotFoundError as failure:
+            raise NotFound(
+                f"{self.file}: no such file", hint="write one with `rlctl init`, or name one with -f or RLCTL_TOPOLOGY"
+            ) from failure
+        except OSError as failure:
+            raise Unreachable(f"{self.file}: {failure.strerror}") from failure
+        return load_topology(text, str(self.file))
+
+    def timeout(self, default_s: float) -> float:
+        """--timeout, or the verb's own."""
+        return default_s if self.timeout_s is None else self.timeout_s
+
+    def agree(self, question: str, *, yes: bool) -> None:
+        """Ask; Declined on no, and where there is nobody to ask."""
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise Declined("no terminal to ask on", hint="--yes agrees in advance, --dry-run only shows")
+        if not click.confirm(question, default=False, err=True):
+            raise Declined("declined; nothing was changed")
+
+    def agree_to_loss(self, name: str, losses: tuple[str, ...], *, confirmed: str | None) -> None:
+        """What can lose data wants the fleet's name, typed now or given with --confirm."""
+        for loss in losses:
+            self.output.note(f"LOSS: {loss}")
+        if confirmed is None:
+            if not sys.stdin.isatty():
+                raise Declined(
+                    f"this can lose data: {'; '.join(losses)}",
+                    hint=f"--confirm {name} agrees in advance; --yes does not",
+                )
+            confirmed = click.prompt(
+                f"type the fleet's name ({name}) to go on", default="", err=True, show_default=False
+            )
+        if confirmed != name:
+            raise Declined(f"{confirmed!r} is not the fleet's name {name!r}; nothing was changed")
+
+
+_COMMON: dict[str, Callable[[Function], Function]] = {
+    "file": click.option(
+        "-f", "--file", type=click.Path(path_type=Path), help=f"Topology file [{DEFAULT_FILE}; env RLCTL_TOPOLOGY]."
+    ),
+    "output": click.option("-o", "--output", type=click.Choice(["table", "json"]), help="Form of the result [table]."),
+    "quiet": click.option("-q", "--quiet", is_flag=True, default=None, help="No progress, only results and errors."),
+    "verbose": click.option("-v", "--verbose", is_flag=True, default=None, help="Show more: ids, evidence."),
+    "no_color": click.option("--no-color", is_flag=True, default=None, help="No colours, as with NO_COLOR."),
+    "timeout": click.option("--timeout", type=Duration(), help="How long to wait, such as 30s or 2m."),
+}
+
+
+def common_options(command: Function) -> Function:
+    """The options that all commands share."""
+    for option in reversed(_COMMON.values()):
+        command = option(command)
+    return command
+
+
+def with_app(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the command its App; an option after the command wins over the same one before it."""
+
+    @click.pass_context
+    def run(context: click.Context, /, **params: Any) -> Any:  # noqa: ANN401
+        before = context.find_root().params
+        own = {name: params.pop(name, None) for name in _COMMON}
+        merged = {name: before.get(name) if value is None else value for name, value in own.items()}
+        return context.invoke(command, _app(merged), **params)
+
+    return common_options(update_wrapper(run, command))
+
+
+def _app(options: dict[str, Any]) -> App:
+    file = options["file"] or Path(os.environ.get("RLCTL_TOPOLOGY") or DEFAULT_FILE)
+    return App(
+        file=file,
+        output=Output(
+            as_json=options["output"] == "json",
+            quiet=bool(options["quiet"]),
+            colour=not options["no_color"] and "NO_COLOR" not in os.environ,
+        ),
+        timeout_s=options["timeout"],
+        verbose=bool(options["verbose"]),
+        argv=tuple(sys.argv[1:]),
+    )

@@ -1,0 +1,23 @@
+"""rlctl completion: the script that a shell sources."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from rlctl.cli.app import App, with_app
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@with_app
+@click.pass_context
+def completion(context: click.Context, app: App, shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+    eval "$(rlctl completion bash)"
+    """
+    root = context.find_root().command
+    builder = get_completion_class(shell)
+    if builder is None:
+        raise click.UsageError(f"no completion for {shell}")
+    app.output.text(builder(root, {}, "rlctl", "_RLCTL_COMPLETE").source())

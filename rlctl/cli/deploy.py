@@ -1,0 +1,97 @@
+"""rlctl deploy: plan, ask, carry out, check."""
+
+from pathlib import Path
+
+import click
+
+from rlctl.cli.app import App, with_app
+from rlctl.errors import Exit, UsageFault
+from rlctl.execute.deploy import DeployOptions, plan_deploy, read_saved, run_deploy
+from rlctl.execute.fleet import open_fleet
+from rlctl.execute.stop import StopFlag
+from rlctl.plan.planner import Plan
+from rlctl.plan.saved import to_text
+from rlctl.plan.steps import describe, kind
+from rlctl.system.files import write_private
+from rlctl.topology.advice import warnings
+
+DEPLOY_S = 60.0
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show the plan and change nothing; exit 10 when there are changes.")
+@click.option("--plan-out", type=click.Path(path_type=Path), help="Save the plan; needs --dry-run.")
+@click.option("--plan", "plan_in", type=click.Path(path_type=Path), help="Carry out a saved plan, if nothing moved.")
+@click.option("--yes", is_flag=True, help="Agree to the plan in advance; does not cover loss of data.")
+@click.option("--confirm", metavar="NAME", help="Agree in advance to steps that lose data.")
+@click.option("--wait", is_flag=True, help="Wait while somebody else holds the fleet's lock.")
+@with_app
+def deploy(
+    app: App,
+    dry_run: bool,
+    plan_out: Path | None,
+    plan_in: Path | None,
+    yes: bool,
+    confirm: str | None,
+    wait: bool,
+) -> int:
+    """Bring the fleet to its topology: build it, repair it, or find nothing to do.
+
+    \b
+    rlctl deploy --dry-run                      what would be done
+    rlctl deploy --yes                          do it
+    rlctl deploy --dry-run --plan-out p.json    save the plan, review it,
+    rlctl deploy --plan p.json --yes            and do exactly that
+    """
+    if dry_run and plan_in:
+        raise UsageFault("--dry-run and --plan exclude each other", hint="see `rlctl deploy --help`")
+    if plan_out and not dry_run:
+        raise UsageFault("--plan-out needs --dry-run", hint="see `rlctl deploy --help`")
+    topology = app.topology()
+    saved = read_saved(plan_in) if plan_in else None
+    for warning in warnings(topology):
+        app.output.note(f"warning: {warning}")
+    with open_fleet(topology, app.home) as fleet:
+        if dry_run:
+            return _dry_run(app, plan_deploy(fleet), plan_out)
+        options = DeployOptions(argv=app.argv, saved=saved, wait_for_lock=wait, timeout_s=app.timeout(DEPLOY_S))
+        stop = StopFlag()
+
+        def agree(plan: Plan) -> None:
+            _agree(app, plan, yes=yes, confirm=confirm)
+
+        with stop.armed():
+            report = run_deploy(fleet, options, app.output, stop, agree)
+    if app.output.as_json:
+        app.output.result(report.to_json())
+    elif report.results:
+        app.output.text(f"{topology.name}: healthy after {len(report.results)} steps in {report.elapsed_s:.1f} s")
+    else:
+        app.output.text(f"{topology.name}: healthy, nothing to do")
+    return Exit.OK
+
+
+def _dry_run(app: App, plan: Plan, plan_out: Path | None) -> int:
+    if plan_out:
+        write_private(plan_out, to_text(plan))
+    if app.output.as_json:
+        steps = [{"kind": kind(step), "text": describe(step), "outcome": "planned"} for step in plan.steps]
+        app.output.result({"schema": "rlctl.deploy/1", "changed": False, "steps": steps, "elapsed_s": 0.0})
+    elif plan.steps:
+        app.output.text("\n".join(describe(step) for step in plan.steps))
+        for loss in plan.dangers:
+            app.output.text(f"LOSS: {loss}")
+    else:
+        app.output.text(f"{plan.fleet}: no change")
+    return Exit.CHANGES if plan.steps else Exit.OK
+
+
+def _agree(app: App, plan: Plan, *, yes: bool, confirm: str | None) -> None:
+    if plan.dangers:
+        app.agree_to_loss(plan.fleet, plan.dangers, confirmed=confirm)
+        return
+    if yes or confirm == plan.fleet:
+        return
+    for step in plan.steps:
+        app.output.note(f"  {describe(step)}")
+    app.agree(f"{plan.fleet}: carry out {len(plan.steps)} steps?", yes=False)

@@ -1,0 +1,154 @@
+"""The root command: finds commands lazily, and turns every ending into one exit code."""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+import click
+
+from rlctl import __version__
+from rlctl.cli.app import common_options
+from rlctl.errors import Exit, RlctlError
+from rlctl.state.home import Home
+
+# Name -> module:function and the help line, so that `rlctl --help` imports no command.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("rlctl.cli.init:init", "Write a commented topology file."),
+    "deploy": ("rlctl.cli.deploy:deploy", "Bring the fleet to its topology; repeat at will."),
+    "status": ("rlctl.cli.status:status", "What is there against what should be."),
+    "doctor": ("rlctl.cli.doctor:doctor", "Preflight and health checks, with evidence and fixes."),
+    "env": ("rlctl.cli.env:env", "Connection settings for other programs; prints secrets."),
+    "history": ("rlctl.cli.history:history", "Who did what to the fleet, when, with what outcome."),
+    "destroy": ("rlctl.cli.destroy:destroy", "Stop and remove what rlctl made, nothing else."),
+    "secrets": ("rlctl.cli.secrets:secrets", "Hand the fleet's secrets to another operator."),
+    "unlock": ("rlctl.cli.unlock:unlock", "Show who holds the fleet's lock, and break it."),
+    "render": ("rlctl.cli.render:render", "Show what would be written, for eyes and git."),
+    "schema": ("rlctl.cli.schema:schema", "JSON Schemas for editors."),
+    "completion": ("rlctl.cli.completion:completion", "Shell completion for bash, zsh and fish."),
+    "demo": ("rlctl.cli.demo:demo", "Everything in one go on a throw-away local fleet."),
+}
+EXIT_HELP = """\b
+Exit codes:
+  0 done, healthy, no change        9 declined, or nobody to ask
+  1 a bug in rlctl                 10 changes or drift present
+  2 usage                          11 degraded
+  3 a given file is invalid        12 critical
+  4 authentication or TLS refused  13 partly done
+  5 no such thing                  14 drill: not as expected
+  6 unreachable, or tool missing   15 done, but the check failed
+  7 timeout                        16 drill inconclusive
+  8 refused by a guard            130 interrupted (143 terminated)"""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it runs."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """In the order in which an operator meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        """Import the command's module."""
+        if name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_where, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog=EXIT_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rlctl")
+@common_options
+def root(**_options: Any) -> None:  # noqa: ANN401
+    """Operate the Redis fleets that hold rate-limit state.
+
+    \b
+    rlctl init                    write topology.yaml
+    rlctl deploy                  build the fleet, or repair it
+    rlctl status --watch          look at it
+    rlctl demo                    see it all on a throw-away fleet
+    """
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; nothing escapes but an exit code."""
+    try:
+        code = root.main(list(argv), prog_name="rlctl", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except click.exceptions.NoArgsIsHelpError as failure:
+        if not _wants_json(argv):
+            return _show_help(failure.format_message())
+        return _fail(argv, Exit.USAGE, "usage", "a command is missing", "see `rlctl --help`")
+    except click.UsageError as failure:
+        return _fail(argv, Exit.USAGE, "usage", failure.format_message(), _usage_hint(failure))
+    except click.ClickException as failure:
+        return _fail(argv, Exit.USAGE, "usage", failure.format_message(), "")
+    except (click.Abort, KeyboardInterrupt):
+        return _fail(argv, Exit.INTERRUPTED, "interrupted", "interrupted", "")
+    except RlctlError as failure:
+        return _fail(argv, failure.exit_code, failure.code, failure.message, failure.hint)
+    except BrokenPipeError:
+        # The reader has gone; closing stdout again at exit would complain once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except Exception:  # noqa: BLE001  the last line of defence: no traceback reaches a user
+        return _fail(argv, Exit.BUG, "bug", *_report_bug())
+
+
+def _show_help(text: str) -> int:
+    print(text, file=sys.stderr)  # noqa: T201  help that nobody asked for is no result
+    return Exit.USAGE
+
+
+def _usage_hint(failure: click.UsageError) -> str:
+    return f"see `{failure.ctx.command_path} --help`" if failure.ctx else "see `rlctl --help`"
+
+
+def _fail(argv: Sequence[str], code: int, name: str, message: str, hint: str) -> int:
+    if _wants_json(argv):
+        text = json.dumps({"error": {"code": name, "message": message, "hint": hint}})
+    else:
+        text = f"rlctl: {message}" + (f"\n  hint: {hint}" if hint else "")
+    print(text, file=sys.stderr)  # noqa: T201  errors leave here and nowhere else
+    return code
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Read -o off the raw words: a usage error comes before they are parsed."""
+    words = list(argv)
+    chosen = ""
+    for position, word in enumerate(words):
+        if word in {"-o", "--output"} and position + 1 < len(words):
+            chosen = words[position + 1]
+        elif word.startswith("--output="):
+            chosen = word.partition("=")[2]
+        elif word.startswith("-o") and len(word) > 2:
+            chosen = word[2:]
+    return chosen == "json"
+
+
+def _report_bug() -> tuple[str, str]:
+    problem = traceback.format_exc()
+    last = problem.strip().splitlines()[-1]
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    path = Home.from_environment().bugs / f"bug-{stamp}-{os.getpid()}.txt"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(problem, encoding="utf-8")
+    except OSError:
+        return f"a bug in rlctl: {last}", "please report it"
+    return f"a bug in rlctl: {last}", f"please report it with {path}"

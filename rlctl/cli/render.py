@@ -1,0 +1,46 @@
+"""rlctl render: what would be written, with secrets blotted out."""
+
+from pathlib import Path
+
+import click
+
+from rlctl.cli.app import App, with_app
+from rlctl.render.acl import data_node_acl, sentinel_acl
+from rlctl.render.redis_conf import NodeFiles, static_conf
+from rlctl.render.sentinel_conf import sentinel_static_conf
+from rlctl.secrets import FleetSecrets, Secret, User
+from rlctl.topology.nodes import all_nodes
+
+_BLOT = "not-shown"
+_SINCE = (7, 2)
+
+
+@click.group()
+def render() -> None:
+    """Show what would be written, for eyes and git."""
+
+
+@render.command()
+@with_app
+def config(app: App) -> None:
+    """Print every node's configuration and users; passwords are blotted out."""
+    topology = app.topology()
+    blotted = FleetSecrets(
+        name=topology.name,
+        fleet_id="0" * 40,
+        passwords={user: Secret(_BLOT) for user in User},
+        authority=None,
+    )
+    files = {}
+    for spec in all_nodes(topology):
+        folder = Path("/") / topology.name / spec.name
+        conf = sentinel_static_conf if spec.is_sentinel else static_conf
+        acl = sentinel_acl if spec.is_sentinel else data_node_acl
+        files[f"{spec.name}/static.conf"] = conf(topology, spec, NodeFiles(folder=folder), blotted)
+        if topology.security.acl:
+            files[f"{spec.name}/users.acl"] = acl(blotted, _SINCE).replace(Secret(_BLOT).sha256(), _BLOT)
+    if app.output.as_json:
+        app.output.result({"schema": "rlctl.render-config/1", "name": topology.name, "files": files})
+        return
+    for name, text in files.items():
+        app.output.text(f"# {name}\n{text}")

@@ -1,0 +1,65 @@
+"""rlctl secrets: the one way to hand a fleet's secrets on."""
+
+from pathlib import Path
+
+import click
+
+from rlctl.cli.app import App, with_app
+from rlctl.errors import NotFound, Refused
+from rlctl.secrets import from_text
+from rlctl.state import vault
+from rlctl.system.files import make_private_folder, read_text
+
+
+@click.group()
+def secrets() -> None:
+    """Hand the fleet's secrets to another operator, or take them over."""
+
+
+@secrets.command("export")
+@click.argument("path", type=click.Path(path_type=Path))
+@with_app
+def export(app: App, path: Path) -> None:
+    """Write the secrets to PATH, readable by you alone; an existing file is left alone."""
+    topology = app.topology()
+    found = vault.read(app.home.fleet(topology.name).secrets, topology.name)
+    if found is None:
+        raise NotFound(f"there are no secrets of fleet {topology.name} here", hint="they are made by `rlctl deploy`")
+    if path.exists():
+        raise Refused(f"{path} exists", hint="name another path, or remove it first")
+    vault.write(path, found)
+    _tell(app, "export", topology.name, path)
+
+
+@secrets.command("import")
+@click.argument("path", type=click.Path(path_type=Path))
+@with_app
+def import_(app: App, path: Path) -> None:
+    """Take the secrets in PATH over; different ones that are here already are never replaced."""
+    topology = app.topology()
+    text = read_text(path)
+    if text is None:
+        raise NotFound(f"{path}: no such file")
+    given = from_text(text, path)
+    if given.name != topology.name:
+        raise Refused(f"{path} holds the secrets of fleet {given.name}, the topology names {topology.name}")
+    home = app.home
+    home.open_for_writing()
+    folder = home.fleet(topology.name)
+    own = read_text(folder.secrets)
+    if own is not None and from_text(own, folder.secrets) != given:
+        raise Refused(
+            f"other secrets of fleet {topology.name} are here already",
+            hint=f"move {folder.secrets} away if you are sure",
+        )
+    make_private_folder(folder.root)
+    vault.write(folder.secrets, given)
+    _tell(app, "import", topology.name, path)
+
+
+def _tell(app: App, verb: str, name: str, path: Path) -> None:
+    if app.output.as_json:
+        app.output.result({"schema": f"rlctl.secrets-{verb}/1", "name": name, "path": str(path)})
+    else:
+        direction = "to" if verb == "export" else "from"
+        app.output.text(f"{name}: secrets {verb}ed {direction} {path}")

@@ -1,0 +1,1 @@
+"""Preflight and health checks: each says what it saw and what would fix it."""

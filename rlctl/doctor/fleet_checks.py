@@ -1,0 +1,138 @@
+"""The fleet half of doctor: what the live nodes and their files show. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rlctl.doctor.model import Check, failed, passed, unread, warned
+from rlctl.observe.model import NodeFacts, Observed, Presence, Role
+from rlctl.plan.desired import Desired
+from rlctl.plan.findings import Finding, Severity, assess
+from rlctl.topology.model import Kind
+
+MEMORY_WARNING = 0.70
+MEMORY_CRITICAL = 0.85
+CERTIFICATE_WARNING = timedelta(days=21)
+CERTIFICATE_CRITICAL = timedelta(days=7)
+
+_FIXES = {
+    "node-down": "rlctl deploy",
+    "node-hung": "look at the process (`kill -CONT` if it was stopped); end it by its pid, then rlctl deploy",
+    "node-loading": "wait; rlctl status --wait",
+    "node-denied": "rlctl secrets import FILE",
+    "node-stranger": "stop that process, or move the fleet to another base_port",
+    "node-foreign": "move one of the two fleets to another base_port",
+    "unknown-member": "find out who added it; rlctl does not remove members yet",
+    "two-primaries": "wait for the fleet to settle; rlctl status --wait; the one with the lower epoch gives way",
+    "views-split": "look at the network between the nodes; rlctl status --wait",
+    "link-down": "look at the log of that replica and at the network",
+    "cluster-fail": "rlctl deploy",
+    "quorum-lost": "rlctl deploy starts the sentinels that are down",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """What was seen of the fleet's files: those that others may read, and when certificates end."""
+
+    exposed: tuple[str, ...] = ()
+    certificates: tuple[tuple[str, datetime], ...] = ()
+
+
+def fleet_checks(desired: Desired, observed: Observed, files: FileFacts, now: datetime) -> tuple[Check, ...]:
+    """Every check of a fleet; one that does not exist yet only has ports to check."""
+    if not any(node.is_up for node in observed.nodes) and not observed.exists:
+        return tuple(_ports(desired, observed))
+    return (
+        *_ports(desired, observed),
+        *_findings(desired, observed),
+        *_memory(observed),
+        *_bus(desired),
+        *_files(desired, files),
+        *_certificates(files, now),
+    )
+
+
+def _ports(desired: Desired, observed: Observed) -> Iterator[Check]:
+    """A port that somebody else holds, told before a deploy runs into it."""
+    taken = [
+        f"{node.name} at {desired.specs[node.name].endpoint}"
+        for node in observed.nodes
+        if node.presence in {Presence.STRANGER, Presence.FOREIGN} or node.disk.port_taken is not None
+    ]
+    if taken:
+        fix = "stop who holds them, or choose another base_port"
+        yield failed("ports", desired.topology.name, f"held by somebody else: {', '.join(taken)}", fix)
+    else:
+        yield passed("ports", desired.topology.name, f"all {len(observed.nodes)} nodes' ports are free or ours")
+
+
+def _findings(desired: Desired, observed: Observed) -> Iterator[Check]:
+    findings = assess(desired, observed)
+    if not findings:
+        yield passed("fleet", desired.topology.name, f"{len(observed.nodes)} nodes as the topology says")
+    for finding in findings:
+        yield _from_finding(finding)
+
+
+def _from_finding(finding: Finding) -> Check:
+    make = failed if finding.severity is Severity.CRITICAL else warned
+    return make(finding.code, finding.subject, finding.text, _FIXES.get(finding.code, "rlctl deploy"))
+
+
+def _memory(observed: Observed) -> Iterator[Check]:
+    for node in observed.up:
+        if node.role is not Role.SENTINEL:
+            yield _node_memory(node)
+
+
+def _node_memory(node: NodeFacts) -> Check:
+    limit = node.settings.get("maxmemory", "")
+    if node.used_bytes is None or not limit.isdigit():
+        return unread("memory-used", node.name, "used or allowed memory was not read", "redis-cli INFO memory")
+    if limit == "0":
+        return warned("memory-used", node.name, "maxmemory is 0: nothing bounds it", "set memory.maxmemory")
+    share = node.used_bytes / int(limit)
+    evidence = f"{node.used_bytes} of {limit} bytes ({share:.0%})"
+    fix = "raise memory.maxmemory and deploy, or find out what grows"
+    if share >= MEMORY_CRITICAL:
+        return failed("memory-used", node.name, evidence, fix)
+    if share >= MEMORY_WARNING:
+        return warned("memory-used", node.name, evidence, fix)
+    return passed("memory-used", node.name, evidence)
+
+
+def _bus(desired: Desired) -> Iterator[Check]:
+    topology = desired.topology
+    if topology.kind is not Kind.CLUSTER:
+        return
+    if topology.security.tls or topology.local.address.startswith("127."):
+        how = "TLS" if topology.security.tls else "loopback only"
+        yield passed("bus-authentication", topology.name, f"the cluster bus is guarded: {how}")
+    else:
+        evidence = "without TLS whoever reaches the bus ports can join the cluster"
+        yield warned(
+            "bus-authentication", topology.name, evidence, "set security.tls, or close the bus ports to others"
+        )
+
+
+def _files(desired: Desired, files: FileFacts) -> Iterator[Check]:
+    name = desired.topology.name
+    if files.exposed:
+        listed = ", ".join(files.exposed[:3]) + (f" and {len(files.exposed) - 3} more" if files.exposed[3:] else "")
+        yield failed("file-modes", name, f"others may read {listed}", "chmod go= on these files")
+    else:
+        yield passed("file-modes", name, "no file of the fleet can be read by others")
+
+
+def _certificates(files: FileFacts, now: datetime) -> Iterator[Check]:
+    for name, ends in files.certificates:
+        left = ends - now
+        evidence = f"valid until {ends:%Y-%m-%d} ({left.days} days)"
+        fix = "certificates are renewed with a new deployment of the fleet; plan one"
+        if left < CERTIFICATE_CRITICAL:
+            yield failed("certificate", name, evidence, fix)
+        elif left < CERTIFICATE_WARNING:
+            yield warned("certificate", name, evidence, fix)
+        else:
+            yield passed("certificate", name, evidence)

@@ -1,0 +1,120 @@
+"""What was read from one machine, and the pure parsers that turn the system's texts into it."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Platform = Literal["linux", "darwin"]
+PortRange = tuple[int, int]
+
+UNLIMITED: Final = 2**63 - 1
+_KIB: Final = 1024
+_LONGEST_NUMBER: Final = 20  # digits of the largest 64-bit number
+_HIGHEST_PORT: Final = 65_535
+_CLOCK_UNSYNCHRONISED: Final = 0x40  # STA_UNSYNC of <sys/timex.h>
+_CLOCK_ERROR: Final = 5  # TIME_ERROR, what the call returns while the clock cannot be trusted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """Facts of the machine that rlctl runs on; None is a fact that could not be read."""
+
+    platform: Platform | None = None
+    overcommit_memory: int | None = None
+    thp_mode: str | None = None
+    open_files_soft: int | None = None
+    open_files_hard: int | None = None
+    memory_total_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    somaxconn: int | None = None
+    ephemeral_ports: PortRange | None = None
+    reserved_ports: tuple[PortRange, ...] | None = None
+    clock_synchronised: bool | None = None
+    state_folder: str | None = None
+    disk_total_bytes: int | None = None
+    disk_free_bytes: int | None = None
+    cpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFacts:
+    """The memory part of the facts, read together."""
+
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+
+
+def parse_platform(text: str) -> Platform | None:
+    """The platform by the name that `sys.platform` gives it."""
+    if text.startswith("linux"):
+        return "linux"
+    return "darwin" if text == "darwin" else None
+
+
+def parse_count(text: str) -> int | None:
+    """A file that holds one number which is never negative."""
+    word = text.strip()
+    return int(word) if word.isascii() and word.isdigit() and len(word) <= _LONGEST_NUMBER else None
+
+
+def parse_thp_mode(text: str) -> str | None:
+    """The chosen one of `always [madvise] never`."""
+    chosen = [word[1:-1] for word in text.split() if word.startswith("[") and word.endswith("]")]
+    return chosen[0] if len(chosen) == 1 and chosen[0] else None
+
+
+def parse_port_range(text: str) -> PortRange | None:
+    """The two ports of `ip_local_port_range`, both inside the range."""
+    ports = [parse_count(word) for word in text.split()]
+    if len(ports) != 2:
+        return None
+    low, high = ports
+    if low is None or high is None or not 0 <= low <= high <= _HIGHEST_PORT:
+        return None
+    return low, high
+
+
+def parse_reserved_ports(text: str) -> tuple[PortRange, ...] | None:
+    """The ranges of `ip_local_reserved_ports`, such as `8080,17000-17005`; an empty file reserves none."""
+    if not text.strip():
+        return ()
+    words = [part.strip().split("-") for part in text.split(",")]
+    ranges = [parse_port_range(f"{word[0]} {word[-1]}") if len(word) <= 2 else None for word in words]
+    known = tuple(ports for ports in ranges if ports is not None)
+    return known if len(known) == len(ranges) else None
+
+
+def parse_meminfo(text: str) -> MemoryFacts:
+    """Memory and swap of `/proc/meminfo`, in bytes; what is not there stays None."""
+    lines = (line.partition(":") for line in text.splitlines())
+    found = {label.strip(): _kib_to_bytes(value) for label, _, value in lines}
+    swap_total, swap_free = found.get("SwapTotal"), found.get("SwapFree")
+    return MemoryFacts(
+        total_bytes=found.get("MemTotal"),
+        available_bytes=found.get("MemAvailable"),
+        swap_total_bytes=swap_total,
+        swap_used_bytes=None if swap_total is None or swap_free is None else max(0, swap_total - swap_free),
+    )
+
+
+def _kib_to_bytes(text: str) -> int | None:
+    words = text.split()
+    if len(words) != 2 or words[1] != "kB":
+        return None
+    count = parse_count(words[0])
+    return None if count is None else count * _KIB
+
+
+def parse_clock(returned: int, status: int) -> bool | None:
+    """Whether the clock is synchronised, by what `adjtimex` returned (-1: refused) and its status word."""
+    if returned < 0:
+        return None
+    return returned != _CLOCK_ERROR and not status & _CLOCK_UNSYNCHRONISED
+
+
+def parse_limit(value: int, infinity: int) -> int:
+    """A resource limit as a number that can be compared, `UNLIMITED` when there is none."""
+    return UNLIMITED if value == infinity or value < 0 else value

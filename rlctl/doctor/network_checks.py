@@ -1,0 +1,118 @@
+"""Ports that the system may hand to someone else, and the queue of waiting connections."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from rlctl.doctor.host_facts import HostFacts, PortRange
+from rlctl.doctor.kernel_checks import MACHINE, by_hand, directive
+from rlctl.doctor.model import Check, passed, unread, warned
+from rlctl.topology.model import Kind, TargetName, Topology
+from rlctl.topology.nodes import BUS_PORT_OFFSET, all_nodes, data_nodes
+
+_DEFAULT_BACKLOG: Final = 511
+
+
+def network_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
+    """Listening ports, bus ports and the listen backlog."""
+    ports = [node.port for node in all_nodes(topology)]
+    bus = _bus_ports(topology)
+    reserve = _reserve(facts, [*ports, *bus])
+    return (
+        _range_check("ephemeral-ports", ports, facts, reserve),
+        _range_check("ephemeral-bus-ports", bus, facts, reserve)
+        if bus
+        else passed("ephemeral-bus-ports", MACHINE, "kind sentinel has no cluster bus"),
+        _backlog(topology, facts),
+    )
+
+
+def _bus_ports(topology: Topology) -> list[int]:
+    if topology.kind is not Kind.CLUSTER:
+        return []
+    return [node.port + BUS_PORT_OFFSET for node in data_nodes(topology)]
+
+
+def _range_check(name: str, ports: list[int], facts: HostFacts, reserve: str) -> Check:
+    window = facts.ephemeral_ports
+    if window is None:
+        return unread(
+            name,
+            MACHINE,
+            f"the ephemeral port range could not be read; the fleet wants {ports_text(ports)}",
+            "look by hand: sysctl net.inet.ip.portrange.first net.inet.ip.portrange.last"
+            if facts.platform == "darwin"
+            else "look by hand: sysctl net.ipv4.ip_local_port_range",
+        )
+    inside = [port for port in ports if _within(port, [window])]
+    exposed = [port for port in inside if not _within(port, facts.reserved_ports or ())]
+    seen = f"ports {ports_text(ports)}, ephemeral range {window[0]}-{window[1]}"
+    if not inside:
+        return passed(name, MACHINE, seen)
+    if not exposed:
+        return passed(name, MACHINE, f"{seen}; {ports_text(inside)} inside it, but reserved")
+    return warned(
+        name,
+        MACHINE,
+        f"{seen}: while a node is down, an outgoing connection may take {ports_text(exposed)}",
+        f"choose a base_port clear of the range, or sysctl net.ipv4.ip_local_reserved_ports={reserve}",
+    )
+
+
+def _reserve(facts: HostFacts, ports: Iterable[int]) -> str:
+    """What to reserve: setting it replaces the list, so what is already reserved must stay in it."""
+    reserved = facts.reserved_ports or ()
+    window = [] if facts.ephemeral_ports is None else [facts.ephemeral_ports]
+    ours = {port for port in ports if _within(port, window) and not _within(port, reserved)}
+    return ",".join(_range_text(span) for span in sorted({*reserved, *_spans(ours)}))
+
+
+def _within(port: int, ranges: Iterable[PortRange]) -> bool:
+    return any(low <= port <= high for low, high in ranges)
+
+
+def ports_text(ports: Iterable[int]) -> str:
+    """Ports as people write them: `7000-7005, 8000`."""
+    return ", ".join(_range_text(span) for span in _spans(ports))
+
+
+def _range_text(span: PortRange) -> str:
+    low, high = span
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _spans(ports: Iterable[int]) -> list[PortRange]:
+    spans: list[PortRange] = []
+    for port in sorted(set(ports)):
+        if spans and spans[-1][1] == port - 1:
+            spans[-1] = (spans[-1][0], port)
+        else:
+            spans.append((port, port))
+    return spans
+
+
+def _backlog(topology: Topology, facts: HostFacts) -> Check:
+    name, somaxconn = "tcp-backlog", facts.somaxconn
+    if topology.target is TargetName.DOCKER:
+        return unread(
+            name,
+            "containers",
+            "net.core.somaxconn belongs to each container's own network, not to this machine's",
+            "look by hand: docker exec NODE cat /proc/sys/net/core/somaxconn",
+        )
+    if somaxconn is None:
+        return unread(
+            name,
+            MACHINE,
+            "net.core.somaxconn could not be read",
+            by_hand(facts, "sysctl -n net.core.somaxconn"),
+        )
+    backlog = directive(topology, "tcp-backlog", _DEFAULT_BACKLOG)
+    evidence = f"net.core.somaxconn is {somaxconn}, tcp-backlog is {backlog}"
+    if somaxconn >= backlog:
+        return passed(name, MACHINE, evidence)
+    return warned(
+        name,
+        MACHINE,
+        f"{evidence}: the kernel cuts the queue to {somaxconn} and drops a rush of reconnecting clients",
+        f"sysctl net.core.somaxconn={max(backlog, 1024)}, and the same line in /etc/sysctl.d/ to keep it",
+    )

@@ -1,0 +1,74 @@
+"""What the topology itself promises: eviction, persistence, replicas and placement."""
+
+from rlctl.doctor.model import Check, passed, warned
+from rlctl.topology.model import EvictionPolicy, Kind, PersistenceMode, TargetName, Topology
+
+
+def shape_checks(topology: Topology) -> tuple[Check, ...]:
+    """The checks that need no machine."""
+    return (_eviction(topology), _persistence(topology), _replicas(topology), _placement(topology))
+
+
+def _eviction(topology: Topology) -> Check:
+    name, policy = "eviction-policy", topology.memory.policy
+    if policy is EvictionPolicy.NOEVICTION:
+        return passed(name, topology.name, "noeviction: a full node refuses writes and loses no limit")
+    rules = "; the rules themselves may go too" if policy.value.startswith("allkeys-") else ""
+    return warned(
+        name,
+        topology.name,
+        f"{policy.value}: a full node evicts limiter keys, and each silently resets its limit{rules}",
+        "set memory.policy: noeviction in the topology, then rlctl deploy",
+    )
+
+
+def _replicas_each(topology: Topology) -> int:
+    return topology.cluster.replicas if topology.kind is Kind.CLUSTER else topology.sentinel.replicas
+
+
+def _persistence(topology: Topology) -> Check:
+    name, mode = "persistence-restart", topology.persistence.mode
+    if mode is not PersistenceMode.NONE:
+        return passed(name, topology.name, f"persistence {mode.value}: a restarted primary comes back with its data")
+    if _replicas_each(topology):
+        return passed(
+            name,
+            topology.name,
+            "persistence none: a dead primary is started again only after another node has taken its shard; "
+            "all nodes of a shard dead at once lose it",
+        )
+    return warned(
+        name,
+        topology.name,
+        "persistence none and no replica: a node's data dies with it; started again only with --confirm",
+        "set persistence.mode: aof, or give each shard a replica",
+    )
+
+
+def _replicas(topology: Topology) -> Check:
+    name, replicas = "replicas", _replicas_each(topology)
+    shards = topology.cluster.shards if topology.kind is Kind.CLUSTER else 1
+    evidence = f"shards: {shards}, replicas of each: {replicas}"
+    if replicas:
+        return passed(name, topology.name, evidence)
+    return warned(
+        name,
+        topology.name,
+        f"{evidence}: when a primary dies, nobody takes its shard",
+        f"set {topology.kind.value}.replicas to 1 or more",
+    )
+
+
+def _placement(topology: Topology) -> Check:
+    name = "placement"
+    if topology.target is not TargetName.HOSTS:
+        return passed(name, topology.name, "one machine: it is the whole fleet's single point of failure")
+    hosts = sorted({host.address for host in topology.hosts if host.nodes != 0})
+    if len(hosts) > 1:
+        return passed(name, topology.name, f"hosts for data nodes: {len(hosts)} ({', '.join(hosts)})")
+    return warned(
+        name,
+        topology.name,
+        f"every data node is on one host ({', '.join(hosts) or 'none named'}): when it dies, the fleet dies",
+        "name more entries under hosts in the topology",
+    )

@@ -1,0 +1,1 @@
+"""Carry a plan out: steps in order, each recorded, interruptible between them, and read again afterwards."""

@@ -1,0 +1,82 @@
+"""Connection settings of a fleet, for programs that are not rlctl."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rlctl.execute.fleet import Fleet
+from rlctl.plan.sentinel import believed_primary
+from rlctl.secrets import Secret, User
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import data_nodes, sentinel_nodes
+
+
+class As(StrEnum):
+    """Who wants to connect."""
+
+    LIMITER = "limiter"
+    ADMIN = "admin"
+    MONITOR = "monitor"
+
+    @property
+    def user(self) -> User:
+        """The fleet's user behind the word."""
+        return {As.LIMITER: User.LIMITER, As.ADMIN: User.ADMIN, As.MONITOR: User.MONITOR}[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Everything a client library asks for."""
+
+    kind: Kind
+    host: str
+    port: int
+    username: str | None
+    password: Secret | None = field(repr=False)
+    tls: bool
+    ca: str | None
+    nodes: tuple[str, ...]
+    sentinels: tuple[str, ...]
+    master_name: str | None
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `env -o json`; the one place where passwords are printed."""
+        password = self.password.reveal() if self.password else None
+        return {
+            "schema": "rlctl.env/1",
+            "kind": self.kind,
+            "host": self.host,
+            "port": self.port,
+            "username": self.username,
+            "password": password,
+            "tls": self.tls,
+            "ca": self.ca,
+            "nodes": list(self.nodes),
+            "sentinels": list(self.sentinels),
+            "master_name": self.master_name,
+            "sentinel_username": self.username if self.sentinels else None,
+            "sentinel_password": password if self.sentinels else None,
+        }
+
+
+def connection(fleet: Fleet, who: As) -> Connection:
+    """Settings to reach the fleet: any node of a cluster, the primary behind sentinels."""
+    topology = fleet.topology
+    nodes = data_nodes(topology)
+    first = nodes[0]
+    if topology.kind is Kind.SENTINEL:
+        observed = fleet.observe()
+        primary = believed_primary(fleet.desired(observed), observed)
+        first = next(spec for spec in nodes if spec.name == primary.name)
+    is_sentinel = topology.kind is Kind.SENTINEL
+    return Connection(
+        kind=topology.kind,
+        host=first.address,
+        port=first.port,
+        username=who.user.value if topology.security.acl else None,
+        password=fleet.secrets.password(who.user) if topology.security.acl else None,
+        tls=topology.security.tls,
+        ca=str(fleet.folder.ca) if topology.security.tls else None,
+        nodes=tuple(spec.endpoint for spec in nodes),
+        sentinels=tuple(spec.endpoint for spec in sentinel_nodes(topology)),
+        master_name=topology.name if is_sentinel else None,
+    )

@@ -1,0 +1,128 @@
+"""Deploy: observe, plan, ask, carry out, read again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlctl.errors import CheckFailed, InvalidFile, NotFound, Refused, RlctlError
+from rlctl.execute.executor import Executor, StepResult
+from rlctl.execute.fleet import Fleet
+from rlctl.execute.journal import Journal
+from rlctl.execute.locking import HeldFleet, hold
+from rlctl.execute.progress import Progress
+from rlctl.execute.stop import StopFlag
+from rlctl.execute.waits import wait_healthy
+from rlctl.observe.model import Observed
+from rlctl.plan.planner import Plan, make_plan
+from rlctl.plan.saved import SavedPlan
+from rlctl.plan.steps import StartNode, StartSentinel
+from rlctl.topology.nodes import all_nodes
+
+# With nothing to do there is nothing to wait for, but a node that is just coming up.
+IDLE_WAIT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployOptions:
+    """What the command line says."""
+
+    argv: Sequence[str]
+    saved: SavedPlan | None
+    wait_for_lock: bool
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployReport:
+    """What deploy did."""
+
+    results: tuple[StepResult, ...]
+    elapsed_s: float
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `deploy -o json`."""
+        return {
+            "schema": "rlctl.deploy/1",
+            "changed": bool(self.results),
+            "steps": [result.to_json() for result in self.results],
+            "elapsed_s": round(self.elapsed_s, 3),
+        }
+
+
+def plan_deploy(fleet: Fleet) -> Plan:
+    """What deploy would do now."""
+    return _plan(fleet, fleet.observe())
+
+
+def run_deploy(
+    fleet: Fleet, options: DeployOptions, progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
+) -> DeployReport:
+    """Bring the fleet to its topology; `agree` raises Declined when the user does not want the plan."""
+    with hold(fleet, "deploy", stop, progress, wait=options.wait_for_lock) as held:
+        observed = fleet.observe()
+        held.take(observed)
+        plan = _plan(fleet, observed)
+        if options.saved is not None:
+            options.saved.check(plan)
+        if plan.steps:
+            agree(plan)
+        return _carry_out(fleet, plan, options, held, progress, stop)
+
+
+def _plan(fleet: Fleet, observed: Observed) -> Plan:
+    plan = make_plan(fleet.desired(observed), observed)
+    _check_removed(fleet)
+    if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps):
+        # A missing or too old server is told before anything is touched.
+        fleet.target.program()
+    return plan
+
+
+def _check_removed(fleet: Fleet) -> None:
+    named = {spec.name for spec in all_nodes(fleet.topology)}
+    removed = [name for name in fleet.target.placed() if name not in named]
+    if removed:
+        raise Refused(
+            f"the topology no longer names {', '.join(removed)}, which this fleet has",
+            hint="removing nodes is not available yet: undo the change",
+        )
+
+
+def _carry_out(
+    fleet: Fleet, plan: Plan, options: DeployOptions, held: HeldFleet, progress: Progress, stop: StopFlag
+) -> DeployReport:
+    started = fleet.clock.monotonic()
+    journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
+    if plan.steps:
+        fleet.keep()
+        journal.begin("deploy", options.argv)
+    fleet.target.tidy()
+    try:
+        results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
+        _verify(fleet, stop, progress, timeout_s=options.timeout_s if plan.steps else IDLE_WAIT_S)
+    except RlctlError as failure:
+        if plan.steps:
+            journal.end(failure.code)
+        raise
+    if plan.steps:
+        journal.end("done")
+    return DeployReport(results=results, elapsed_s=fleet.clock.monotonic() - started)
+
+
+def _verify(fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float) -> None:
+    findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s)
+    if findings:
+        listed = "; ".join(finding.text for finding in findings[:3])
+        more = f" (+{len(findings) - 3} more)" if len(findings) > 3 else ""
+        raise CheckFailed(f"the fleet is not healthy afterwards: {listed}{more}", hint="`rlctl status` shows it all")
+
+
+def read_saved(path: Path) -> SavedPlan:
+    """A plan that --plan-out wrote."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as failure:
+        raise NotFound(f"{path}: no such file") from failure
+    except (OSError, UnicodeDecodeError) as failure:
+        raise InvalidFile(f"{path}:1: cannot be read as a plan: {failure}") from failure
+    return SavedPlan.from_text(text, str(path))

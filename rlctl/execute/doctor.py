@@ -1,0 +1,54 @@
+"""Doctor: read the host, the server program, the fleet and its files; judge them all."""
+
+import stat
+from pathlib import Path
+
+from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
+from rlctl.doctor.host_checks import host_checks
+from rlctl.doctor.model import Check, failed, passed, sort_checks
+from rlctl.errors import RlctlError
+from rlctl.execute.fleet import Fleet
+from rlctl.system.files import read_text
+from rlctl.system.host import read_host_facts
+from rlctl.system.tls import expires_at
+from rlctl.targets.server_program import dotted
+
+
+def run_doctor(fleet: Fleet) -> tuple[Check, ...]:
+    """Every check, the most urgent first."""
+    observed = fleet.observe()
+    return sort_checks(
+        (
+            *host_checks(fleet.topology, read_host_facts(fleet.home.root)),
+            _server(fleet),
+            *fleet_checks(fleet.desired(observed), observed, _files(fleet.folder.root), fleet.clock.now()),
+        )
+    )
+
+
+def _server(fleet: Fleet) -> Check:
+    try:
+        program = fleet.target.program()
+    except RlctlError as failure:
+        return failed("server", "this machine", failure.message, failure.hint)
+    return passed("server", "this machine", f"{program.path} is {program.flavor} {dotted(program.version)}")
+
+
+def _files(root: Path) -> FileFacts:
+    paths = sorted(path for path in root.rglob("*") if not path.is_symlink()) if root.is_dir() else []
+    return FileFacts(
+        exposed=tuple(str(path.relative_to(root)) for path in paths if _is_exposed(path)),
+        certificates=tuple(
+            (path.parent.name, expires_at(text))
+            for path in paths
+            if path.name == "tls.crt" and (text := read_text(path))
+        ),
+    )
+
+
+def _is_exposed(path: Path) -> bool:
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+    except FileNotFoundError:
+        # Servers replace their files while they run.
+        return False

@@ -1,0 +1,210 @@
+"""The executor: walks a plan in batches of one kind, journals every step, stops at safe points."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar, assert_never
+
+from rlctl.errors import Interrupted, PartlyDone, RlctlError
+from rlctl.execute.fleet import Fleet
+from rlctl.execute.formation import Errors, Formation
+from rlctl.execute.journal import Journal
+from rlctl.execute.progress import Progress
+from rlctl.execute.stop import StopFlag
+from rlctl.execute.waits import wait_observed
+from rlctl.observe.model import Observed
+from rlctl.plan.ownership import shards
+from rlctl.plan.planner import Plan
+from rlctl.plan.sentinel import believed_primary
+from rlctl.plan.steps import (
+    AssignSlots,
+    AwaitFailover,
+    Configure,
+    LoadUsers,
+    Meet,
+    MonitorPrimary,
+    Replicate,
+    SetEpoch,
+    StartNode,
+    StartSentinel,
+    Step,
+    TakeOver,
+    describe,
+    kind,
+)
+from rlctl.targets.base import Launch
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import NodeName, all_nodes
+
+# An election is tried again after a multiple of the time-out; several rounds fit into this.
+FAILOVER_FACTOR = 10
+FAILOVER_MIN_S = 60.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """A step and what became of it."""
+
+    step: Step
+    outcome: str
+
+    def to_json(self) -> dict[str, str]:
+        """As `deploy -o json` shows it."""
+        return {"kind": kind(self.step), "text": describe(self.step), "outcome": self.outcome}
+
+
+class Executor:
+    """Carries plans out on one fleet."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        journal: Journal,
+        progress: Progress,
+        stop: StopFlag,
+        keep_going: Callable[[], None],
+    ) -> None:
+        self._fleet = fleet
+        self._journal = journal
+        self._progress = progress
+        self._stop = stop
+        self._keep_going = keep_going
+        self._formation = Formation(
+            topology=fleet.topology,
+            secrets=fleet.secrets,
+            connector=fleet.connector,
+            clock=fleet.clock,
+            stop=stop,
+        )
+
+    def walk(self, plan: Plan) -> tuple[StepResult, ...]:
+        """All steps; PartlyDone or Interrupted says what was done and how to go on."""
+        results: list[StepResult] = []
+        for _type, group in groupby(plan.steps, key=type):
+            batch = list(group)
+            self._stop.check(done=len(results), of=len(plan.steps))
+            self._keep_going()
+            outcomes = self._outcomes(batch, done=len(results), of=len(plan.steps))
+            results += [self._record(step, outcomes.get(step), plan, len(results) + n) for n, step in enumerate(batch)]
+            if any(result.outcome != "done" for result in results):
+                raise _partly_done(results, plan)
+        return tuple(results)
+
+    def _outcomes(self, batch: Sequence[Step], *, done: int, of: int) -> Mapping[Step, str]:
+        """The steps of a batch that failed, each with its error."""
+        try:
+            errors = self._carry_out(batch)
+        except Interrupted:
+            self._stop.check(done=done, of=of)
+            raise
+        except RlctlError as failure:
+            return dict.fromkeys(batch, failure.message + (f"; {failure.hint}" if failure.hint else ""))
+        return {step: errors[step.node] for step in batch if step.node in errors}
+
+    def _record(self, step: Step, error: str | None, plan: Plan, position: int) -> StepResult:
+        outcome = "done" if error is None else f"failed: {error}"
+        self._journal.step(describe(step), outcome)
+        self._progress.step(position + 1, len(plan.steps), describe(step), outcome)
+        return StepResult(step=step, outcome=outcome)
+
+    def _carry_out(self, batch: Sequence[Step]) -> Errors:  # noqa: C901  one line a member
+        """One batch of one kind of step."""
+        match batch[0]:
+            case StartNode():
+                return self._start_nodes(_only(StartNode, batch))
+            case StartSentinel():
+                return self._start_sentinels(_only(StartSentinel, batch))
+            case AwaitFailover():
+                return self._await_failovers(_only(AwaitFailover, batch))
+            case TakeOver():
+                return self._take_over(_only(TakeOver, batch))
+            case SetEpoch():
+                return self._formation.set_epochs(_only(SetEpoch, batch))
+            case Meet():
+                return self._formation.meet(_only(Meet, batch))
+            case AssignSlots():
+                return self._formation.assign_slots(_only(AssignSlots, batch))
+            case Replicate():
+                return self._formation.replicate(_only(Replicate, batch))
+            case MonitorPrimary():
+                return self._formation.monitor(_only(MonitorPrimary, batch))
+            case LoadUsers():
+                return self._load_users(_only(LoadUsers, batch))
+            case Configure():
+                return self._configure(_only(Configure, batch))
+            case _:
+                assert_never(batch[0])
+
+    def _start_nodes(self, batch: Sequence[StartNode]) -> Errors:
+        specs = {spec.name: spec for spec in all_nodes(self._fleet.topology)}
+        return self._launch(
+            [Launch(spec=specs[step.node], follow=specs[step.follow] if step.follow else None) for step in batch]
+        )
+
+    def _start_sentinels(self, batch: Sequence[StartSentinel]) -> Errors:
+        specs = {spec.name: spec for spec in all_nodes(self._fleet.topology)}
+        return self._launch([Launch(spec=specs[step.node], follow=specs[step.primary]) for step in batch])
+
+    def _launch(self, launches: Sequence[Launch]) -> Errors:
+        results = self._fleet.target.converge(launches)
+        return {name: result.error for name, result in results.items() if result.error is not None}
+
+    def _await_failovers(self, batch: Sequence[AwaitFailover]) -> Errors:
+        for step in batch:
+            self._await_successor(step.node, step.shard)
+        return {}
+
+    def _take_over(self, batch: Sequence[TakeOver]) -> Errors:
+        for step in batch:
+            if errors := self._formation.take_over(step):
+                return errors
+            self._await_successor(step.dead, step.shard)
+        return {}
+
+    def _await_successor(self, dead: NodeName, shard: int) -> None:
+        topology = self._fleet.topology
+        is_cluster = topology.kind is Kind.CLUSTER
+        patience_ms = topology.cluster.node_timeout_ms if is_cluster else topology.sentinel.down_after_ms
+
+        def has_successor(observed: Observed) -> bool:
+            desired = self._fleet.desired(observed)
+            owner = shards(topology, observed)[shard].owner if is_cluster else believed_primary(desired, observed)
+            return owner is not None and owner.is_up and owner.name != dead
+
+        wait_observed(
+            self._fleet,
+            self._stop,
+            self._progress,
+            has_successor,
+            what=f"a replica taking over from {dead}",
+            hint=f"{dead} stays down: started now it would come back empty; look at `rlctl status`, then deploy again",
+            timeout_s=max(FAILOVER_MIN_S, patience_ms * FAILOVER_FACTOR / 1000),
+        )
+
+    def _load_users(self, batch: Sequence[LoadUsers]) -> Errors:
+        return self._write_files(batch) or self._formation.load_users(step.node for step in batch)
+
+    def _configure(self, batch: Sequence[Configure]) -> Errors:
+        """The files too: a restart must not bring the old value back."""
+        return self._write_files(batch) or self._formation.configure(batch)
+
+    def _write_files(self, batch: Sequence[LoadUsers | Configure]) -> Errors:
+        specs = {spec.name: spec for spec in all_nodes(self._fleet.topology)}
+        versions = self._fleet.versions(self._fleet.observe())
+        nodes = {specs[step.node]: versions[step.node] for step in batch if step.node in versions}
+        results = self._fleet.target.configure(nodes)
+        return {name: result.error for name, result in results.items() if result.error is not None}
+
+
+def _only(kind_of_step: type[T], batch: Sequence[Step]) -> list[T]:
+    return [step for step in batch if isinstance(step, kind_of_step)]
+
+
+def _partly_done(results: Sequence[StepResult], plan: Plan) -> PartlyDone:
+    failed = [f"{describe(result.step)}: {result.outcome}" for result in results if result.outcome != "done"]
+    done = len(results) - len(failed)
+    return PartlyDone(
+        f"{done} of {len(plan.steps)} steps done, {len(failed)} failed: " + "; ".join(failed[:3]),
+        hint="mend the cause and run the same command again: it carries on from what is there",
+    )

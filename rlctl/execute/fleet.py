@@ -1,0 +1,144 @@
+"""A fleet as an operation holds it: topology, secrets, target and connections, opened in one place."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlctl.errors import AccessDenied, Refused
+from rlctl.observe.collect import Collector
+from rlctl.observe.model import NodeFacts, Observed, Presence
+from rlctl.plan.desired import Desired
+from rlctl.render.acl import Version, data_node_acl, loaded_revision, sentinel_acl
+from rlctl.secrets import FleetSecrets, generate
+from rlctl.state import vault
+from rlctl.state.home import FleetFolder, Home
+from rlctl.state.record import FleetRecord
+from rlctl.system.clock import Clock, SystemClock
+from rlctl.system.connect import Connector
+from rlctl.system.files import make_private_folder, write_private
+from rlctl.system.process import ProcessRunner
+from rlctl.system.tls import new_authority
+from rlctl.targets.local import LocalTarget
+from rlctl.targets.server_program import parse_version
+from rlctl.topology.model import TargetName, Topology
+from rlctl.topology.nodes import NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Everything one operation needs of one fleet."""
+
+    topology: Topology
+    home: Home
+    folder: FleetFolder
+    secrets: FleetSecrets
+    is_new: bool
+    target: LocalTarget
+    connector: Connector
+    collector: Collector
+    clock: Clock
+
+    def observe(self) -> Observed:
+        """Ask every node; AccessDenied where a fleet answers whose secrets are not here."""
+        observed = self.collector.collect()
+        if self.is_new:
+            _check_no_secrets(self.topology, observed)
+        return observed
+
+    def desired(self, observed: Observed) -> Desired:
+        """The wish, with the users each running server should have loaded."""
+        if not self.topology.security.acl:
+            return Desired(topology=self.topology)
+        revisions = {node.name: self._revision(node) for node in observed.up if node.version}
+        return Desired(topology=self.topology, revisions={name: text for name, text in revisions.items() if text})
+
+    def versions(self, observed: Observed) -> dict[NodeName, Version]:
+        """The versions of the running servers."""
+        return {node.name: parse_version(node.version) for node in observed.up if node.version}
+
+    def keep(self) -> None:
+        """Write the secrets and the record of a fleet that is about to exist."""
+        make_private_folder(self.folder.root)
+        if self.is_new:
+            vault.write(self.folder.secrets, self.secrets)
+        if self.secrets.authority is not None:
+            write_private(self.folder.ca, self.secrets.authority.certificate)
+        FleetRecord.of(self.topology).save(self.folder.record)
+
+    def _revision(self, node: NodeFacts) -> str | None:
+        render = sentinel_acl if node.sentinel is not None else data_node_acl
+        return loaded_revision(render(self.secrets, parse_version(node.version or "")))
+
+
+@contextmanager
+def open_fleet(topology: Topology, home: Home) -> Iterator[Fleet]:
+    """Open a fleet for one operation; connections end with it."""
+    _check_available(topology)
+    home.check()
+    folder = home.fleet(topology.name)
+    record = FleetRecord.load(folder.record)
+    if record is not None:
+        record.check(topology)
+    found = vault.read(folder.secrets, topology.name)
+    if found is None and (record is not None or folder.nodes.exists()):
+        raise AccessDenied(
+            f"fleet {topology.name} was deployed from here, but its secrets are missing",
+            hint="bring them back with `rlctl secrets import FILE` or RLCTL_SECRETS; new ones would not open it",
+        )
+    with _opened(topology, home, found) as fleet:
+        yield fleet
+
+
+@contextmanager
+def open_fleet_for_removal(topology: Topology, home: Home) -> Iterator[Fleet]:
+    """Open what there is of a fleet, even when its secrets are gone or its topology has changed since."""
+    _check_available(topology)
+    home.check()
+    with _opened(topology, home, vault.read(home.fleet(topology.name).secrets, topology.name)) as fleet:
+        yield fleet
+
+
+@contextmanager
+def _opened(topology: Topology, home: Home, found: FleetSecrets | None) -> Iterator[Fleet]:
+    folder = home.fleet(topology.name)
+    secrets = found or generate(topology.name, new_authority(topology.name) if topology.security.tls else None)
+    _check_authority(topology, secrets)
+    clock = SystemClock()
+    target = LocalTarget(topology, secrets, folder, ProcessRunner(), clock)
+    connector = Connector(topology, secrets)
+    try:
+        yield Fleet(
+            topology=topology,
+            home=home,
+            folder=folder,
+            secrets=secrets,
+            is_new=found is None,
+            target=target,
+            connector=connector,
+            collector=Collector(topology, secrets, connector, target.inspect, is_new=found is None),
+            clock=clock,
+        )
+    finally:
+        connector.close()
+
+
+def _check_available(topology: Topology) -> None:
+    if topology.target is not TargetName.LOCAL:
+        raise Refused(f"target {topology.target} is not available in this version", hint="use `target: local` for now")
+
+
+def _check_authority(topology: Topology, secrets: FleetSecrets) -> None:
+    if topology.security.tls and secrets.authority is None:
+        raise AccessDenied(
+            f"the secrets of fleet {topology.name} hold no certificate authority, the topology says tls: true",
+            hint="import the secrets of the fleet that was deployed with TLS",
+        )
+
+
+def _check_no_secrets(topology: Topology, observed: Observed) -> None:
+    denied = [node.evidence for node in observed.nodes if node.presence is Presence.DENIED]
+    if denied:
+        raise AccessDenied(
+            f"servers answer where fleet {topology.name} would be, and this machine has no secrets for it: {denied[0]}",
+            hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS; if not: choose another base_port",
+        )

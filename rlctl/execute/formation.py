@@ -1,0 +1,136 @@
+"""Forming a fleet through the Redis protocol: the same on every target."""
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rlctl.errors import TimedOut
+from rlctl.execute.stop import StopFlag
+from rlctl.plan.steps import AssignSlots, Configure, Meet, MonitorPrimary, Replicate, SetEpoch, TakeOver
+from rlctl.render.sentinel_conf import sentinel_login, sentinel_options
+from rlctl.secrets import FleetSecrets
+from rlctl.system.clock import Clock, wait_until
+from rlctl.system.connect import Connector
+from rlctl.system.redis import CommandFailed, LinkFailure
+from rlctl.topology.model import Kind, Topology
+from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec, all_nodes, node_id
+
+REPLICATE_S = 30.0
+# Gossip brings the primary's name within fractions of a second after the meeting.
+_PRIMARY_NOT_YET_KNOWN = "Unknown node"
+Errors = dict[NodeName, str]
+Command = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formation:
+    """Sends the commands of the forming steps; answers with what failed, by node."""
+
+    topology: Topology
+    secrets: FleetSecrets
+    connector: Connector
+    clock: Clock
+    stop: StopFlag
+
+    def set_epochs(self, steps: Sequence[SetEpoch]) -> Errors:
+        """CLUSTER SET-CONFIG-EPOCH."""
+        return self._send((step.node, [("CLUSTER", "SET-CONFIG-EPOCH", step.epoch)]) for step in steps)
+
+    def meet(self, steps: Sequence[Meet]) -> Errors:
+        """CLUSTER MEET, all introductions of a node in one write."""
+        specs = self._specs()
+        return self._send((step.node, [_meet(specs[peer]) for peer in step.peers]) for step in steps)
+
+    def assign_slots(self, steps: Sequence[AssignSlots]) -> Errors:
+        """CLUSTER ADDSLOTSRANGE, one atomic command a node."""
+        return self._send(
+            (step.node, [("CLUSTER", "ADDSLOTSRANGE", *(edge for edges in step.slots for edge in edges))])
+            for step in steps
+        )
+
+    def replicate(self, steps: Sequence[Replicate]) -> Errors:
+        """CLUSTER REPLICATE until the primary is known, or REPLICAOF that survives a restart."""
+        if self.topology.kind is Kind.SENTINEL:
+            specs = self._specs()
+            return self._send((step.node, _replicaof(specs[step.primary])) for step in steps)
+        return self._replicate_in_cluster(steps)
+
+    def take_over(self, step: TakeOver) -> Errors:
+        """CLUSTER FAILOVER TAKEOVER."""
+        return self._send([(step.node, [("CLUSTER", "FAILOVER", "TAKEOVER")])])
+
+    def monitor(self, steps: Sequence[MonitorPrimary]) -> Errors:
+        """SENTINEL MONITOR and what the sentinel needs to know about the fleet."""
+        specs = self._specs()
+        return self._send((step.node, self._monitor(specs[step.primary])) for step in steps)
+
+    def load_users(self, nodes: Iterable[NodeName]) -> Errors:
+        """ACL LOAD."""
+        return self._send((node, [("ACL", "LOAD")]) for node in nodes)
+
+    def configure(self, steps: Sequence[Configure]) -> Errors:
+        """CONFIG SET, or SENTINEL SET on a sentinel."""
+        specs = self._specs()
+        return self._send((step.node, [self._setting(specs[step.node], step)]) for step in steps)
+
+    def _setting(self, spec: NodeSpec, step: Configure) -> Command:
+        if spec.is_sentinel:
+            return "SENTINEL", "SET", self.topology.name, step.setting, step.value
+        return "CONFIG", "SET", step.setting, step.value
+
+    def _monitor(self, primary: NodeSpec) -> list[Command]:
+        name = self.topology.name
+        options = sentinel_options(self.topology)
+        commands: list[Command] = [
+            ("SENTINEL", "MONITOR", name, primary.address, primary.port, options.pop("quorum")),
+            *(("SENTINEL", "SET", name, option, value) for option, value in options.items()),
+        ]
+        if self.topology.security.acl:
+            commands += [("SENTINEL", "SET", name, option, value) for option, value in sentinel_login(self.secrets)]
+        return commands
+
+    def _replicate_in_cluster(self, steps: Sequence[Replicate]) -> Errors:
+        waiting = {step.node: self._id(step.primary) for step in steps}
+        refused: Errors = {}
+
+        def all_answered() -> bool:
+            self.stop.check()
+            for node, primary in list(waiting.items()):
+                refused.pop(node, None)
+                refused.update(self._send([(node, [("CLUSTER", "REPLICATE", primary)])]))
+                if _PRIMARY_NOT_YET_KNOWN not in refused.get(node, ""):
+                    del waiting[node]
+            return not waiting
+
+        # What is still refused when the time is up is told by `refused` itself.
+        with contextlib.suppress(TimedOut):
+            wait_until(all_answered, timeout_s=REPLICATE_S, clock=self.clock, what="replicas accepting their primary")
+        return refused
+
+    def _send(self, batches: Iterable[tuple[NodeName, list[Command]]]) -> Errors:
+        specs = self._specs()
+        errors: Errors = {}
+        for node, commands in batches:
+            try:
+                replies = self.connector.link(specs[node]).pipeline(commands)
+            except LinkFailure as failure:
+                errors[node] = str(failure)
+                continue
+            refused = [str(reply) for reply in replies if isinstance(reply, CommandFailed)]
+            if refused:
+                errors[node] = refused[0]
+        return errors
+
+    def _specs(self) -> Mapping[NodeName, NodeSpec]:
+        return {spec.name: spec for spec in all_nodes(self.topology)}
+
+    def _id(self, name: NodeName) -> NodeId:
+        return node_id(self.secrets.fleet_id, name)
+
+
+def _meet(peer: NodeSpec) -> Command:
+    return "CLUSTER", "MEET", peer.address, peer.port, peer.port + BUS_PORT_OFFSET
+
+
+def _replicaof(primary: NodeSpec) -> list[Command]:
+    return [("REPLICAOF", primary.address, primary.port), ("CONFIG", "REWRITE")]

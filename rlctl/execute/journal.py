@@ -1,0 +1,115 @@
+"""The journal: who did what to a fleet, when, with what outcome. Append-only JSON lines, one file a fleet."""
+
+import getpass
+import json
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlctl.system.clock import Clock
+from rlctl.system.files import append_line, read_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One entry of the history; no outcome means it was killed, or still runs."""
+
+    id: str
+    command: str
+    user: str
+    host: str
+    argv: tuple[str, ...]
+    started: str
+    ended: str | None
+    outcome: str
+    pid: int
+    steps: tuple[tuple[str, str], ...]
+
+    def to_json(self) -> dict[str, object]:
+        """As `history -o json` shows it."""
+        return {
+            "id": self.id,
+            "command": self.command,
+            "user": self.user,
+            "host": self.host,
+            "argv": list(self.argv),
+            "started": self.started,
+            "ended": self.ended,
+            "outcome": self.outcome,
+            "steps": [{"text": text, "outcome": outcome} for text, outcome in self.steps],
+        }
+
+
+class Journal:
+    """Writes the entries of one operation as they happen, so that a killed one has left its trace."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._id = secrets.token_hex(6)
+
+    def begin(self, command: str, argv: Sequence[str]) -> None:
+        """The operation starts to change things."""
+        self._write(
+            {
+                "event": "begin",
+                "command": command,
+                "user": current_user(),
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "argv": list(argv),
+            }
+        )
+
+    def step(self, text: str, outcome: str) -> None:
+        """One step ended."""
+        self._write({"event": "step", "text": text, "outcome": outcome})
+
+    def end(self, outcome: str) -> None:
+        """The operation ended by itself."""
+        self._write({"event": "end", "outcome": outcome})
+
+    def _write(self, event: dict[str, object]) -> None:
+        stamped = {"op": self._id, "at": self._clock.now().isoformat(timespec="milliseconds"), **event}
+        append_line(self._path, json.dumps(stamped, separators=(",", ":")))
+
+
+def read(path: Path) -> tuple[Operation, ...]:
+    """The operations of a journal, oldest first; a torn last line is passed over."""
+    events: dict[str, list[dict[str, object]]] = {}
+    for line in (read_text(path) or "").splitlines():
+        try:
+            event = json.loads(line)
+            events.setdefault(str(event["op"]), []).append(event)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return tuple(_operation(op, own) for op, own in events.items() if own[0].get("event") == "begin")
+
+
+def current_user() -> str:
+    """The name behind the uid, or the uid where it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _operation(op: str, events: Sequence[dict[str, object]]) -> Operation:
+    first, last = events[0], events[-1]
+    ended = last.get("event") == "end"
+    argv = first.get("argv")
+    return Operation(
+        id=op,
+        command=str(first.get("command")),
+        user=str(first.get("user")),
+        host=str(first.get("host")),
+        argv=tuple(str(word) for word in argv) if isinstance(argv, list) else (),
+        started=str(first.get("at")),
+        ended=str(last.get("at")) if ended else None,
+        outcome=str(last.get("outcome")) if ended else "unfinished",
+        pid=int(str(first.get("pid", 0))),
+        steps=tuple((str(one["text"]), str(one["outcome"])) for one in events if one.get("event") == "step"),
+    )

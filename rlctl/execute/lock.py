@@ -1,0 +1,204 @@
+"""One writer a fleet: a file lock that dies with its process, and a key in Redis that other machines see."""
+
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import psutil
+
+from rlctl.errors import LockHeld, Unreachable
+from rlctl.execute.journal import current_user
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+
+LOCK_KEY = "rlctl:{lock}"
+TTL_MS = 30_000
+REFRESH_S = 10.0
+# Only the owner may touch the key: compare and act in one step on the server.
+REFRESH = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who holds a lock."""
+
+    user: str
+    host: str
+    pid: int
+    started: float
+    command: str
+    since: float
+
+    @classmethod
+    def myself(cls, command: str) -> "Owner":
+        """This process."""
+        return cls(
+            user=current_user(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started=psutil.Process().create_time(),
+            command=command,
+            since=time.time(),
+        )
+
+    def to_text(self) -> str:
+        """The form that is stored; also the token by which the owner recognises its lock."""
+        return json.dumps(
+            {
+                "owner": self.user,
+                "host": self.host,
+                "pid": self.pid,
+                "started": self.started,
+                "command": self.command,
+                "since": self.since,
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> "Owner | None":
+        """Read the stored form; what is not ours is nobody."""
+        try:
+            record = json.loads(text)
+            return cls(
+                user=str(record["owner"]),
+                host=str(record["host"]),
+                pid=int(record["pid"]),
+                started=float(record["started"]),
+                command=str(record["command"]),
+                since=float(record["since"]),
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def is_surely_dead(self) -> bool:
+        """Whether it ran on this machine and is gone; of other machines we cannot know."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            return abs(psutil.Process(self.pid).create_time() - self.started) > 1.0
+        except psutil.Error:
+            return True
+
+    def describe(self) -> str:
+        """For people."""
+        age = max(0, round(time.time() - self.since))
+        return f"{self.user}@{self.host}, pid {self.pid}, `rlctl {self.command}`, for {age} s"
+
+
+@contextmanager
+def file_lock(path: Path, owner: Owner, *, wait: Callable[[], bool]) -> Iterator[None]:
+    """Hold the machine's lock; while `wait` says so, wait for whoever holds it."""
+    try:
+        stream = path.open("a+", encoding="utf-8")
+    except OSError as failure:
+        raise Unreachable(f"cannot open the lock file {path}: {failure.strerror}") from failure
+    with stream:
+        while not _try_flock(stream):
+            if not wait():
+                raise _held(read_holder(path))
+        stream.truncate(0)
+        stream.write(owner.to_text())
+        stream.flush()
+        try:
+            yield
+        finally:
+            stream.truncate(0)
+
+
+def read_holder(path: Path) -> Owner | None:
+    """Who wrote itself into the lock file."""
+    try:
+        return Owner.from_text(path.read_text(encoding="utf-8"))
+    except OSError:
+        return None
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds the machine's lock right now."""
+    try:
+        with path.open("a+", encoding="utf-8") as stream:
+            return _try_flock(stream)
+    except OSError as failure:
+        raise Unreachable(f"cannot open the lock file {path}: {failure.strerror}") from failure
+
+
+class FleetLock:
+    """The key in Redis, refreshed in the background as long as the operation runs."""
+
+    def __init__(self, open_link: Callable[[], NodeLink], owner: Owner) -> None:
+        self._open_link = open_link
+        self._token = owner.to_text()
+        self._ended = threading.Event()
+        self._taken_over = False
+        self._thread: threading.Thread | None = None
+
+    def acquire(self, *, wait: Callable[[], bool]) -> None:
+        """Take the key; LockHeld names the owner. An owner that died on this machine is no owner."""
+        link = self._open_link()
+        try:
+            while link.call("SET", LOCK_KEY, self._token, "NX", "PX", TTL_MS) is None:
+                text = link.call("GET", LOCK_KEY)
+                holder = Owner.from_text(text) if text else None
+                if holder is not None and holder.is_surely_dead():
+                    link.call("EVAL", RELEASE, 1, LOCK_KEY, text)
+                elif not wait():
+                    raise _held(holder)
+        finally:
+            link.close()
+        self._thread = threading.Thread(target=self._refresh, daemon=True, name="fleet-lock")
+        self._thread.start()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody else has the lock now."""
+        return self._taken_over
+
+    def release(self) -> None:
+        """Give the key back; a fleet that cannot be reached lets it expire."""
+        self._ended.set()
+        if self._thread is None:
+            return
+        self._thread.join()
+        link = self._open_link()
+        try:
+            link.call("EVAL", RELEASE, 1, LOCK_KEY, self._token)
+        except (LinkFailure, CommandFailed):
+            return
+        finally:
+            link.close()
+
+    def _refresh(self) -> None:
+        while not self._ended.wait(REFRESH_S):
+            link = self._open_link()
+            try:
+                kept = link.call("EVAL", REFRESH, 1, LOCK_KEY, self._token, TTL_MS)
+                self._taken_over = not kept and link.call("EXISTS", LOCK_KEY) == 1
+            except (LinkFailure, CommandFailed):
+                # The shard that holds the lock may be failing over; the file lock still holds.
+                continue
+            finally:
+                link.close()
+
+
+def _try_flock(stream: TextIO) -> bool:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _held(holder: Owner | None) -> LockHeld:
+    who = holder.describe() if holder else "somebody who left no name"
+    return LockHeld(
+        f"the fleet is locked by {who}",
+        hint="wait with --wait, or look with `rlctl unlock`; a lock ends by itself at most 30 s after its owner",
+    )

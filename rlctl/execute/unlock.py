@@ -1,0 +1,45 @@
+"""Looking at a fleet's lock, and breaking it."""
+
+from dataclasses import dataclass
+
+from rlctl.errors import Refused
+from rlctl.execute.fleet import Fleet
+from rlctl.execute.lock import LOCK_KEY, RELEASE, Owner, is_free, read_holder
+from rlctl.execute.locking import read_owner
+from rlctl.system.redis import NodeLink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A lock that somebody holds; without a link it is the machine's, which only its process can end."""
+
+    owner: Owner | None
+    token: str
+    link: NodeLink | None
+
+    def describe(self) -> str:
+        """For people."""
+        return self.owner.describe() if self.owner else "somebody who left no name"
+
+
+def look(fleet: Fleet) -> Held | None:
+    """The fleet's lock, or else the machine's."""
+    found = None if fleet.is_new else read_owner(fleet, fleet.observe())
+    if found is not None:
+        link, token = found
+        return Held(owner=Owner.from_text(token), token=token, link=link)
+    path = fleet.home.lock(fleet.topology.name)
+    if not path.exists() or is_free(path):
+        return None
+    return Held(owner=read_holder(path), token="", link=None)
+
+
+def break_lock(fleet: Fleet, held: Held) -> None:
+    """Remove the key if it is still the one that was shown."""
+    if held.link is None:
+        raise Refused(
+            f"the lock on this machine belongs to a running process ({held.describe()})",
+            hint="end that process; its lock ends with it",
+        )
+    if not held.link.call("EVAL", RELEASE, 1, LOCK_KEY, held.token):
+        raise Refused(f"the lock of fleet {fleet.topology.name} has changed hands meanwhile", hint="look again")

@@ -1,0 +1,1 @@
+"""What is really there: every node's own answer, as a frozen value."""

@@ -1,0 +1,214 @@
+"""Ask every node, each by its own connection and with a deadline, and put the answers together."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from rlctl.observe import parse
+from rlctl.observe.model import Link, NodeFacts, Observed, OnDisk, Presence, Role, SentinelView
+from rlctl.render.acl import REVISION_USER
+from rlctl.render.redis_conf import tunables
+from rlctl.secrets import FleetSecrets
+from rlctl.system.connect import Connector
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, NotRedis, Reply, greeting
+from rlctl.topology.model import Kind, Topology
+from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, node_id
+
+ANSWER_S = 2.0
+WORKERS = 16
+
+_PRESENCE = {
+    "closed": Presence.ABSENT,
+    "silent": Presence.HUNG,
+    "stranger": Presence.STRANGER,
+    "denied": Presence.DENIED,
+}
+_SECTIONS = ("server", "replication", "persistence", "memory", "keyspace")
+_CLUSTER_QUESTIONS: tuple[tuple[object, ...], ...] = (("CLUSTER", "MYID"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
+
+
+class Collector:
+    """Reads a fleet again and again over the same connections."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        secrets: FleetSecrets,
+        connector: Connector,
+        inspect: Callable[[Sequence[NodeSpec]], Mapping[NodeName, OnDisk]],
+        *,
+        is_new: bool = False,
+    ) -> None:
+        self._topology = topology
+        self._secrets = secrets
+        self._connector = connector
+        self._inspect = inspect
+        self._is_new = is_new
+
+    def collect(self) -> Observed:
+        """The whole fleet, all nodes at once."""
+        specs = all_nodes(self._topology)
+        disk = self._inspect(specs)
+        with ThreadPoolExecutor(max_workers=min(WORKERS, len(specs))) as pool:
+            nodes = tuple(pool.map(lambda spec: self._node(spec, disk[spec.name]), specs))
+        return Observed(nodes=_with_lag(_with_followed_ids(nodes, specs)))
+
+    def _node(self, spec: NodeSpec, disk: OnDisk) -> NodeFacts:
+        facts = NodeFacts(
+            name=spec.name, id=node_id(self._secrets.fleet_id, spec.name), presence=Presence.ABSENT, disk=disk
+        )
+        try:
+            if not self._connector.is_open(spec):
+                self._check_greeting(spec)
+            link = self._connector.link(spec)
+            return _sentinel(facts, link, self._topology) if spec.is_sentinel else self._data(facts, link)
+        except LinkFailure as failure:
+            return replace(facts, presence=self._presence(failure, disk), evidence=str(failure))
+
+    def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
+        """What refuses us or keeps silent is ours only where our process runs, or where we cannot know."""
+        presence = _PRESENCE[failure.reason]
+        surely_not_ours = not disk.running and (self._is_new or disk.own_id is not None)
+        if presence in {Presence.DENIED, Presence.HUNG} and surely_not_ours:
+            return Presence.STRANGER
+        return presence
+
+    def _check_greeting(self, spec: NodeSpec) -> None:
+        """No password goes to a server that would not ask for one; over TLS the certificate decides."""
+        if self._topology.security.tls:
+            return
+        answer = greeting(spec.address, spec.port, timeout_s=ANSWER_S)
+        if self._topology.security.acl and not answer.startswith("-NOAUTH"):
+            raise NotRedis(f"{spec.endpoint}: answers without asking for a password")
+
+    def _data(self, facts: NodeFacts, link: NodeLink) -> NodeFacts:
+        is_cluster = self._topology.kind is Kind.CLUSTER
+        answers = link.pipeline(
+            [
+                ("INFO", *_SECTIONS),
+                ("CONFIG", "GET", *tunables(self._topology)),
+                ("ACL", "GETUSER", REVISION_USER),
+                *(_CLUSTER_QUESTIONS if is_cluster else ()),
+            ]
+        )
+        general = parse.info(_text(answers[0]))
+        if general.get("loading") == "1":
+            return replace(facts, presence=Presence.LOADING, evidence=f"{link.endpoint}: loading its data")
+        facts = _general(facts, general, answers[1], answers[2])
+        return _cluster(facts, answers[3:]) if is_cluster else self._proven(facts)
+
+    def _proven(self, facts: NodeFacts) -> NodeFacts:
+        """Sentinel's data nodes carry no id of ours: the password they took proves them, else their process."""
+        if self._topology.security.acl or (facts.disk.running and facts.pid == facts.disk.pid):
+            return facts
+        return replace(facts, presence=Presence.FOREIGN, evidence="neither a password nor a process of ours proves it")
+
+
+def _general(facts: NodeFacts, general: Mapping[str, str], config: Reply, acl: Reply) -> NodeFacts:
+    flavor, version = parse.server_family(general)
+    is_replica = general.get("role") == "slave"
+    follows = (general.get("master_host", ""), int(general.get("master_port", "0"))) if is_replica else None
+    offset = general.get("slave_repl_offset") if is_replica else general.get("master_repl_offset")
+    return replace(
+        facts,
+        presence=Presence.UP,
+        role=Role.REPLICA if is_replica else Role.PRIMARY,
+        follows_address=follows,
+        link=Link(general.get("master_link_status", "down")) if is_replica else Link.NONE,
+        offset=int(offset) if offset is not None else None,
+        keys=parse.key_count(general),
+        flavor=flavor,
+        version=version,
+        run_id=general.get("run_id"),
+        pid=int(general["process_id"]) if "process_id" in general else None,
+        used_bytes=int(general["used_memory"]) if "used_memory" in general else None,
+        settings={} if isinstance(config, CommandFailed) else parse.pairs(config),
+        acl_revision=_revision(acl),
+    )
+
+
+def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
+    if isinstance(answers[0], CommandFailed):
+        return replace(facts, presence=Presence.FOREIGN, evidence=f"not a cluster node: {answers[0]}")
+    own_id = NodeId(answers[0])
+    if own_id != facts.id:
+        return replace(facts, presence=Presence.FOREIGN, evidence=f"its node id is {own_id}, not ours")
+    table = parse.table(_text(answers[1]))
+    own = next(peer for peer in table if peer.id == own_id)
+    return replace(
+        facts,
+        role=own.role,
+        follows=own.follows,
+        slots=own.slots,
+        epoch=own.epoch,
+        table=table,
+        fleet_ok=parse.info(_text(answers[2])).get("cluster_state") == "ok",
+    )
+
+
+def _sentinel(facts: NodeFacts, link: NodeLink, topology: Topology) -> NodeFacts:
+    name = topology.name
+    own_id, general, acl, primary, quorum = link.pipeline(
+        [
+            ("SENTINEL", "MYID"),
+            ("INFO", "server"),
+            ("ACL", "GETUSER", REVISION_USER),
+            ("SENTINEL", "MASTER", name),
+            ("SENTINEL", "CKQUORUM", name),
+        ]
+    )
+    if own_id != facts.id:
+        return replace(facts, presence=Presence.FOREIGN, evidence=f"its sentinel id is {own_id}, not ours")
+    server = parse.info(_text(general))
+    flavor, version = parse.server_family(server)
+    view = SentinelView()
+    if not isinstance(primary, CommandFailed):
+        replicas = link.call("SENTINEL", "REPLICAS", name)
+        peers = link.call("SENTINEL", "SENTINELS", name)
+        view = parse.sentinel_view(primary, replicas, peers, quorum_ok=not isinstance(quorum, CommandFailed))
+    return replace(
+        facts,
+        presence=Presence.UP,
+        role=Role.SENTINEL,
+        flavor=flavor,
+        version=version,
+        run_id=server.get("run_id"),
+        pid=int(server["process_id"]) if "process_id" in server else None,
+        acl_revision=_revision(acl),
+        sentinel=view,
+    )
+
+
+def _text(reply: Reply) -> str:
+    return "" if isinstance(reply, CommandFailed) else str(reply)
+
+
+def _revision(reply: Reply) -> str | None:
+    """ACL GETUSER of the bookkeeping user: its one password hash."""
+    if reply is None or isinstance(reply, CommandFailed):
+        return None
+    passwords = parse.pairs(reply)["passwords"]
+    return passwords[0] if passwords else None
+
+
+def _with_followed_ids(nodes: Sequence[NodeFacts], specs: Sequence[NodeSpec]) -> tuple[NodeFacts, ...]:
+    """Sentinel's replicas name their primary by address; the id is what stays the same."""
+    ids = {(spec.address, spec.port): node.id for spec, node in zip(specs, nodes, strict=True)}
+    return tuple(
+        node
+        if node.follows is not None or node.follows_address is None
+        else replace(node, follows=ids.get(node.follows_address))
+        for node in nodes
+    )
+
+
+def _with_lag(nodes: Sequence[NodeFacts]) -> tuple[NodeFacts, ...]:
+    offsets = {node.id: node.offset for node in nodes}
+
+    def lag(node: NodeFacts) -> int | None:
+        ahead = offsets.get(node.follows) if node.follows else None
+        if ahead is None or node.offset is None:
+            return None
+        return max(0, ahead - node.offset)
+
+    return tuple(replace(node, lag_bytes=lag(node)) for node in nodes)

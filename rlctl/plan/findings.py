@@ -1,0 +1,232 @@
+"""What is wrong with a fleet right now: the verdict of `status` and of the check after `deploy`. Pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rlctl.observe.model import Link, NodeFacts, Observed, Presence, Role
+from rlctl.observe.parse import slot_count
+from rlctl.plan.desired import Desired, setting_drift
+from rlctl.plan.ownership import Shard, ownership, shards
+from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import NodeName
+
+
+class Severity(StrEnum):
+    """Degraded: it works and has less to lose. Critical: decisions fail, or counts are in danger now."""
+
+    DEGRADED = "degraded"
+    CRITICAL = "critical"
+
+
+class State(StrEnum):
+    """The fleet in one word."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    CRITICAL = "critical"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is not as it should be; `subject` is a node, a shard or the fleet."""
+
+    code: str
+    severity: Severity
+    subject: str
+    text: str
+
+    def to_json(self) -> dict[str, str]:
+        """As `status -o json` shows it."""
+        return {"code": self.code, "severity": self.severity, "subject": self.subject, "text": self.text}
+
+
+_PRESENCE = {
+    Presence.ABSENT: ("node-down", "is down"),
+    Presence.HUNG: ("node-hung", "has a process that does not answer"),
+    Presence.LOADING: ("node-loading", "is loading its data"),
+    Presence.DENIED: ("node-denied", "refuses our password"),
+    Presence.STRANGER: ("node-stranger", "is not there, a stranger holds its port"),
+    Presence.FOREIGN: ("node-foreign", "is not there, a node of another fleet holds its port"),
+}
+
+
+def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
+    """All findings, the gravest first, in a stable order."""
+    if not observed.exists:
+        return ()
+    kind = desired.topology.kind
+    specific = _cluster(desired, observed) if kind is Kind.CLUSTER else _sentinel(desired, observed)
+    found = [*_presence(observed), *_drift(desired, observed), *specific]
+    return tuple(sorted(found, key=lambda one: (one.severity is Severity.DEGRADED, one.subject, one.code)))
+
+
+def state_of(findings: Iterable[Finding], observed: Observed) -> State:
+    """The verdict."""
+    if not observed.exists:
+        return State.ABSENT
+    severities = {finding.severity for finding in findings}
+    if Severity.CRITICAL in severities:
+        return State.CRITICAL
+    return State.DEGRADED if severities else State.HEALTHY
+
+
+def _presence(observed: Observed) -> Iterator[Finding]:
+    for node in observed.nodes:
+        if node.presence in _PRESENCE:
+            code, text = _PRESENCE[node.presence]
+            starting = node.presence is Presence.ABSENT and node.disk.running
+            evidence = "its process runs but does not listen" if starting else node.evidence
+            yield _degraded(code, node.name, f"{node.name} {text}" + (f" ({evidence})" if evidence else ""))
+
+
+def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
+    for node in observed.up:
+        for drift in setting_drift(desired, node):
+            text = f"{node.name} has {drift.setting} {drift.found}, the topology says {drift.wanted}"
+            yield _degraded("setting-drift", node.name, text)
+        wanted = desired.revisions.get(node.name)
+        if wanted is not None and node.acl_revision != wanted:
+            yield _degraded("users-drift", node.name, f"{node.name} has not loaded the users of this release")
+        if node.flavor not in {None, desired.topology.engine.flavor.value}:
+            yield _degraded("engine-drift", node.name, f"{node.name} runs {node.flavor} {node.version}")
+
+
+def _cluster(desired: Desired, observed: Observed) -> Iterator[Finding]:
+    yield from _coverage(desired, observed)
+    yield from _membership(observed)
+    for shard in shards(desired.topology, observed):
+        yield from _shard(desired, shard)
+    refusing = [node.name for node in observed.up if node.role is Role.PRIMARY and node.fleet_ok is False]
+    if refusing:
+        yield _critical("cluster-fail", "fleet", f"cluster_state is fail on {_list(refusing)}: writes are refused")
+
+
+def _coverage(desired: Desired, observed: Observed) -> Iterator[Finding]:
+    owned = ownership(observed)
+    nodes = observed.by_id()
+    dead = {
+        node_id: len(slots)
+        for node_id, slots in owned.claims.items()
+        if slots and not (node_id in nodes and nodes[node_id].is_up)
+    }
+    unowned = len(owned.unowned())
+    if unowned:
+        yield _critical("slots-uncovered", "fleet", f"{unowned} slots belong to nobody")
+    for node_id, count in dead.items():
+        name = nodes[node_id].name if node_id in nodes else node_id[:8]
+        text = f"{count} slots belong to {name}, which does not answer"
+        yield _critical("slots-uncovered", _shard_name(desired, name), text)
+
+
+def _shard_name(desired: Desired, name: str) -> str:
+    spec = desired.specs.get(NodeName(name))
+    return f"shard {spec.shard}" if spec else "fleet"
+
+
+def _membership(observed: Observed) -> Iterator[Finding]:
+    ids = observed.by_id()
+    for node in observed.up:
+        unknown = [other.name for other_id, other in ids.items() if other_id not in node.known]
+        if unknown:
+            yield _degraded("not-joined", node.name, f"{node.name} does not know {_list(unknown)}")
+        aliens = sorted(peer_id[:8] for peer_id in node.known - set(ids))
+        if aliens:
+            yield _degraded("unknown-member", node.name, f"{node.name} knows {_list(aliens)}, not in the topology")
+        doubted = [ids[peer.id].name for peer in node.table if peer.failed and peer.id in ids and ids[peer.id].is_up]
+        if doubted:
+            yield _degraded("views-split", node.name, f"{node.name} holds {_list(doubted)} for failed, which answers")
+
+
+def _shard(desired: Desired, shard: Shard) -> Iterator[Finding]:
+    subject = f"shard {shard.number}"
+    owner = shard.owner
+    live_rivals = [node.name for node in shard.rivals if node.is_up]
+    if owner is None:
+        yield _critical("no-primary", subject, f"{subject} has no node that owns slots")
+        return
+    if live_rivals:
+        yield _critical("two-primaries", subject, f"{owner.name} and {_list(live_rivals)} both own slots of {subject}")
+    for node in shard.others:
+        if node.is_up and not (node.role is Role.REPLICA and node.follows == owner.id):
+            yield _degraded("wrong-role", node.name, f"{node.name} is no replica of {owner.name}")
+    linked = [node for node in shard.live_replicas() if node.link is Link.UP]
+    yield from _links(node for node in shard.live_replicas())
+    if desired.topology.cluster.replicas and owner.is_up and not linked:
+        yield _degraded("no-replica", subject, f"{subject} has no linked replica: losing {owner.name} loses its counts")
+
+
+def _links(replicas: Iterable[NodeFacts]) -> Iterator[Finding]:
+    for node in replicas:
+        if node.link is Link.DOWN:
+            yield _degraded("link-down", node.name, f"{node.name} has no link to its primary")
+
+
+def _sentinel(desired: Desired, observed: Observed) -> Iterator[Finding]:
+    primary = believed_primary(desired, observed)
+    nodes = data(desired, observed)
+    if not primary.is_up or primary.role is not Role.PRIMARY:
+        yield _critical("no-primary", "fleet", f"{primary.name} should be the primary and is not serving")
+    others = [node for node in nodes if node.is_up and node.id != primary.id]
+    rivals = [node.name for node in others if node.role is Role.PRIMARY]
+    if rivals:
+        text = f"{_list(rivals)} takes writes beside {primary.name}"
+        yield _critical("two-primaries", "fleet", text)
+    strays = [node for node in others if node.role is Role.REPLICA and node.follows != primary.id]
+    for node in strays:
+        yield _degraded("wrong-role", node.name, f"{node.name} is no replica of {primary.name}")
+    yield from _links(node for node in others if node.role is Role.REPLICA)
+    if primary.is_up and not any(node.link is Link.UP and node.follows == primary.id for node in others):
+        yield _degraded("no-replica", "fleet", f"no linked replica: losing {primary.name} loses all counts")
+    yield from _watchers(desired, observed, primary)
+
+
+def _watchers(desired: Desired, observed: Observed, primary: NodeFacts) -> Iterator[Finding]:
+    living = [node for node in sentinels(desired, observed) if node.is_up and node.sentinel is not None]
+    named = named_primaries(desired, observed)
+    if len(named) > 1 and living:
+        views = ", ".join(f"{address}:{port} ({count})" for (address, port), count in sorted(named.items()))
+        yield _critical("views-split", "fleet", f"sentinels disagree about the primary: {views}")
+    if len(living) <= desired.topology.sentinel.sentinels // 2:
+        count = desired.topology.sentinel.sentinels
+        yield _critical("quorum-lost", "fleet", f"{len(living)} of {count} sentinels answer: no failover can happen")
+    for node in living:
+        yield from _watcher(desired, node, primary, living=len(living))
+
+
+def _watcher(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: int) -> Iterator[Finding]:
+    view = node.sentinel
+    if view is None or view.primary is None:
+        yield _degraded("not-watching", node.name, f"{node.name} watches no primary")
+        return
+    if view.down:
+        yield _degraded("primary-doubted", node.name, f"{node.name} holds the primary for down")
+    if not view.usable_quorum and living > desired.topology.sentinel.sentinels // 2:
+        yield _degraded("quorum-doubted", node.name, f"{node.name} sees no usable quorum")
+    peers, wanted = len(view.peers), desired.topology.sentinel.sentinels - 1
+    if peers != wanted:
+        yield _degraded("peers", node.name, f"{node.name} reaches {peers} other sentinels, not {wanted}")
+    followers = [spec for spec in desired.specs.values() if not spec.is_sentinel and spec.name != primary.name]
+    unknown = [spec.name for spec in followers if (spec.address, spec.port) not in view.replicas]
+    if unknown:
+        yield _degraded("replicas-unreached", node.name, f"{node.name} does not reach the replicas {_list(unknown)}")
+
+
+def slots_of(node: NodeFacts) -> int:
+    """How many slots a node serves."""
+    return slot_count(node.slots)
+
+
+def _degraded(code: str, subject: str, text: str) -> Finding:
+    return Finding(code=code, severity=Severity.DEGRADED, subject=subject, text=text)
+
+
+def _critical(code: str, subject: str, text: str) -> Finding:
+    return Finding(code=code, severity=Severity.CRITICAL, subject=subject, text=text)
+
+
+def _list(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "")

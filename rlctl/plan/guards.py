@@ -1,0 +1,95 @@
+"""When not to touch anything: strangers, foreign clusters, changes this version cannot make. Pure."""
+
+from collections.abc import Iterator
+
+from rlctl.errors import AccessDenied, Refused, RlctlError
+from rlctl.observe.model import NodeFacts, Observed, Presence
+from rlctl.plan.desired import Desired, setting_drift
+from rlctl.plan.sentinel import at, named_primaries
+from rlctl.topology.model import Kind
+
+
+def check(desired: Desired, observed: Observed) -> None:
+    """Raise for the gravest obstacle, with all of its kind in one message."""
+    for guard in (_strangers, _foreign, _denied, _members, _watched, _engine, _restarts):
+        problems = sorted(guard(desired, observed))
+        if problems:
+            raise _refusal(guard.__name__, problems)
+
+
+_HINTS = {
+    "_strangers": "stop that process or move this fleet to another base_port; rlctl touches nothing it did not make",
+    "_foreign": "this is another fleet, or a half-made one: it is left untouched; choose another base_port",
+    "_denied": "bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
+    "_members": "the fleet holds members that this topology does not name; removing nodes is not available yet",
+    "_watched": "the sentinels watch a primary outside this topology; rlctl does not adopt it",
+    "_engine": "changing the server family needs a new fleet; undo the change in the topology",
+    "_restarts": "rolling restarts are not available yet; undo the change, or destroy and deploy again",
+}
+
+
+def _refusal(guard: str, problems: list[str]) -> RlctlError:
+    kind = AccessDenied if guard == "_denied" else Refused
+    return kind("; ".join(problems), hint=_HINTS[guard])
+
+
+def _strangers(desired: Desired, observed: Observed) -> Iterator[str]:
+    for node in observed.nodes:
+        where = desired.specs[node.name].endpoint
+        if node.presence is Presence.STRANGER:
+            yield f"{node.name}: a stranger holds {where} ({_evidence(node, where)})"
+        elif node.disk.port_taken is not None:
+            yield f"{node.name}: a stranger holds port {node.disk.port_taken}, which {where} needs"
+
+
+def _evidence(node: NodeFacts, where: str) -> str:
+    return node.evidence.removeprefix(f"{where}: ")
+
+
+def _foreign(desired: Desired, observed: Observed) -> Iterator[str]:
+    for node in observed.nodes:
+        if node.presence is Presence.FOREIGN:
+            yield f"{node.name}: {desired.specs[node.name].endpoint} is not of this fleet: {node.evidence}"
+
+
+def _denied(desired: Desired, observed: Observed) -> Iterator[str]:
+    for node in observed.nodes:
+        if node.presence is Presence.DENIED:
+            where = desired.specs[node.name].endpoint
+            yield f"{node.name}: {where} refuses our password ({_evidence(node, where)})"
+
+
+def _members(desired: Desired, observed: Observed) -> Iterator[str]:
+    if desired.topology.kind is not Kind.CLUSTER:
+        return
+    ours = {node.id for node in observed.nodes}
+    aliens = {
+        (peer.id, f"{peer.address}:{peer.port}")
+        for node in observed.up
+        for peer in node.table
+        if not peer.handshake and peer.id not in ours
+    }
+    for node_id, where in sorted(aliens):
+        yield f"the fleet has a member {node_id[:8]} at {where} that the topology does not name"
+
+
+def _watched(desired: Desired, observed: Observed) -> Iterator[str]:
+    if desired.topology.kind is not Kind.SENTINEL:
+        return
+    for address in named_primaries(desired, observed):
+        if at(desired, observed, address) is None:
+            yield f"sentinels name {address[0]}:{address[1]} as the primary, which the topology does not"
+
+
+def _engine(desired: Desired, observed: Observed) -> Iterator[str]:
+    wanted = desired.topology.engine.flavor.value
+    for node in observed.up:
+        if node.flavor is not None and node.flavor != wanted:
+            yield f"{node.name} runs {node.flavor} {node.version}, the topology says {wanted}"
+
+
+def _restarts(desired: Desired, observed: Observed) -> Iterator[str]:
+    for node in observed.up:
+        for drift in setting_drift(desired, node):
+            if node.sentinel is None and not drift.is_live:
+                yield f"{node.name}: {drift.setting} is {drift.found}, the topology says {drift.wanted}"

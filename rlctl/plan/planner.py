@@ -1,0 +1,98 @@
+"""The planner: the steps from what is there to what the topology says. Pure."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+from rlctl.observe.model import NodeFacts, Observed
+from rlctl.plan import cluster, guards, sentinel
+from rlctl.plan.cluster import Phase
+from rlctl.plan.desired import Desired, setting_drift
+from rlctl.plan.simulate import simulate
+from rlctl.plan.steps import Configure, LoadUsers, Step, danger, describe, kind
+from rlctl.topology.canonical import fingerprint as topology_fingerprint
+from rlctl.topology.model import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Steps in order, bound to the topology and the fleet they were made for."""
+
+    fleet: str
+    topology: str
+    observed: str
+    steps: tuple[Step, ...]
+
+    @property
+    def dangers(self) -> tuple[str, ...]:
+        """What may be lost for good, each once."""
+        return tuple(dict.fromkeys(text for step in self.steps if (text := danger(step))))
+
+    def to_json(self) -> dict[str, object]:
+        """The saved form."""
+        return {
+            "schema": "rlctl.plan/1",
+            "fleet": self.fleet,
+            "fingerprints": {"topology": self.topology, "observed": self.observed},
+            "steps": [{"kind": kind(step), "text": describe(step)} for step in self.steps],
+        }
+
+
+def make_plan(desired: Desired, observed: Observed) -> Plan:
+    """The whole plan; Refused where a guard says so."""
+    guards.check(desired, observed)
+    steps: list[Step] = []
+    state = observed
+    for phase in _phases(desired):
+        found = tuple(phase(desired, state))
+        steps.extend(found)
+        state = reduce(lambda before, step: simulate(desired, before, step), found, state)
+    return Plan(
+        fleet=desired.topology.name,
+        topology=topology_fingerprint(desired.topology),
+        observed=fingerprint(observed),
+        steps=tuple(steps),
+    )
+
+
+def fingerprint(observed: Observed) -> str:
+    """A hash over what plans depend on: not over offsets, sizes and pids, which always move."""
+    lines = [_essence(node) for node in observed.nodes]
+    return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
+
+
+def _phases(desired: Desired) -> tuple[Phase, ...]:
+    forming = cluster.PHASES if desired.topology.kind is Kind.CLUSTER else sentinel.PHASES
+    return (*forming, _load_users, _configure)
+
+
+def _load_users(desired: Desired, state: Observed) -> Iterator[Step]:
+    for node in state.up:
+        wanted = desired.revisions.get(node.name)
+        if wanted is not None and node.acl_revision != wanted:
+            yield LoadUsers(node=node.name, revision=wanted)
+
+
+def _configure(desired: Desired, state: Observed) -> Iterator[Step]:
+    for node in state.up:
+        for drift in setting_drift(desired, node):
+            yield Configure(node=node.name, setting=drift.setting, value=drift.wanted, was=drift.found)
+
+
+def _essence(node: NodeFacts) -> list[object]:
+    view = node.sentinel
+    return [
+        node.name,
+        node.id,
+        node.presence,
+        node.role,
+        node.follows,
+        node.slots,
+        sorted(node.known),
+        node.disk.saved,
+        node.acl_revision,
+        sorted(node.settings.items()),
+        view and [view.primary, sorted(view.options.items())],
+    ]

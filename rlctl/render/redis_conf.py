@@ -1,0 +1,162 @@
+"""Configuration of data nodes: what rlctl decides (static.conf), apart from what the server rewrites."""
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from rlctl.render.text import Directive, conf_text, quote
+from rlctl.secrets import FleetSecrets, User
+from rlctl.topology.model import Kind, PersistenceMode, Topology
+from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec
+
+SNAPSHOT_POINTS = "3600 1 300 100 60 10000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFiles:
+    """Where one node's files are, as the server sees them."""
+
+    folder: PurePath
+
+    @property
+    def node_conf(self) -> PurePath:
+        """Belongs to the server (and to Sentinel) once it runs."""
+        return self.folder / "node.conf"
+
+    @property
+    def static_conf(self) -> PurePath:
+        """Belongs to rlctl; included last, so it wins."""
+        return self.folder / "static.conf"
+
+    @property
+    def sentinel_conf(self) -> PurePath:
+        """Belongs to Sentinel once it runs."""
+        return self.folder / "sentinel.conf"
+
+    @property
+    def cluster_conf(self) -> PurePath:
+        """The node's own table of the cluster."""
+        return self.folder / "nodes.conf"
+
+    @property
+    def acl(self) -> PurePath:
+        """The users."""
+        return self.folder / "users.acl"
+
+    @property
+    def pid(self) -> PurePath:
+        """Written by the server as soon as it listens."""
+        return self.folder / "redis.pid"
+
+    @property
+    def log(self) -> PurePath:
+        """The server's log."""
+        return self.folder / "redis.log"
+
+    @property
+    def certificate(self) -> PurePath:
+        """The node's certificate."""
+        return self.folder / "tls.crt"
+
+    @property
+    def key(self) -> PurePath:
+        """The node's private key."""
+        return self.folder / "tls.key"
+
+    @property
+    def ca(self) -> PurePath:
+        """The authority that all certificates of the fleet come from."""
+        return self.folder / "ca.crt"
+
+
+def tunables(topology: Topology) -> dict[str, str]:
+    """What the topology governs on a data node, spelled as CONFIG GET answers."""
+    mode = topology.persistence.mode
+    settings = {
+        "maxmemory": str(topology.memory.maxmemory_bytes),
+        "maxmemory-policy": topology.memory.policy.value,
+        "appendonly": "yes" if mode is PersistenceMode.AOF else "no",
+        "appendfsync": topology.persistence.fsync.value,
+        "save": SNAPSHOT_POINTS if mode is PersistenceMode.RDB else "",
+        "min-replicas-to-write": str(topology.consistency.min_replicas),
+        "min-replicas-max-lag": str(topology.consistency.max_lag_ms // 1000),
+        # Nothing is gained by waiting for more replicas: a new replica costs 5 s by default.
+        "repl-diskless-sync-delay": "0",
+    }
+    if topology.kind is Kind.CLUSTER:
+        settings |= {
+            "cluster-node-timeout": str(topology.cluster.node_timeout_ms),
+            "cluster-require-full-coverage": "yes" if topology.cluster.full_coverage else "no",
+            # The topology says which node serves which shard; a wandering replica would contradict it.
+            "cluster-allow-replica-migration": "no",
+        }
+    return settings | dict(topology.redis)
+
+
+def static_conf(topology: Topology, spec: NodeSpec, files: NodeFiles, secrets: FleetSecrets) -> str:
+    """static.conf of one data node."""
+    directives = place(topology, spec, files)
+    if topology.kind is Kind.CLUSTER:
+        directives += [
+            ("cluster-enabled", "yes"),
+            ("cluster-config-file", files.cluster_conf.name),
+            ("cluster-announce-ip", spec.address),
+            ("cluster-port", str(spec.port + BUS_PORT_OFFSET)),
+        ]
+        if topology.security.tls:
+            directives.append(("tls-cluster", "yes"))
+    if topology.security.acl:
+        directives += [
+            ("masteruser", User.REPLICA.value),
+            ("masterauth", secrets.password(User.REPLICA).reveal()),
+        ]
+    settings = tunables(topology)
+    directives += [(name, quote(value) if name == "save" or not value else value) for name, value in settings.items()]
+    return conf_text(_with_save_points(directives))
+
+
+def place(topology: Topology, spec: NodeSpec, files: NodeFiles) -> list[Directive]:
+    """What a data node and a sentinel share: where they listen and where their files are."""
+    port = str(spec.port)
+    directives = [
+        ("bind", spec.address),
+        ("dir", quote(str(files.folder))),
+        ("pidfile", quote(str(files.pid))),
+        ("logfile", quote(str(files.log))),
+        ("daemonize", "no"),
+        # Access is governed by bind and ACL; protected mode would only refuse bound addresses off loopback.
+        ("protected-mode", "no" if topology.security.acl else "yes"),
+        ("proc-title-template", quote(f"{{title}} {{listen-addr}} {{server-mode}} rlctl:{topology.name}/{spec.name}")),
+    ]
+    if topology.security.acl:
+        directives.append(("aclfile", quote(str(files.acl))))
+    return directives + (_tls(files, port) if topology.security.tls else [("port", port)])
+
+
+def initial_cluster_conf(node_id: str) -> str:
+    """nodes.conf of a node that never ran: it only knows who it is."""
+    return f"{node_id} :0@0 myself,master - 0 0 0 connected\nvars currentEpoch 0 lastVoteEpoch 0\n"
+
+
+def _tls(files: NodeFiles, port: str) -> list[Directive]:
+    return [
+        ("port", "0"),
+        ("tls-port", port),
+        ("tls-cert-file", quote(str(files.certificate))),
+        ("tls-key-file", quote(str(files.key))),
+        ("tls-ca-cert-file", quote(str(files.ca))),
+        ("tls-auth-clients", "optional"),
+        ("tls-replication", "yes"),
+    ]
+
+
+def _with_save_points(directives: list[Directive]) -> list[Directive]:
+    """`save` takes pairs: an empty text clears the defaults, then each pair is a word list."""
+    lines: list[Directive] = []
+    for name, value in directives:
+        if name == "save":
+            lines.append(("save", '""'))
+            if value != '""':
+                lines.append(("save", value.strip('"')))
+        else:
+            lines.append((name, value))
+    return lines

@@ -1,0 +1,1 @@
+"""What this machine remembers of its fleets: folders, secrets, the fleet record."""

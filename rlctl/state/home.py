@@ -1,0 +1,121 @@
+"""RLCTL_HOME: where this machine keeps its fleets, and in which version of the layout."""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlctl.errors import Refused, Unreachable
+from rlctl.system.files import make_private_folder, read_text, write_private
+from rlctl.topology.nodes import NodeName
+
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The state folder; every path that rlctl keeps is named here."""
+
+    root: Path
+
+    @classmethod
+    def from_environment(cls) -> "Home":
+        """RLCTL_HOME, else the XDG data folder."""
+        named = os.environ.get("RLCTL_HOME")
+        if named:
+            return cls(Path(named).expanduser().absolute())
+        data = os.environ.get("XDG_DATA_HOME")
+        base = Path(data) if data else Path.home() / ".local" / "share"
+        return cls((base / "rlctl").absolute())
+
+    def fleet(self, name: str) -> "FleetFolder":
+        """The folder of one fleet."""
+        return FleetFolder(self.root / "fleets" / name)
+
+    def journal(self, name: str) -> Path:
+        """The journal outlives its fleet: it also tells who destroyed it."""
+        return self.root / "journal" / f"{name}.jsonl"
+
+    def lock(self, name: str) -> Path:
+        """The lock file is outside the fleet's folder, so that destroy can hold it to the end."""
+        return self.root / "locks" / f"{name}.lock"
+
+    @property
+    def bugs(self) -> Path:
+        """Where tracebacks go instead of the terminal."""
+        return self.root / "bugs"
+
+    def open_for_writing(self) -> None:
+        """Make sure that the folder exists, is ours to write and has a layout we understand."""
+        make_private_folder(self.root)
+        marker = self.root / "state.json"
+        text = read_text(marker)
+        if text is None:
+            write_private(marker, json.dumps({"version": STATE_VERSION}) + "\n")
+        else:
+            _check_version(marker, text)
+        for folder in ("fleets", "journal", "locks"):
+            make_private_folder(self.root / folder)
+
+    def check(self) -> None:
+        """The reading half of `open_for_writing`: refuse a layout that is newer than we are."""
+        marker = self.root / "state.json"
+        text = read_text(marker)
+        if text is not None:
+            _check_version(marker, text)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFolder:
+    """What is kept of one fleet."""
+
+    root: Path
+
+    @property
+    def record(self) -> Path:
+        """What was deployed under this name."""
+        return self.root / "fleet.json"
+
+    @property
+    def secrets(self) -> Path:
+        """The generated secrets, 0600."""
+        return self.root / "secrets.json"
+
+    @property
+    def nodes(self) -> Path:
+        """The parent of the local nodes' folders."""
+        return self.root / "nodes"
+
+    @property
+    def ca(self) -> Path:
+        """The certificate that clients verify with."""
+        return self.root / "ca.crt"
+
+    def node(self, name: NodeName) -> Path:
+        """One local node's folder."""
+        return self.nodes / name
+
+    def remove(self) -> None:
+        """Delete the fleet's folder with all it holds."""
+        try:
+            shutil.rmtree(self.root)
+        except FileNotFoundError:
+            return
+        except OSError as failure:
+            raise Unreachable(f"cannot remove {self.root}: {failure.strerror}") from failure
+
+
+def _check_version(marker: Path, text: str) -> None:
+    try:
+        version = json.loads(text)["version"]
+    except (ValueError, KeyError, TypeError) as failure:
+        raise Refused(
+            f"{marker} is damaged: it does not hold a state version",
+            hint=f'if this folder is of this rlctl, write {{"version": {STATE_VERSION}}} into it',
+        ) from failure
+    if version != STATE_VERSION:
+        raise Refused(
+            f"{marker.parent} has state version {version}; this rlctl knows version {STATE_VERSION}",
+            hint="use the rlctl that wrote it, or another RLCTL_HOME",
+        )

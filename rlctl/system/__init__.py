@@ -1,0 +1,1 @@
+"""The effects: one wrapper for each thing outside rlctl."""

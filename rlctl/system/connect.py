@@ -1,0 +1,40 @@
+"""Connections to a fleet's nodes as its admin, kept open for one operation."""
+
+from rlctl.secrets import FleetSecrets, User
+from rlctl.system.redis import Login, NodeLink
+from rlctl.topology.model import Topology
+from rlctl.topology.nodes import NodeName, NodeSpec
+
+
+class Connector:
+    """One connection a node; each node is only ever talked to by one thread at a time."""
+
+    def __init__(self, topology: Topology, secrets: FleetSecrets) -> None:
+        security, authority = topology.security, secrets.authority
+        self._login = Login(
+            username=User.ADMIN.value if security.acl else None,
+            password=secrets.password(User.ADMIN) if security.acl else None,
+            ca=authority.certificate if security.tls and authority is not None else None,
+        )
+        self._links: dict[NodeName, NodeLink] = {}
+
+    def link(self, spec: NodeSpec) -> NodeLink:
+        """The node's connection; it opens at its first call."""
+        if spec.name not in self._links:
+            self._links[spec.name] = self.separate_link(spec)
+        return self._links[spec.name]
+
+    def separate_link(self, spec: NodeSpec) -> NodeLink:
+        """A connection of one's own, for another thread; whoever asks closes it."""
+        return NodeLink(spec.address, spec.port, self._login)
+
+    def is_open(self, spec: NodeSpec) -> bool:
+        """Whether the node has been talked to and did not hang up since."""
+        link = self._links.get(spec.name)
+        return link is not None and link.is_open
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        for link in self._links.values():
+            link.close()
+        self._links.clear()

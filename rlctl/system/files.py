@@ -1,0 +1,66 @@
+"""Files that hold secrets or state: private modes, whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from rlctl.errors import Unreachable
+
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+
+
+def make_private_folder(path: Path) -> None:
+    """Create the folder and its parents, readable by nobody else."""
+    try:
+        path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    except OSError as failure:
+        raise _cannot("create the folder", path, failure) from failure
+
+
+def write_private(path: Path, text: str, *, durable: bool = False) -> None:
+    """Write the whole file or nothing; `durable` also survives a power cut, which costs a disk flush."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                if durable:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as failure:
+        raise _cannot("write", path, failure) from failure
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line with a single write, so that lines of two writers never mix."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
+        try:
+            os.write(handle, f"{line}\n".encode())
+        finally:
+            os.close(handle)
+    except OSError as failure:
+        raise _cannot("append to", path, failure) from failure
+
+
+def read_text(path: Path) -> str | None:
+    """The file's text, or None where there is no such file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as failure:
+        raise _cannot("read", path, failure) from failure
+
+
+def _cannot(verb: str, path: Path, failure: OSError) -> Unreachable:
+    reason = failure.strerror or str(failure)
+    return Unreachable(
+        f"cannot {verb} {path}: {reason}",
+        hint="free space or fix the permissions, or point RLCTL_HOME at a folder that this user can write",
+    )

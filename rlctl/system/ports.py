@@ -1,0 +1,47 @@
+"""Finds a run of free loopback ports for a throw-away fleet."""
+
+import random
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from rlctl.errors import Unreachable
+from rlctl.topology.nodes import BUS_PORT_OFFSET, SENTINEL_PORT_OFFSET
+
+LOOPBACK = "127.0.0.1"
+LOWEST = 11_000
+EPHEMERAL_DEFAULT = 32_768
+ATTEMPTS = 200
+
+
+def free_base_port(count: int) -> int:
+    """A base whose ports, sentinel ports and bus ports are all free and below the ephemeral range."""
+    highest = _first_ephemeral_port() - BUS_PORT_OFFSET - count
+    if highest <= LOWEST:
+        raise Unreachable("the ephemeral port range leaves no room for bus ports", hint="see ip_local_port_range")
+    for _ in range(ATTEMPTS):
+        base = random.randrange(LOWEST, highest)  # noqa: S311  spreads parallel runs, guards nothing
+        if all(map(_is_free, _ports_of(base, count))):
+            return base
+    raise Unreachable(f"no {count} free ports in a row after {ATTEMPTS} tries", hint="end what holds them")
+
+
+def _first_ephemeral_port() -> int:
+    """Where the system's own outgoing ports begin; a bus port there may be taken at any moment."""
+    setting = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    return int(setting.read_text(encoding="ascii").split()[0]) if setting.exists() else EPHEMERAL_DEFAULT
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _ports_of(base: int, count: int) -> Iterable[int]:
+    for port in range(base, base + count):
+        yield from (port, port + SENTINEL_PORT_OFFSET, port + BUS_PORT_OFFSET)

@@ -1,0 +1,143 @@
+"""Processes: run one to its end with a deadline, or start a detached server and find it again."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from rlctl.errors import TimedOut, Unreachable
+from rlctl.system.files import PRIVATE_FILE, read_text, write_private
+
+# psutil's create time is computed from ticks; two readings of it may differ by rounding.
+_SAME_START_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a program printed and how it ended."""
+
+    code: int
+    output: str
+    errors: str
+
+
+class Runner(Protocol):
+    """Something that runs a program to its end."""
+
+    def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
+        """Run it; a program that is missing is Unreachable, one that takes too long TimedOut."""
+
+
+class ProcessRunner:
+    """Runs real programs: no shell, no inherited input."""
+
+    def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
+        """Run it; a program that is missing is Unreachable, one that takes too long TimedOut."""
+        try:
+            done = subprocess.run(
+                list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+            )
+        except subprocess.TimeoutExpired as failure:
+            raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s") from failure
+        except OSError as failure:
+            raise Unreachable(f"cannot run {argv[0]}: {failure.strerror}") from failure
+        return Finished(code=done.returncode, output=done.stdout, errors=done.stderr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessId:
+    """A process for good: a pid alone is soon somebody else's."""
+
+    pid: int
+    started: float
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessId | None":
+        """The process that has this pid now."""
+        try:
+            return cls(pid=pid, started=psutil.Process(pid).create_time())
+        except psutil.Error:
+            return None
+
+    def is_alive(self) -> bool:
+        """Whether this very process still runs; a zombie does not."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.started) < _SAME_START_S
+            return same and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+    def folder(self) -> Path | None:
+        """Its working folder, where the system tells."""
+        try:
+            return Path(psutil.Process(self.pid).cwd())
+        except (psutil.Error, OSError):
+            return None
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal this very process; one that is gone needs none."""
+        if self.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def save(self, path: Path) -> None:
+        """Remember it in a file."""
+        write_private(path, json.dumps({"pid": self.pid, "started": self.started}) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "ProcessId | None":
+        """The process remembered in the file; a damaged file remembers none."""
+        text = read_text(path)
+        if text is None:
+            return None
+        try:
+            record = json.loads(text)
+            return cls(pid=int(record["pid"]), started=float(record["started"]))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
+    """Start a server that outlives us: own session, private umask, a bare environment. Returns its pid."""
+    environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
+    try:
+        with open(output, "ab", opener=_open_private) as sink:
+            child = subprocess.Popen(
+                list(argv),
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+                umask=0o077,
+            )
+    except OSError as failure:
+        raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}") from failure
+    # The server outlives us on purpose; without this the interpreter warns that it still runs.
+    child.returncode = 0
+    return child.pid
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE_FILE)
+
+
+def reap(pid: int) -> None:
+    """Collect a child that ended, so that it does not stay as a zombie of ours."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def find_program(names: Sequence[str]) -> str | None:
+    """The first of these programs on PATH."""
+    return next((found for name in names if (found := shutil.which(name))), None)

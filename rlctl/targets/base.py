@@ -1,0 +1,46 @@
+"""What every target can do: place processes, remove them, tell what it knows without asking them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rlctl.observe.model import OnDisk
+from rlctl.render.acl import Version
+from rlctl.topology.nodes import NodeName, NodeSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One node to bring up; `follow` is the primary that a replica of a Sentinel fleet or a sentinel starts with."""
+
+    spec: NodeSpec
+    follow: NodeSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeResult:
+    """What became of one node in a batch; no error means done."""
+
+    error: str | None = None
+
+
+class Target(Protocol):
+    """A place for processes. Calls are batches, because one call may cover many machines."""
+
+    def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
+        """Write the files that are rlctl's and start what does not run."""
+
+    def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
+        """Write the files that are rlctl's for running servers of these versions; start nothing."""
+
+    def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
+        """Stop the processes that rlctl started, and delete their files."""
+
+    def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
+        """What processes and files there are, without asking the servers."""
+
+    def placed(self) -> Sequence[NodeName]:
+        """All nodes of the fleet that this target holds, whether the topology still names them or not."""
+
+    def tidy(self) -> None:
+        """Rotate what grows."""

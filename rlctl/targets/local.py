@@ -1,0 +1,211 @@
+"""Target local: detached server processes on this machine, one folder each."""
+
+import errno
+import shutil
+import signal
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rlctl.errors import TimedOut, Unreachable
+from rlctl.observe.model import OnDisk
+from rlctl.render.acl import Version
+from rlctl.secrets import FleetSecrets
+from rlctl.state.home import FleetFolder
+from rlctl.system.clock import Clock, wait_until
+from rlctl.system.files import make_private_folder, read_text
+from rlctl.system.process import ProcessId, Runner, reap, start_detached
+from rlctl.targets.base import Launch, NodeResult
+from rlctl.targets.local_files import NodeFolder
+from rlctl.targets.server_program import ServerProgram, find_server
+from rlctl.topology.model import Kind, Topology
+from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
+
+LISTEN_S = 30.0
+STOP_S = 5.0
+LOG_LIMIT_BYTES = 10 * 1024 * 1024
+
+
+class LocalTarget:
+    """Starts, finds and stops the processes of one fleet on this machine."""
+
+    def __init__(
+        self, topology: Topology, secrets: FleetSecrets, folder: FleetFolder, runner: Runner, clock: Clock
+    ) -> None:
+        self._topology = topology
+        self._secrets = secrets
+        self._folder = folder
+        self._runner = runner
+        self._clock = clock
+
+    def program(self) -> ServerProgram:
+        """The server binary; Unreachable where there is none that fits."""
+        return find_server(self._topology.engine, self._runner)
+
+    def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
+        """Start primaries, then whoever follows: a replica that finds nobody tries again only a second later."""
+        program = self.program()
+        make_private_folder(self._folder.nodes)
+        for launch in launches:
+            self._node(launch.spec).prepare(launch, program.version)
+        leaders = [launch for launch in launches if launch.follow is None]
+        followers = [launch for launch in launches if launch.follow is not None]
+        results: dict[NodeName, NodeResult] = {}
+        for wave in (leaders, followers):
+            for launch in wave:
+                self._start(program, launch)
+            results |= self._await_listening(wave)
+        return results
+
+    def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
+        """Write the files that are rlctl's for running servers of these versions; start nothing."""
+        for spec, version in versions.items():
+            self._node(spec).write_own(version)
+        return {spec.name: NodeResult() for spec in versions}
+
+    def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
+        """End our processes, politely at first, and delete their folders."""
+        running = {name: process for name in names if (process := self._process(self._folder.node(name)))}
+        stubborn = self._stop(running.values(), signal.SIGTERM)
+        stubborn = self._stop(stubborn, signal.SIGKILL)
+        results: dict[NodeName, NodeResult] = {}
+        for name in names:
+            if running.get(name) in stubborn:
+                results[name] = NodeResult(error=f"process {running[name].pid} does not end")
+                continue
+            results[name] = _delete(self._folder.node(name))
+        return results
+
+    def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
+        """Processes and files of these nodes."""
+        return {spec.name: self._inspect(spec) for spec in specs}
+
+    def placed(self) -> Sequence[NodeName]:
+        """The nodes that have a folder here."""
+        if not self._folder.nodes.is_dir():
+            return ()
+        return tuple(sorted(NodeName(path.name) for path in self._folder.nodes.iterdir() if path.is_dir()))
+
+    def tidy(self) -> None:
+        """Rotate long logs."""
+        for name in self.placed():
+            for log in ("redis.log", "output.log"):
+                _rotate(self._folder.node(name) / log)
+
+    def _node(self, spec: NodeSpec) -> NodeFolder:
+        return NodeFolder(self._folder.node(spec.name), spec, self._topology, self._secrets)
+
+    def _inspect(self, spec: NodeSpec) -> OnDisk:
+        node = self._node(spec)
+        process = self._process(node.root)
+        disk = node.read(running=process is not None)
+        if process is not None:
+            return replace(disk, pid=process.pid)
+        return replace(disk, port_taken=self._taken_bus_port(spec))
+
+    def _taken_bus_port(self, spec: NodeSpec) -> int | None:
+        """A bus port that somebody holds although our node does not run; its data port is judged by who answers."""
+        if self._topology.kind is not Kind.CLUSTER:
+            return None
+        bus = spec.port + BUS_PORT_OFFSET
+        return None if _is_free(spec.address, bus) or _answers(spec.address, spec.port) else bus
+
+    def _process(self, folder: Path) -> ProcessId | None:
+        """Our record; where rlctl was killed before it wrote one, the server's pid file proven by its folder."""
+        recorded = ProcessId.load(folder / "process.json")
+        if recorded is not None and recorded.is_alive():
+            return recorded
+        pid = (read_text(folder / "redis.pid") or "").strip()
+        process = ProcessId.of(int(pid)) if pid.isdigit() else None
+        if process is not None and process.is_alive() and process.folder() == folder.resolve():
+            return process
+        return None
+
+    def _start(self, program: ServerProgram, launch: Launch) -> None:
+        node = self._node(launch.spec)
+        if self._process(node.root) is not None:
+            return
+        pid = start_detached(node.argv(program.path, launch), folder=node.root, output=node.output)
+        started = ProcessId.of(pid)
+        if started is not None:
+            started.save(node.process)
+
+    def _await_listening(self, launches: Sequence[Launch]) -> dict[NodeName, NodeResult]:
+        results: dict[NodeName, NodeResult] = {}
+
+        def all_settled() -> bool:
+            for launch in launches:
+                if launch.spec.name not in results and (result := self._outcome(launch.spec)):
+                    results[launch.spec.name] = result
+            return len(results) == len(launches)
+
+        try:
+            wait_until(all_settled, timeout_s=LISTEN_S, clock=self._clock, what="servers listening", every_s=0.005)
+        except TimedOut:
+            for launch in launches:
+                silent = NodeResult(error=f"does not listen on {launch.spec.endpoint} after {LISTEN_S:g} s")
+                results.setdefault(launch.spec.name, silent)
+        return results
+
+    def _outcome(self, spec: NodeSpec) -> NodeResult | None:
+        """Listening, ended, or None while neither."""
+        node = self._node(spec)
+        recorded = ProcessId.load(node.process)
+        if recorded is not None:
+            reap(recorded.pid)
+        if recorded is None or not recorded.is_alive():
+            return NodeResult(error=f"the server ended at once: {node.last_words() or 'it left no word'}")
+        return NodeResult() if _answers(spec.address, spec.port) else None
+
+    def _stop(self, processes: Iterable[ProcessId], number: signal.Signals) -> list[ProcessId]:
+        """Who is still there after the signal and some patience."""
+        waiting = list(processes)
+        for process in waiting:
+            process.send(number)
+
+        def all_gone() -> bool:
+            waiting[:] = [process for process in waiting if process.is_alive()]
+            return not waiting
+
+        try:
+            wait_until(all_gone, timeout_s=STOP_S, clock=self._clock, what="servers ending")
+        except TimedOut:
+            return waiting
+        return []
+
+
+def _delete(folder: Path) -> NodeResult:
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return NodeResult()
+    except OSError as failure:
+        return NodeResult(error=f"cannot remove {folder}: {failure.strerror}")
+    return NodeResult()
+
+
+def _rotate(log: Path) -> None:
+    """Keep one old log; the server opens its log anew for every line."""
+    if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
+        log.replace(log.with_suffix(".log.1"))
+
+
+def _answers(address: str, port: int) -> bool:
+    try:
+        with socket.create_connection((address, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as failure:
+            if failure.errno == errno.EADDRNOTAVAIL:
+                raise Unreachable(f"{address} is not an address of this machine", hint="see local.address") from failure
+            return False
+    return True

@@ -1,0 +1,140 @@
+"""A local node's folder: writes the files that are rlctl's, never those the server owns, and reads what is there."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlctl.observe import parse
+from rlctl.observe.model import Address, OnDisk, Saved
+from rlctl.render.acl import Version, data_node_acl, loaded_revision, sentinel_acl
+from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, static_conf
+from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_static_conf
+from rlctl.secrets import Authority, FleetSecrets
+from rlctl.system.files import make_private_folder, read_text, write_private
+from rlctl.system.tls import node_certificate
+from rlctl.targets.base import Launch
+from rlctl.topology.model import Kind, Topology
+from rlctl.topology.nodes import NodeId, NodeSpec, data_nodes, node_id, sentinel_nodes
+
+_MONITOR = re.compile(r"^sentinel monitor \S+ (\S+) (\d+) \d+$", re.MULTILINE)
+_EPOCH = re.compile(r"^sentinel config-epoch \S+ (\d+)$", re.MULTILINE)
+
+
+class NodeFolder:
+    """One node's files."""
+
+    def __init__(self, root: Path, spec: NodeSpec, topology: Topology, secrets: FleetSecrets) -> None:
+        self.root = root
+        self.files = NodeFiles(folder=root)
+        self._spec = spec
+        self._topology = topology
+        self._secrets = secrets
+
+    @property
+    def process(self) -> Path:
+        """The process that rlctl started here."""
+        return self.root / "process.json"
+
+    @property
+    def output(self) -> Path:
+        """What the server says before it opens its log."""
+        return self.root / "output.log"
+
+    def prepare(self, launch: Launch, version: Version) -> None:
+        """Everything a start needs; what the server owns is only written where it is missing."""
+        make_private_folder(self.root)
+        self.write_own(version)
+        for path, text in self._first_files(launch):
+            if not path.exists():
+                write_private(path, text)
+
+    def write_own(self, version: Version) -> None:
+        """static.conf, users and certificates: rlctl's own files."""
+        render = sentinel_static_conf if self._spec.is_sentinel else static_conf
+        write_private(Path(self.files.static_conf), render(self._topology, self._spec, self.files, self._secrets))
+        if self._topology.security.acl:
+            self._write_users(version)
+        if self._secrets.authority is not None and self._topology.security.tls:
+            self._write_certificate(self._secrets.authority)
+
+    def argv(self, program: str, launch: Launch) -> list[str]:
+        """How the server is started: its own file, then ours, which wins."""
+        if self._spec.is_sentinel:
+            own, extra = self.files.sentinel_conf, ["--sentinel"]
+        else:
+            follow = launch.follow
+            own, extra = self.files.node_conf, ["--replicaof", follow.address, str(follow.port)] if follow else []
+        return [program, str(own), "--include", str(self.files.static_conf), *extra]
+
+    def read(self, *, running: bool) -> OnDisk:
+        """What the node would come back with; a running one is asked instead."""
+        if running or not self.root.is_dir():
+            return OnDisk(running=running, own_id=self._own_id() if running else None)
+        cluster_conf = read_text(Path(self.files.cluster_conf)) or ""
+        monitors, epoch = self._monitored()
+        return OnDisk(
+            saved=self._saved(),
+            table=parse.table(cluster_conf),
+            own_id=self._own_id(),
+            monitors=monitors,
+            monitor_epoch=epoch,
+        )
+
+    def last_words(self, lines: int = 3) -> str:
+        """Why a server ended, in its own words."""
+        text = (read_text(Path(self.files.log)) or "") + (read_text(self.output) or "")
+        said = [line.strip() for line in text.splitlines() if line.strip()]
+        complaints = [line for line in said if re.search(r"(?i)fatal|error|fail|warning: could not|can't|denied", line)]
+        return " / ".join((complaints or said)[-lines:])
+
+    def _first_files(self, launch: Launch) -> Sequence[tuple[Path, str]]:
+        own_id = self._own_id()
+        if self._spec.is_sentinel:
+            primary = launch.follow
+            if primary is None:
+                raise ValueError(f"{self._spec.name}: a sentinel starts with a primary to watch")
+            watch = Watch(primary=primary, replicas=self._replicas(primary), peers=self._peers())
+            text = initial_sentinel_conf(self._topology, own_id, watch, self._secrets)
+            return [(Path(self.files.sentinel_conf), text)]
+        first = [(Path(self.files.node_conf), "")]
+        if self._topology.kind is Kind.CLUSTER:
+            first.append((Path(self.files.cluster_conf), initial_cluster_conf(own_id)))
+        return first
+
+    def _replicas(self, primary: NodeSpec) -> tuple[NodeSpec, ...]:
+        return tuple(spec for spec in data_nodes(self._topology) if spec.name != primary.name)
+
+    def _peers(self) -> tuple[tuple[NodeSpec, str], ...]:
+        others = (spec for spec in sentinel_nodes(self._topology) if spec.name != self._spec.name)
+        return tuple((spec, node_id(self._secrets.fleet_id, spec.name)) for spec in others)
+
+    def _own_id(self) -> NodeId:
+        return node_id(self._secrets.fleet_id, self._spec.name)
+
+    def _write_users(self, version: Version) -> None:
+        path = Path(self.files.acl)
+        render = sentinel_acl if self._spec.is_sentinel else data_node_acl
+        wanted = render(self._secrets, version)
+        if loaded_revision(read_text(path) or "") != loaded_revision(wanted):
+            write_private(path, wanted)
+
+    def _write_certificate(self, authority: Authority) -> None:
+        certificate, key = Path(self.files.certificate), Path(self.files.key)
+        write_private(Path(self.files.ca), authority.certificate)
+        if not (certificate.exists() and key.exists()):
+            name = f"{self._topology.name}/{self._spec.name}"
+            certificate_text, key_text = node_certificate(authority, name, (self._spec.address, "127.0.0.1"))
+            write_private(key, key_text)
+            write_private(certificate, certificate_text)
+
+    def _saved(self) -> Saved:
+        log_folder = self.root / "appendonlydir"
+        if log_folder.is_dir() and any(log_folder.glob("*.manifest")):
+            return Saved.LOG
+        return Saved.SNAPSHOT if (self.root / "dump.rdb").exists() else Saved.NOTHING
+
+    def _monitored(self) -> tuple[Address | None, int]:
+        text = read_text(Path(self.files.sentinel_conf)) or ""
+        found, epoch = _MONITOR.search(text), _EPOCH.search(text)
+        address = (found.group(1), int(found.group(2))) if found else None
+        return address, int(epoch.group(1)) if epoch else 0

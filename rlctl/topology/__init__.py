@@ -1,0 +1,1 @@
+"""What the operator wants: the topology file as a frozen value. Pure."""

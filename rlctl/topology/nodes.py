@@ -1,0 +1,89 @@
+"""Which nodes a topology asks for: names, ports, shards. The same order on every target."""
+
+import hashlib
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NewType
+
+from rlctl.topology.model import Kind, Topology
+
+NodeName = NewType("NodeName", str)
+NodeId = NewType("NodeId", str)
+
+SENTINEL_PORT_OFFSET = 1_000
+BUS_PORT_OFFSET = 10_000
+SLOTS = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class NodeSpec:
+    """One process the topology asks for; `shard` is None for a sentinel."""
+
+    index: int
+    name: NodeName
+    address: str
+    port: int
+    shard: int | None
+    starts_as_primary: bool
+
+    @property
+    def is_sentinel(self) -> bool:
+        """Whether this process watches instead of holding data."""
+        return self.shard is None
+
+    @property
+    def endpoint(self) -> str:
+        """host:port, as people write it."""
+        return f"{self.address}:{self.port}"
+
+
+def data_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
+    """Data nodes: the first of each shard, then the second of each, so that more replicas only append."""
+    is_cluster = topology.kind is Kind.CLUSTER
+    shards = topology.cluster.shards if is_cluster else 1
+    replicas = topology.cluster.replicas if is_cluster else topology.sentinel.replicas
+    return tuple(
+        NodeSpec(
+            index=index,
+            name=NodeName(f"node-{index}"),
+            address=topology.local.address,
+            port=topology.local.base_port + index,
+            shard=index % shards,
+            starts_as_primary=index < shards,
+        )
+        for index in range(shards * (1 + replicas))
+    )
+
+
+def sentinel_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
+    """The sentinels of a topology; none for a cluster."""
+    if topology.kind is Kind.CLUSTER:
+        return ()
+    return tuple(
+        NodeSpec(
+            index=index,
+            name=NodeName(f"sentinel-{index}"),
+            address=topology.local.address,
+            port=topology.local.base_port + SENTINEL_PORT_OFFSET + index,
+            shard=None,
+            starts_as_primary=False,
+        )
+        for index in range(topology.sentinel.sentinels)
+    )
+
+
+def all_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
+    """Every process of the fleet, data nodes first."""
+    return data_nodes(topology) + sentinel_nodes(topology)
+
+
+def node_id(fleet_id: str, name: NodeName) -> NodeId:
+    """The id a node carries for life; whoever holds the fleet id can name it."""
+    return NodeId(hashlib.sha1(f"{fleet_id}/{name}".encode(), usedforsecurity=False).hexdigest())
+
+
+def slot_range(shard: int, shards: int) -> tuple[int, int]:
+    """First and last slot of a shard, as evenly as 16384 divides."""
+    edges = [round(SLOTS * edge / shards) for edge in range(shards + 1)]
+    first, after = list(pairwise(edges))[shard]
+    return first, after - 1

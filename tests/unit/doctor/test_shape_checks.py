@@ -1,0 +1,103 @@
+"""What doctor says about the topology itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from rlctl.doctor.model import Severity
+from rlctl.doctor.shape_checks import shape_checks
+from rlctl.topology.model import (
+    ClusterShape,
+    EvictionPolicy,
+    HostEntry,
+    Kind,
+    Memory,
+    Persistence,
+    PersistenceMode,
+    SentinelShape,
+    TargetName,
+    Topology,
+)
+
+CLUSTER = Topology(name="limiter", kind=Kind.CLUSTER, target=TargetName.LOCAL)
+SENTINEL = Topology(name="limiter", kind=Kind.SENTINEL, target=TargetName.LOCAL)
+BARE = replace(CLUSTER, cluster=ClusterShape(replicas=0))
+HOSTS = replace(CLUSTER, target=TargetName.HOSTS)
+FORGETFUL = Persistence(mode=PersistenceMode.NONE)
+ONE, TWO, SPARE = (
+    HostEntry(address="10.0.0.1"),
+    HostEntry(address="10.0.0.2"),
+    HostEntry(address="x", nodes=0),
+)
+
+OK, WARNING = Severity.OK, Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("topology", "name", "severity", "evidence"),
+    [
+        pytest.param(CLUSTER, "eviction-policy", OK, "refuses writes", id="noeviction"),
+        pytest.param(
+            replace(CLUSTER, memory=Memory(policy=EvictionPolicy.ALLKEYS_LRU)),
+            "eviction-policy",
+            WARNING,
+            "resets its limit; the rules themselves",
+            id="evicts anything",
+        ),
+        pytest.param(
+            replace(CLUSTER, memory=Memory(policy=EvictionPolicy.VOLATILE_TTL)),
+            "eviction-policy",
+            WARNING,
+            "silently resets its limit",
+            id="evicts what expires",
+        ),
+        pytest.param(CLUSTER, "persistence-restart", OK, "persistence aof", id="aof"),
+        pytest.param(
+            replace(CLUSTER, persistence=FORGETFUL),
+            "persistence-restart",
+            OK,
+            "only after another node has taken its shard",
+            id="no persistence",
+        ),
+        pytest.param(
+            replace(BARE, persistence=FORGETFUL),
+            "persistence-restart",
+            WARNING,
+            "dies with it",
+            id="neither persistence nor replica",
+        ),
+        pytest.param(CLUSTER, "replicas", OK, "shards: 3, replicas of each: 1", id="cluster with replicas"),
+        pytest.param(SENTINEL, "replicas", OK, "shards: 1, replicas of each: 2", id="sentinel with replicas"),
+        pytest.param(BARE, "replicas", WARNING, "nobody takes its shard", id="cluster without replica"),
+        pytest.param(
+            replace(SENTINEL, sentinel=SentinelShape(replicas=0)),
+            "replicas",
+            WARNING,
+            "replicas of each: 0",
+            id="sentinel without replica",
+        ),
+        pytest.param(CLUSTER, "placement", OK, "one machine", id="local"),
+        pytest.param(replace(CLUSTER, target=TargetName.DOCKER), "placement", OK, "one machine", id="docker"),
+        pytest.param(replace(HOSTS, hosts=(TWO, ONE)), "placement", OK, "2 (10.0.0.1, 10.0.0.2)", id="two hosts"),
+        pytest.param(
+            replace(HOSTS, hosts=(ONE, SPARE)),
+            "placement",
+            WARNING,
+            "one host (10.0.0.1)",
+            id="one data host",
+        ),
+    ],
+)
+def test_shape(topology: Topology, name: str, severity: Severity, evidence: str) -> None:
+    (check,) = [check for check in shape_checks(topology) if check.name == name]
+
+    assert check.severity is severity
+    assert evidence in check.evidence
+    assert bool(check.fix) is (severity is not OK)
+    assert check.subject == "limiter"
+
+
+def test_rules_are_named_only_when_they_can_be_evicted() -> None:
+    topology = replace(CLUSTER, memory=Memory(policy=EvictionPolicy.VOLATILE_LRU))
+
+    assert not any("rules" in check.evidence for check in shape_checks(topology))
