@@ -89,24 +89,31 @@ def run(argv: Sequence[str]) -> int:
         return int(code or 0)
     except click.exceptions.Exit as ending:
         return ending.exit_code
-    except click.exceptions.NoArgsIsHelpError as failure:
-        if not _wants_json(argv):
-            return _show_help(failure.format_message())
-        return _fail(argv, Exit.USAGE, "usage", "a command is missing", "see `rlctl --help`")
-    except click.UsageError as failure:
-        return _fail(argv, Exit.USAGE, "usage", failure.format_message(), _usage_hint(failure))
-    except click.ClickException as failure:
-        return _fail(argv, Exit.USAGE, "usage", failure.format_message(), "")
-    except (click.Abort, KeyboardInterrupt):
-        return _fail(argv, Exit.INTERRUPTED, "interrupted", "interrupted", "")
-    except RlctlError as failure:
-        return _fail(argv, failure.exit_code, failure.code, failure.message, failure.hint)
     except BrokenPipeError:
         # The reader has gone; closing stdout again at exit would complain once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except (click.ClickException, click.Abort, KeyboardInterrupt, RlctlError) as failure:
+        return _report(argv, failure)
     except Exception:  # noqa: BLE001  the last line of defence: no traceback reaches a user
         return _fail(argv, Exit.BUG, "bug", *_report_bug())
+
+
+def _report(argv: Sequence[str], failure: BaseException) -> int:
+    """Tell an expected failure; its kind decides the exit code."""
+    match failure:
+        case RlctlError():
+            return _fail(argv, failure.exit_code, failure.code, failure.message, failure.hint)
+        case click.exceptions.NoArgsIsHelpError() if not _wants_json(argv):
+            return _show_help(failure.format_message())
+        case click.exceptions.NoArgsIsHelpError():
+            return _fail(argv, Exit.USAGE, "usage", "a command is missing", "see `rlctl --help`")
+        case click.UsageError():
+            return _fail(argv, Exit.USAGE, "usage", failure.format_message(), _usage_hint(failure))
+        case click.ClickException():
+            return _fail(argv, Exit.USAGE, "usage", failure.format_message(), "")
+        case _:
+            return _fail(argv, Exit.INTERRUPTED, "interrupted", "interrupted", "")
 
 
 def _show_help(text: str) -> int:
