@@ -1,0 +1,47 @@
+"""Real servers on loopback; every test's servers end with it."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import skip_or_fail
+from tests.local.driver import LocalFleet, cluster_document, sentinel_document
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _server_is_there() -> None:
+    if not (shutil.which("redis-server") or shutil.which("valkey-server")):
+        skip_or_fail("local", "neither redis-server nor valkey-server is on PATH")
+
+
+@pytest.fixture
+def make_fleet(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], LocalFleet]]:
+    """Builds fleets' folders; what still runs at the end is ended by pid."""
+    made: list[LocalFleet] = []
+
+    def make(document: dict[str, Any]) -> LocalFleet:
+        folder = tmp_path / f"fleet-{len(made)}"
+        folder.mkdir()
+        fleet = LocalFleet(folder=folder, document=document)
+        fleet.write()
+        made.append(fleet)
+        return fleet
+
+    yield make
+    for fleet in made:
+        fleet.end_all()
+
+
+@pytest.fixture
+def cluster(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> LocalFleet:
+    """A cluster's topology, not deployed yet."""
+    return make_fleet(cluster_document())
+
+
+@pytest.fixture
+def sentinel(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> LocalFleet:
+    """A Sentinel fleet's topology, not deployed yet."""
+    return make_fleet(sentinel_document())
