@@ -92,8 +92,9 @@ PHASES: tuple[Phase, ...] = (
     revive_with_loss,
     revive,
     set_epochs,
-    meet,
+    # Owned before the first meeting, slots travel with the greeting; assigned later they wait for gossip.
     assign_slots,
+    meet,
     replicate,
 )
 
