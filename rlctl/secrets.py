@@ -12,6 +12,7 @@ from pathlib import Path
 from rlctl.errors import InvalidFile
 
 FORMAT = 1
+_HINT = "`rlctl secrets export FILE` writes a valid one where the fleet was deployed"
 _FLEET_ID = re.compile(r"[0-9a-f]{40}")
 _PASSWORD = re.compile(r"[A-Za-z0-9_-]{16,200}")
 
@@ -46,7 +47,7 @@ class Secret:
         return "Secret(***)"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and randomness.compare_digest(self._text, other._text)
+        return isinstance(other, Secret) and randomness.compare_digest(self._text.encode(), other._text.encode())
 
     def __hash__(self) -> int:
         return hash(self._text)
@@ -107,14 +108,16 @@ def from_text(text: str, path: Path) -> FleetSecrets:
         users = {user: _password(document["users"][user.value], user) for user in User}
         fleet_id = _fleet_id(document["fleet_id"])
         tls = document["tls"]
-        authority = tls and Authority(certificate=str(tls["ca_certificate"]), key=Secret(str(tls["ca_key"])))
-        return FleetSecrets(name=str(document["name"]), fleet_id=fleet_id, passwords=users, authority=authority or None)
+        authority = None if tls is None else _authority(tls)
+        return FleetSecrets(name=str(document["name"]), fleet_id=fleet_id, passwords=users, authority=authority)
     except KeyError as failure:
-        raise InvalidFile(f"{path}:1: not a secrets file: {failure} is missing") from failure
+        raise InvalidFile(f"{path}:1: not a secrets file: {failure} is missing", hint=_HINT) from failure
     except json.JSONDecodeError as failure:
-        raise InvalidFile(f"{path}:{failure.lineno}: not a secrets file: {failure.msg}") from failure
+        raise InvalidFile(f"{path}:{failure.lineno}: not a secrets file: {failure.msg}", hint=_HINT) from failure
+    except RecursionError as failure:
+        raise InvalidFile(f"{path}:1: not a secrets file: nested too deeply", hint=_HINT) from failure
     except (TypeError, ValueError) as failure:
-        raise InvalidFile(f"{path}:1: not a secrets file: {failure}") from failure
+        raise InvalidFile(f"{path}:1: not a secrets file: {failure}", hint=_HINT) from failure
 
 
 def _check_format(version: object) -> None:
@@ -126,6 +129,10 @@ def _fleet_id(value: object) -> str:
     if not isinstance(value, str) or not _FLEET_ID.fullmatch(value):
         raise ValueError("fleet_id is not 40 hexadecimal digits")
     return value
+
+
+def _authority(tls: Mapping[str, object]) -> Authority:
+    return Authority(certificate=str(tls["ca_certificate"]), key=Secret(str(tls["ca_key"])))
 
 
 def _password(value: object, user: User) -> Secret:

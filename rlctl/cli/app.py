@@ -58,7 +58,9 @@ class App:
                 f"{self.file}: no such file", hint="write one with `rlctl init`, or name one with -f or RLCTL_TOPOLOGY"
             ) from failure
         except OSError as failure:
-            raise Unreachable(f"{self.file}: {failure.strerror}") from failure
+            raise Unreachable(
+                f"cannot read {self.file}: {failure.strerror}", hint="name a readable topology file with -f"
+            ) from failure
         return load_topology(text, str(self.file))
 
     def timeout(self, default_s: float) -> float:
@@ -72,7 +74,7 @@ class App:
         if not sys.stdin.isatty():
             raise Declined("no terminal to ask on", hint="--yes agrees in advance, --dry-run only shows")
         if not click.confirm(question, default=False, err=True):
-            raise Declined("declined; nothing was changed")
+            raise Declined("declined; nothing was changed", hint="--dry-run shows the plan without asking")
 
     def agree_to_loss(self, name: str, losses: tuple[str, ...], *, confirmed: str | None) -> None:
         """What can lose data wants the fleet's name, typed now or given with --confirm."""
@@ -88,7 +90,10 @@ class App:
                 f"type the fleet's name ({name}) to go on", default="", err=True, show_default=False
             )
         if confirmed != name:
-            raise Declined(f"{confirmed!r} is not the fleet's name {name!r}; nothing was changed")
+            raise Declined(
+                f"{confirmed!r} is not the fleet's name {name!r}; nothing was changed",
+                hint="this can lose data, so the name is wanted letter by letter",
+            )
 
 
 _COMMON: dict[str, Callable[[Function], Function]] = {

@@ -16,6 +16,9 @@ def demo(app: App) -> None:
     """Deploy a throw-away 3+3 fleet, look at it, count a few keys, and remove it again.
 
     Needs no topology file and touches nothing of yours: ports, folder and secrets are its own.
+
+    \b
+    rlctl demo
     """
     stop = StopFlag()
     with stop.armed():

@@ -8,6 +8,7 @@ from rlctl.cli.app import App, with_app
 from rlctl.errors import Exit, UsageFault
 from rlctl.execute.deploy import DeployOptions, plan_deploy, read_saved, run_deploy
 from rlctl.execute.fleet import open_fleet
+from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.planner import Plan
 from rlctl.plan.saved import to_text
@@ -24,7 +25,7 @@ DEPLOY_S = 60.0
 @click.option("--plan", "plan_in", type=click.Path(path_type=Path), help="Carry out a saved plan, if nothing moved.")
 @click.option("--yes", is_flag=True, help="Agree to the plan in advance; does not cover loss of data.")
 @click.option("--confirm", metavar="NAME", help="Agree in advance to steps that lose data.")
-@click.option("--wait", is_flag=True, help="Wait while somebody else holds the fleet's lock.")
+@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
 @with_app
 def deploy(
     app: App,
@@ -51,17 +52,18 @@ def deploy(
     saved = read_saved(plan_in) if plan_in else None
     for warning in warnings(topology):
         app.output.note(f"warning: {warning}")
-    with open_fleet(topology, app.home) as fleet:
-        if dry_run:
+    if dry_run:
+        with open_fleet(topology, app.home) as fleet:
             return _dry_run(app, plan_deploy(fleet), plan_out)
-        options = DeployOptions(argv=app.argv, saved=saved, wait_for_lock=wait, timeout_s=app.timeout(DEPLOY_S))
-        stop = StopFlag()
+    options = DeployOptions(argv=app.argv, saved=saved, timeout_s=app.timeout(DEPLOY_S))
+    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+    stop = StopFlag()
 
-        def agree(plan: Plan) -> None:
-            _agree(app, plan, yes=yes, confirm=confirm)
+    def agree(plan: Plan) -> None:
+        _agree(app, plan, yes=yes, confirm=confirm)
 
-        with stop.armed():
-            report = run_deploy(fleet, options, app.output, stop, agree)
+    with stop.armed(), hold(topology, app.home, "deploy", stop, app.output, waiting=waiting) as held:
+        report = run_deploy(held, options, app.output, stop, agree)
     if app.output.as_json:
         app.output.result(report.to_json())
     elif report.results:

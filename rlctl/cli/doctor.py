@@ -15,6 +15,9 @@ def doctor(app: App) -> int:
     """Check this machine and the fleet: before a deploy, and when something feels wrong.
 
     Shows what is not well; -v shows the checks that passed too. Exit 0, 11 for warnings, 12 when critical.
+
+    \b
+    rlctl doctor -v
     """
     topology = app.topology()
     with open_fleet(topology, app.home) as fleet:

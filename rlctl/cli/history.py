@@ -10,7 +10,11 @@ from rlctl.execute.journal import Operation, read
 @click.option("-n", "--last", type=click.IntRange(min=1), default=20, show_default=True, help="How many operations.")
 @with_app
 def history(app: App, last: int) -> None:
-    """Show who did what to the fleet, when, and with what outcome; -v shows every step."""
+    """Show who did what to the fleet, when, and with what outcome; -v shows every step.
+
+    \b
+    rlctl history -n 3 -v
+    """
     topology = app.topology()
     operations = read(app.home.journal(topology.name))[-last:]
     if app.output.as_json:

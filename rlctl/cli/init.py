@@ -21,7 +21,12 @@ from rlctl.topology.template import template
 )
 @with_app
 def init(app: App, path: Path, kind: str, target: str) -> None:
-    """Write a commented topology to PATH [topology.yaml]; an existing file is left alone."""
+    """Write a commented topology to PATH [topology.yaml]; an existing file is left alone.
+
+    \b
+    rlctl init --kind sentinel
+    rlctl init inventories/staging/topology.yaml
+    """
     if path.is_dir():
         path /= "topology.yaml"
     try:
@@ -30,7 +35,9 @@ def init(app: App, path: Path, kind: str, target: str) -> None:
     except FileExistsError as failure:
         raise Refused(f"{path} exists", hint="name another path, or remove it first") from failure
     except OSError as failure:
-        raise Unreachable(f"cannot write {path}: {failure.strerror}") from failure
+        raise Unreachable(
+            f"cannot write {path}: {failure.strerror}", hint="name a file in a folder that exists and can be written"
+        ) from failure
     if app.output.as_json:
         app.output.result({"schema": "rlctl.init/1", "path": str(path), "kind": kind, "target": target})
     else:

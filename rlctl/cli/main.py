@@ -1,5 +1,6 @@
 """The root command: finds commands lazily, and turns every ending into one exit code."""
 
+import errno
 import json
 import os
 import sys
@@ -13,8 +14,9 @@ import click
 
 from rlctl import __version__
 from rlctl.cli.app import common_options
-from rlctl.errors import Exit, RlctlError
+from rlctl.errors import Exit, RlctlError, Unreachable
 from rlctl.state.home import Home
+from rlctl.system.files import make_private_folder, write_private
 
 # Name -> module:function and the help line, so that `rlctl --help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -22,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "deploy": ("rlctl.cli.deploy:deploy", "Bring the fleet to its topology; repeat at will."),
     "status": ("rlctl.cli.status:status", "What is there against what should be."),
     "doctor": ("rlctl.cli.doctor:doctor", "Preflight and health checks, with evidence and fixes."),
+    "scripts": ("rlctl.cli.scripts:scripts", "The Lua limiter scripts: what every node holds of them."),
     "env": ("rlctl.cli.env:env", "Connection settings for other programs; prints secrets."),
     "history": ("rlctl.cli.history:history", "Who did what to the fleet, when, with what outcome."),
     "destroy": ("rlctl.cli.destroy:destroy", "Stop and remove what rlctl made, nothing else."),
@@ -32,6 +35,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("rlctl.cli.completion:completion", "Shell completion for bash, zsh and fish."),
     "demo": ("rlctl.cli.demo:demo", "Everything in one go on a throw-away local fleet."),
 }
+# What a result meets on its way out: a full disk, a quota, a failing device. All other files have their own words.
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 EXIT_HELP = """\b
 Exit codes:
   0 done, healthy, no change        9 declined, or nobody to ask
@@ -43,6 +48,10 @@ Exit codes:
   6 unreachable, or tool missing   15 done, but the check failed
   7 timeout                        16 drill inconclusive
   8 refused by a guard            130 interrupted (143 terminated)"""
+
+
+class ReaderGone(Exception):
+    """Nobody reads stdout any more, as with `| head`; click would turn that into an exit code of its own."""
 
 
 class LazyGroup(click.Group):
@@ -60,6 +69,26 @@ class LazyGroup(click.Group):
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        """The command, to the last byte of its result."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as failure:
+            raise ReaderGone from failure
+        return result
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A mistyped command gets the nearest one named."""
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            from difflib import get_close_matches  # noqa: PLC0415  only a mistake needs it
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(f"no such command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, from the table alone."""
@@ -85,18 +114,28 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line; nothing escapes but an exit code."""
     try:
         code = root.main(list(argv), prog_name="rlctl", standalone_mode=False)
-        sys.stdout.flush()
         return int(code or 0)
     except click.exceptions.Exit as ending:
         return ending.exit_code
-    except BrokenPipeError:
-        # The reader has gone; closing stdout again at exit would complain once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ReaderGone:
+        _drop_stdout()
         return Exit.OK
     except (click.ClickException, click.Abort, KeyboardInterrupt, RlctlError) as failure:
         return _report(argv, failure)
+    except OSError as failure:
+        if failure.errno not in _UNWRITABLE:
+            return _fail(argv, Exit.BUG, "bug", *_report_bug())
+        _drop_stdout()
+        return _fail(
+            argv, Exit.UNREACHABLE, "unreachable", f"cannot write the result: {failure.strerror}", "free space"
+        )
     except Exception:  # noqa: BLE001  the last line of defence: no traceback reaches a user
         return _fail(argv, Exit.BUG, "bug", *_report_bug())
+
+
+def _drop_stdout() -> None:
+    """Nobody reads it any more; closing it again at exit would complain once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(argv: Sequence[str], failure: BaseException) -> int:
@@ -111,9 +150,9 @@ def _report(argv: Sequence[str], failure: BaseException) -> int:
         case click.UsageError():
             return _fail(argv, Exit.USAGE, "usage", failure.format_message(), _usage_hint(failure))
         case click.ClickException():
-            return _fail(argv, Exit.USAGE, "usage", failure.format_message(), "")
+            return _fail(argv, Exit.USAGE, "usage", failure.format_message(), "see `rlctl --help`")
         case _:
-            return _fail(argv, Exit.INTERRUPTED, "interrupted", "interrupted", "")
+            return _fail(argv, Exit.INTERRUPTED, "interrupted", "interrupted", "the same command starts anew")
 
 
 def _show_help(text: str) -> int:
@@ -154,8 +193,9 @@ def _report_bug() -> tuple[str, str]:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     path = Home.from_environment().bugs / f"bug-{stamp}-{os.getpid()}.txt"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(problem, encoding="utf-8")
-    except OSError:
+        for folder in (path.parent.parent, path.parent):
+            make_private_folder(folder)
+        write_private(path, problem)
+    except Unreachable:
         return f"a bug in rlctl: {last}", "please report it"
     return f"a bug in rlctl: {last}", f"please report it with {path}"

@@ -60,9 +60,9 @@ class Output:
         from rich.table import Table  # noqa: PLC0415  costs start-up time that most commands need not pay
 
         console = self.console()
-        grid = Table(
-            *headers, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title_justify="left"
-        )
+        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
+        for header in headers:
+            grid.add_column(header, overflow="fold")
         for row in rows:
             grid.add_row(*(self.styled(cell) for cell in row))
         if title:

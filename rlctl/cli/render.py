@@ -5,9 +5,10 @@ from pathlib import Path
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.render.acl import data_node_acl, sentinel_acl
+from rlctl.render.acl import node_acl
 from rlctl.render.redis_conf import NodeFiles, static_conf
 from rlctl.render.sentinel_conf import sentinel_static_conf
+from rlctl.scripts.release import load_release
 from rlctl.secrets import FleetSecrets, Secret, User
 from rlctl.topology.nodes import all_nodes
 
@@ -17,14 +18,23 @@ _SINCE = (7, 2)
 
 @click.group()
 def render() -> None:
-    """Show what would be written, for eyes and git."""
+    """Show what would be written, for eyes and git.
+
+    \b
+    rlctl render config
+    """
 
 
 @render.command()
 @with_app
 def config(app: App) -> None:
-    """Print every node's configuration and users; passwords are blotted out."""
+    """Print every node's configuration and users; passwords are blotted out.
+
+    \b
+    rlctl render config | less
+    """
     topology = app.topology()
+    commands = load_release().commands
     blotted = FleetSecrets(
         name=topology.name,
         fleet_id="0" * 40,
@@ -35,10 +45,11 @@ def config(app: App) -> None:
     for spec in all_nodes(topology):
         folder = Path("/") / topology.name / spec.name
         conf = sentinel_static_conf if spec.is_sentinel else static_conf
-        acl = sentinel_acl if spec.is_sentinel else data_node_acl
         files[f"{spec.name}/static.conf"] = conf(topology, spec, NodeFiles(folder=folder), blotted)
         if topology.security.acl:
-            files[f"{spec.name}/users.acl"] = acl(blotted, _SINCE).replace(Secret(_BLOT).sha256(), _BLOT)
+            files[f"{spec.name}/users.acl"] = node_acl(spec, blotted, _SINCE, commands).replace(
+                Secret(_BLOT).sha256(), _BLOT
+            )
     if app.output.as_json:
         app.output.result({"schema": "rlctl.render-config/1", "name": topology.name, "files": files})
         return

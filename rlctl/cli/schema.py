@@ -8,7 +8,11 @@ from rlctl.topology.schema import json_schema
 
 @click.group()
 def schema() -> None:
-    """Print JSON Schemas, for editors that check YAML."""
+    """Print JSON Schemas, for editors that check YAML.
+
+    \b
+    rlctl schema topology > topology.schema.json
+    """
 
 
 @schema.command()

@@ -13,14 +13,23 @@ from rlctl.system.files import make_private_folder, read_text
 
 @click.group()
 def secrets() -> None:
-    """Hand the fleet's secrets to another operator, or take them over."""
+    """Hand the fleet's secrets to another operator, or take them over.
+
+    \b
+    rlctl secrets export limiter.json     here
+    rlctl secrets import limiter.json     and there
+    """
 
 
 @secrets.command("export")
 @click.argument("path", type=click.Path(path_type=Path))
 @with_app
 def export(app: App, path: Path) -> None:
-    """Write the secrets to PATH, readable by you alone; an existing file is left alone."""
+    """Write the secrets to PATH, readable by you alone; an existing file is left alone.
+
+    \b
+    rlctl secrets export limiter.json
+    """
     topology = app.topology()
     found = vault.read(app.home.fleet(topology.name).secrets, topology.name)
     if found is None:
@@ -35,14 +44,21 @@ def export(app: App, path: Path) -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 @with_app
 def import_(app: App, path: Path) -> None:
-    """Take the secrets in PATH over; different ones that are here already are never replaced."""
+    """Take the secrets in PATH over; different ones that are here already are never replaced.
+
+    \b
+    rlctl secrets import limiter.json
+    """
     topology = app.topology()
     text = read_text(path)
     if text is None:
-        raise NotFound(f"{path}: no such file")
+        raise NotFound(f"{path}: no such file", hint="`rlctl secrets export` writes one where the fleet was deployed")
     given = from_text(text, path)
     if given.name != topology.name:
-        raise Refused(f"{path} holds the secrets of fleet {given.name}, the topology names {topology.name}")
+        raise Refused(
+            f"{path} holds the secrets of fleet {given.name}, the topology names {topology.name}",
+            hint="name the topology that belongs to it with -f",
+        )
     home = app.home
     home.open_for_writing()
     folder = home.fleet(topology.name)

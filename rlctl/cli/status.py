@@ -1,5 +1,6 @@
 """rlctl status: the fleet as it is, against the topology."""
 
+import contextlib
 import time
 
 import click
@@ -28,10 +29,15 @@ def status(app: App, watch: bool, wait: bool) -> int:
     """Show nodes, roles, slots, lag and views against the topology.
 
     Exit 0 healthy, 11 degraded, 12 critical, 5 absent.
+
+    \b
+    rlctl status --watch
+    rlctl status --wait --timeout 2m
+    rlctl status -o json
     """
     with open_fleet(app.topology(), app.home) as fleet:
         if watch:
-            _watch(app, fleet)
+            return _watch(app, fleet)
         report = _wait(app, fleet) if wait else read_status(fleet)
     show(app, report)
     return _EXITS[report.state]
@@ -76,11 +82,13 @@ def _wait(app: App, fleet: Fleet) -> FleetStatus:
     return report
 
 
-def _watch(app: App, fleet: Fleet) -> None:
-    """Until Ctrl-C; on a terminal each reading replaces the one before."""
-    while True:
-        report = read_status(fleet)
-        if not app.output.as_json:
-            click.clear()
-        show(app, report)
-        time.sleep(WATCH_EVERY_S)
+def _watch(app: App, fleet: Fleet) -> int:
+    """Until Ctrl-C, which is no failure here; on a terminal each reading replaces the one before."""
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            report = read_status(fleet)
+            if not app.output.as_json:
+                click.clear()
+            show(app, report)
+            time.sleep(WATCH_EVERY_S)
+    return Exit.INTERRUPTED

@@ -14,6 +14,9 @@ def unlock(app: App, yes: bool) -> None:
     """Show who holds the fleet's lock and break it after a question.
 
     A lock on this machine ends with its process; the one in the fleet at most 30 s after it.
+
+    \b
+    rlctl unlock
     """
     topology = app.topology()
     with open_fleet(topology, app.home) as fleet:

@@ -41,7 +41,7 @@ class FileFacts:
 
 def fleet_checks(desired: Desired, observed: Observed, files: FileFacts, now: datetime) -> tuple[Check, ...]:
     """Every check of a fleet; one that does not exist yet only has ports to check."""
-    if not any(node.is_up for node in observed.nodes) and not observed.exists:
+    if not observed.exists:
         return tuple(_ports(desired, observed))
     return (
         *_ports(desired, observed),

@@ -11,7 +11,8 @@ from redis.cluster import RedisCluster
 from rlctl.execute.connection import As, connection
 from rlctl.execute.deploy import DeployOptions, DeployReport, run_deploy
 from rlctl.execute.destroy import run_destroy
-from rlctl.execute.fleet import Fleet, open_fleet, open_fleet_for_removal
+from rlctl.execute.fleet import Fleet, open_fleet
+from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.progress import Progress
 from rlctl.execute.status import FleetStatus, read_status
 from rlctl.execute.stop import StopFlag
@@ -63,9 +64,9 @@ def run_demo(progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport
     )
     with _throw_away(topology, progress) as home:
         progress.note(f"deploying 3 primaries and 3 replicas from port {topology.local.base_port} on")
-        with open_fleet(topology, home) as fleet:
-            options = DeployOptions(argv=ARGV, saved=None, wait_for_lock=False, timeout_s=timeout_s)
-            deployed = run_deploy(fleet, options, progress, stop, lambda _plan: None)
+        options = DeployOptions(argv=ARGV, saved=None, timeout_s=timeout_s)
+        with hold(topology, home, "demo", stop, progress, waiting=Waiting(wanted=False)) as held:
+            deployed = run_deploy(held, options, progress, stop, lambda _plan: None)
         with open_fleet(topology, home) as fleet:
             return DemoReport(deployed=deployed, status=read_status(fleet), counters=_count(fleet))
 
@@ -78,8 +79,9 @@ def _throw_away(topology: Topology, progress: Progress) -> Iterator[Home]:
             yield home
         finally:
             # A flag of its own: the fleet goes also when the user has asked to stop.
-            with open_fleet_for_removal(topology, home) as fleet:
-                run_destroy(fleet, ARGV, progress, StopFlag(), wait_for_lock=True)
+            waiting = Waiting(wanted=True)
+            with hold(topology, home, "demo", StopFlag(), progress, waiting=waiting, removing=True) as held:
+                run_destroy(held, ARGV, progress)
 
 
 def _count(fleet: Fleet) -> tuple[Counter, ...]:

@@ -8,7 +8,7 @@ from rlctl.errors import CheckFailed, InvalidFile, NotFound, Refused, RlctlError
 from rlctl.execute.executor import Executor, StepResult
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
-from rlctl.execute.locking import HeldFleet, hold
+from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
@@ -20,6 +20,7 @@ from rlctl.topology.nodes import all_nodes
 
 # With nothing to do there is nothing to wait for, but a node that is just coming up.
 IDLE_WAIT_S = 15.0
+_PLAN_HINT = "write one with `rlctl deploy --dry-run --plan-out FILE`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,6 @@ class DeployOptions:
 
     argv: Sequence[str]
     saved: SavedPlan | None
-    wait_for_lock: bool
     timeout_s: float
 
 
@@ -55,18 +55,18 @@ def plan_deploy(fleet: Fleet) -> Plan:
 
 
 def run_deploy(
-    fleet: Fleet, options: DeployOptions, progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
+    held: HeldFleet, options: DeployOptions, progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
 ) -> DeployReport:
     """Bring the fleet to its topology; `agree` raises Declined when the user does not want the plan."""
-    with hold(fleet, "deploy", stop, progress, wait=options.wait_for_lock) as held:
-        observed = fleet.observe()
-        held.take(observed)
-        plan = _plan(fleet, observed)
-        if options.saved is not None:
-            options.saved.check(plan)
-        if plan.steps:
-            agree(plan)
-        return _carry_out(fleet, plan, options, held, progress, stop)
+    fleet = held.fleet
+    observed = fleet.observe()
+    held.take(observed)
+    plan = _plan(fleet, observed)
+    if options.saved is not None:
+        options.saved.check(plan)
+    if plan.steps:
+        agree(plan)
+    return _carry_out(plan, options, held, progress, stop)
 
 
 def _plan(fleet: Fleet, observed: Observed) -> Plan:
@@ -88,18 +88,18 @@ def _check_removed(fleet: Fleet) -> None:
         )
 
 
-def _carry_out(
-    fleet: Fleet, plan: Plan, options: DeployOptions, held: HeldFleet, progress: Progress, stop: StopFlag
-) -> DeployReport:
+def _carry_out(plan: Plan, options: DeployOptions, held: HeldFleet, progress: Progress, stop: StopFlag) -> DeployReport:
+    fleet = held.fleet
     started = fleet.clock.monotonic()
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     if plan.steps:
         fleet.keep()
         journal.begin("deploy", options.argv)
     fleet.target.tidy()
+    timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
     try:
         results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
-        _verify(fleet, stop, progress, timeout_s=options.timeout_s if plan.steps else IDLE_WAIT_S)
+        _verify(fleet, stop, progress, timeout_s=timeout_s)
     except RlctlError as failure:
         if plan.steps:
             journal.end(failure.code)
@@ -122,7 +122,7 @@ def read_saved(path: Path) -> SavedPlan:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as failure:
-        raise NotFound(f"{path}: no such file") from failure
+        raise NotFound(f"{path}: no such file", hint=_PLAN_HINT) from failure
     except (OSError, UnicodeDecodeError) as failure:
-        raise InvalidFile(f"{path}:1: cannot be read as a plan: {failure}") from failure
+        raise InvalidFile(f"{path}:1: cannot be read as a plan: {failure}", hint=_PLAN_HINT) from failure
     return SavedPlan.from_text(text, str(path))

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlctl.errors import PartlyDone
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
-from rlctl.execute.locking import hold
+from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
-from rlctl.execute.stop import StopFlag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,33 +26,31 @@ class DestroyReport:
         }
 
 
-def run_destroy(
-    fleet: Fleet, argv: Sequence[str], progress: Progress, stop: StopFlag, *, wait_for_lock: bool
-) -> DestroyReport:
+def run_destroy(held: HeldFleet, argv: Sequence[str], progress: Progress) -> DestroyReport:
     """Remove the fleet; what is not there needs no removing."""
-    with hold(fleet, "destroy", stop, progress, wait=wait_for_lock) as held:
-        names = fleet.target.placed()
-        if not names and not fleet.folder.root.exists():
-            return DestroyReport(name=fleet.topology.name, removed=())
-        if not fleet.is_new:
-            held.take(fleet.observe())
-        journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
-        journal.begin("destroy", argv)
-        results = fleet.target.remove(names)
-        failed = []
-        for number, name in enumerate(names, start=1):
-            error = results[name].error
-            outcome = "done" if error is None else f"failed: {error}"
-            journal.step(f"{name}: remove", outcome)
-            progress.step(number, len(names), f"{name}: remove", outcome)
-            if error is not None:
-                failed.append(f"{name}: {error}")
-        if failed:
-            journal.end(PartlyDone.code)
-            raise PartlyDone(
-                f"{len(names) - len(failed)} of {len(names)} nodes removed; " + "; ".join(failed),
-                hint="mend the cause and run destroy again",
-            )
-        fleet.folder.remove()
-        journal.end("done")
-        return DestroyReport(name=fleet.topology.name, removed=tuple(names))
+    fleet = held.fleet
+    names = sorted({*fleet.target.placed(), *fleet.target.strays()})
+    if not names and not fleet.folder.root.exists():
+        return DestroyReport(name=fleet.topology.name, removed=())
+    if not fleet.is_new:
+        held.take(fleet.observe())
+    journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
+    journal.begin("destroy", argv)
+    results = fleet.target.remove(names)
+    failed = []
+    for number, name in enumerate(names, start=1):
+        error = results[name].error
+        outcome = "done" if error is None else f"failed: {error}"
+        journal.step(f"{name}: remove", outcome)
+        progress.step(number, len(names), f"{name}: remove", outcome)
+        if error is not None:
+            failed.append(f"{name}: {error}")
+    if failed:
+        journal.end(PartlyDone.code)
+        raise PartlyDone(
+            f"{len(names) - len(failed)} of {len(names)} nodes removed; " + "; ".join(failed),
+            hint="mend the cause and run destroy again",
+        )
+    fleet.folder.remove()
+    journal.end("done")
+    return DestroyReport(name=fleet.topology.name, removed=tuple(names))

@@ -1,11 +1,11 @@
 """The executor: walks a plan in batches of one kind, journals every step, stops at safe points."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar, assert_never
 
-from rlctl.errors import Interrupted, PartlyDone, RlctlError
+from rlctl.errors import Interrupted, PartlyDone, RlctlError, TimedOut
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.formation import Errors, Formation
 from rlctl.execute.journal import Journal
@@ -20,6 +20,7 @@ from rlctl.plan.steps import (
     AssignSlots,
     AwaitFailover,
     Configure,
+    LoadScripts,
     LoadUsers,
     Meet,
     MonitorPrimary,
@@ -32,6 +33,7 @@ from rlctl.plan.steps import (
     describe,
     kind,
 )
+from rlctl.scripts.loader import load_scripts
 from rlctl.targets.base import Launch
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes
@@ -39,6 +41,7 @@ from rlctl.topology.nodes import NodeName, all_nodes
 # An election is tried again after a multiple of the time-out; several rounds fit into this.
 FAILOVER_FACTOR = 10
 FAILOVER_MIN_S = 60.0
+ELECTION_S = 3.0
 T = TypeVar("T")
 
 
@@ -70,6 +73,7 @@ class Executor:
         self._progress = progress
         self._stop = stop
         self._keep_going = keep_going
+        self._elected: dict[int, NodeName] = {}
         self._formation = Formation(
             topology=fleet.topology,
             secrets=fleet.secrets,
@@ -82,7 +86,7 @@ class Executor:
         """All steps; PartlyDone or Interrupted says what was done and how to go on."""
         results: list[StepResult] = []
         for _type, group in groupby(plan.steps, key=type):
-            batch = list(group)
+            batch = [self._as_elected(step) for step in group]
             self._stop.check(done=len(results), of=len(plan.steps))
             self._keep_going()
             outcomes = self._outcomes(batch, done=len(results), of=len(plan.steps))
@@ -90,6 +94,21 @@ class Executor:
             if any(result.outcome != "done" for result in results):
                 raise _partly_done(results, plan)
         return tuple(results)
+
+    def _as_elected(self, step: Step) -> Step:
+        """A plan can only guess who wins an election; what comes after it goes by who won."""
+        match step:
+            case StartNode(node=node, follow=str(follow)):
+                primary = self._primary_now(follow)
+                return replace(step, follow=None if primary == node else primary)
+            case StartSentinel(primary=primary) | Replicate(primary=primary) | MonitorPrimary(primary=primary):
+                return replace(step, primary=self._primary_now(primary))
+            case _:
+                return step
+
+    def _primary_now(self, planned: NodeName) -> NodeName:
+        shard = next(spec.shard for spec in all_nodes(self._fleet.topology) if spec.name == planned)
+        return planned if shard is None else self._elected.get(shard, planned)
 
     def _outcomes(self, batch: Sequence[Step], *, done: int, of: int) -> Mapping[Step, str]:
         """The steps of a batch that failed, each with its error."""
@@ -126,9 +145,12 @@ class Executor:
             case AssignSlots():
                 return self._formation.assign_slots(_only(AssignSlots, batch))
             case Replicate():
-                return self._formation.replicate(_only(Replicate, batch))
+                # The winner of an election may be another than planned: it has nobody to follow.
+                return self._formation.replicate([s for s in _only(Replicate, batch) if s.node != s.primary])
             case MonitorPrimary():
                 return self._formation.monitor(_only(MonitorPrimary, batch))
+            case LoadScripts():
+                return self._load_scripts(_only(LoadScripts, batch))
             case LoadUsers():
                 return self._load_users(_only(LoadUsers, batch))
             case Configure():
@@ -152,8 +174,18 @@ class Executor:
 
     def _await_failovers(self, batch: Sequence[AwaitFailover]) -> Errors:
         for step in batch:
-            self._await_successor(step.node, step.shard)
+            try:
+                self._await_successor(step.node, step.shard, at_most_s=self._election_s() if step.has_log else None)
+            except TimedOut:
+                if not step.has_log:
+                    raise
+                self._progress.note(f"nobody has taken over: {step.node} comes back as the primary, with its log")
+                self._elected[step.shard] = step.node
         return {}
+
+    def _election_s(self) -> float:
+        """Time enough for sentinels that may elect at all: after a failover they rest for a long while."""
+        return self._fleet.topology.sentinel.down_after_ms / 1000 + ELECTION_S
 
     def _take_over(self, batch: Sequence[TakeOver]) -> Errors:
         for step in batch:
@@ -162,7 +194,7 @@ class Executor:
             self._await_successor(step.dead, step.shard)
         return {}
 
-    def _await_successor(self, dead: NodeName, shard: int) -> None:
+    def _await_successor(self, dead: NodeName, shard: int, at_most_s: float | None = None) -> None:
         topology = self._fleet.topology
         is_cluster = topology.kind is Kind.CLUSTER
         patience_ms = topology.cluster.node_timeout_ms if is_cluster else topology.sentinel.down_after_ms
@@ -170,7 +202,10 @@ class Executor:
         def has_successor(observed: Observed) -> bool:
             desired = self._fleet.desired(observed)
             owner = shards(topology, observed)[shard].owner if is_cluster else believed_primary(desired, observed)
-            return owner is not None and owner.is_up and owner.name != dead
+            if owner is None or not owner.is_up or owner.name == dead:
+                return False
+            self._elected[shard] = owner.name
+            return True
 
         wait_observed(
             self._fleet,
@@ -179,8 +214,19 @@ class Executor:
             has_successor,
             what=f"a replica taking over from {dead}",
             hint=f"{dead} stays down: started now it would come back empty; look at `rlctl status`, then deploy again",
-            timeout_s=max(FAILOVER_MIN_S, patience_ms * FAILOVER_FACTOR / 1000),
+            timeout_s=at_most_s or max(FAILOVER_MIN_S, patience_ms * FAILOVER_FACTOR / 1000),
         )
+
+    def _load_scripts(self, batch: Sequence[LoadScripts]) -> Errors:
+        """The server's own SHA1 of what it took must be the release's."""
+        specs = {spec.name: spec for spec in all_nodes(self._fleet.topology)}
+        errors: Errors = {}
+        for step in batch:
+            scripts = [script for script in self._fleet.release.scripts if script.name in step.scripts]
+            problem = load_scripts(self._fleet.connector.link(specs[step.node]), scripts)
+            if problem is not None:
+                errors[step.node] = problem
+        return errors
 
     def _load_users(self, batch: Sequence[LoadUsers]) -> Errors:
         return self._write_files(batch) or self._formation.load_users(step.node for step in batch)

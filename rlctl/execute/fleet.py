@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from rlctl.errors import AccessDenied, Refused
 from rlctl.observe.collect import Collector
-from rlctl.observe.model import NodeFacts, Observed, Presence
+from rlctl.observe.model import Observed, Presence
 from rlctl.plan.desired import Desired
-from rlctl.render.acl import Version, data_node_acl, loaded_revision, sentinel_acl
+from rlctl.render.acl import Version, loaded_revision, node_acl
+from rlctl.scripts.model import Release
+from rlctl.scripts.release import load_release
 from rlctl.secrets import FleetSecrets, generate
 from rlctl.state import vault
 from rlctl.state.home import FleetFolder, Home
@@ -21,7 +23,7 @@ from rlctl.system.tls import new_authority
 from rlctl.targets.local import LocalTarget
 from rlctl.targets.server_program import parse_version
 from rlctl.topology.model import TargetName, Topology
-from rlctl.topology.nodes import NodeName
+from rlctl.topology.nodes import NodeName, all_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class Fleet:
     home: Home
     folder: FleetFolder
     secrets: FleetSecrets
+    release: Release
     is_new: bool
     target: LocalTarget
     connector: Connector
@@ -47,10 +50,9 @@ class Fleet:
 
     def desired(self, observed: Observed) -> Desired:
         """The wish, with the users each running server should have loaded."""
-        if not self.topology.security.acl:
-            return Desired(topology=self.topology)
-        revisions = {node.name: self._revision(node) for node in observed.up if node.version}
-        return Desired(topology=self.topology, revisions={name: text for name, text in revisions.items() if text})
+        scripts = {script.name: script.sha1 for script in self.release.scripts}
+        revisions = self._revisions(observed) if self.topology.security.acl else {}
+        return Desired(topology=self.topology, revisions=revisions, scripts=scripts)
 
     def versions(self, observed: Observed) -> dict[NodeName, Version]:
         """The versions of the running servers."""
@@ -65,14 +67,28 @@ class Fleet:
             write_private(self.folder.ca, self.secrets.authority.certificate)
         FleetRecord.of(self.topology).save(self.folder.record)
 
-    def _revision(self, node: NodeFacts) -> str | None:
-        render = sentinel_acl if node.sentinel is not None else data_node_acl
-        return loaded_revision(render(self.secrets, parse_version(node.version or "")))
+    def _revisions(self, observed: Observed) -> dict[NodeName, str]:
+        specs = {spec.name: spec for spec in all_nodes(self.topology)}
+        found: dict[tuple[bool, Version], str] = {}
+        revisions: dict[NodeName, str] = {}
+        for name, version in self.versions(observed).items():
+            kind = specs[name].is_sentinel, version
+            if kind not in found:
+                text = node_acl(specs[name], self.secrets, version, self.release.commands)
+                found[kind] = loaded_revision(text) or ""
+            revisions[name] = found[kind]
+        return revisions
 
 
 @contextmanager
-def open_fleet(topology: Topology, home: Home) -> Iterator[Fleet]:
-    """Open a fleet for one operation; connections end with it."""
+def open_fleet(topology: Topology, home: Home, release: Release | None = None) -> Iterator[Fleet]:
+    """Open a fleet for one operation, with the shipped release of scripts or another; connections end with it."""
+    with _opened(topology, home, check_openable(topology, home), release or load_release()) as fleet:
+        yield fleet
+
+
+def check_openable(topology: Topology, home: Home) -> FleetSecrets | None:
+    """Refuse, before anything is written, what cannot be opened; the secrets that were found open it."""
     _check_available(topology)
     home.check()
     folder = home.fleet(topology.name)
@@ -85,8 +101,7 @@ def open_fleet(topology: Topology, home: Home) -> Iterator[Fleet]:
             f"fleet {topology.name} was deployed from here, but its secrets are missing",
             hint="bring them back with `rlctl secrets import FILE` or RLCTL_SECRETS; new ones would not open it",
         )
-    with _opened(topology, home, found) as fleet:
-        yield fleet
+    return found
 
 
 @contextmanager
@@ -94,17 +109,18 @@ def open_fleet_for_removal(topology: Topology, home: Home) -> Iterator[Fleet]:
     """Open what there is of a fleet, even when its secrets are gone or its topology has changed since."""
     _check_available(topology)
     home.check()
-    with _opened(topology, home, vault.read(home.fleet(topology.name).secrets, topology.name)) as fleet:
+    found = vault.read(home.fleet(topology.name).secrets, topology.name)
+    with _opened(topology, home, found, load_release()) as fleet:
         yield fleet
 
 
 @contextmanager
-def _opened(topology: Topology, home: Home, found: FleetSecrets | None) -> Iterator[Fleet]:
+def _opened(topology: Topology, home: Home, found: FleetSecrets | None, release: Release) -> Iterator[Fleet]:
     folder = home.fleet(topology.name)
     secrets = found or generate(topology.name, new_authority(topology.name) if topology.security.tls else None)
     _check_authority(topology, secrets)
     clock = SystemClock()
-    target = LocalTarget(topology, secrets, folder, ProcessRunner(), clock)
+    target = LocalTarget(topology, secrets, folder, release.commands, ProcessRunner(), clock)
     connector = Connector(topology, secrets)
     try:
         yield Fleet(
@@ -112,10 +128,11 @@ def _opened(topology: Topology, home: Home, found: FleetSecrets | None) -> Itera
             home=home,
             folder=folder,
             secrets=secrets,
+            release=release,
             is_new=found is None,
             target=target,
             connector=connector,
-            collector=Collector(topology, secrets, connector, target.inspect, is_new=found is None),
+            collector=Collector(topology, secrets, release, connector, target.inspect, is_new=found is None),
             clock=clock,
         )
     finally:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlctl.system.clock import Clock
-from rlctl.system.files import append_line, read_text
+from rlctl.system.files import append_line, read_damaged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class Journal:
 
 
 def read(path: Path) -> tuple[Operation, ...]:
-    """The operations of a journal, oldest first; a torn last line is passed over."""
+    """The operations of a journal, oldest first; a torn line is passed over."""
     events: dict[str, list[dict[str, object]]] = {}
-    for line in (read_text(path) or "").splitlines():
+    for line in read_damaged(path).splitlines():
         try:
             event = json.loads(line)
             events.setdefault(str(event["op"]), []).append(event)

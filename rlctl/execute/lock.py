@@ -16,6 +16,7 @@ import psutil
 
 from rlctl.errors import LockHeld, Unreachable
 from rlctl.execute.journal import current_user
+from rlctl.system.files import PRIVATE_FILE
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 LOCK_KEY = "rlctl:{lock}"
@@ -97,9 +98,9 @@ class Owner:
 def file_lock(path: Path, owner: Owner, *, wait: Callable[[], bool]) -> Iterator[None]:
     """Hold the machine's lock; while `wait` says so, wait for whoever holds it."""
     try:
-        stream = path.open("a+", encoding="utf-8")
+        stream = _open(path)
     except OSError as failure:
-        raise Unreachable(f"cannot open the lock file {path}: {failure.strerror}") from failure
+        raise _unusable(path, failure) from failure
     with stream:
         while not _try_flock(stream):
             if not wait():
@@ -124,10 +125,10 @@ def read_holder(path: Path) -> Owner | None:
 def is_free(path: Path) -> bool:
     """Whether nobody holds the machine's lock right now."""
     try:
-        with path.open("a+", encoding="utf-8") as stream:
+        with _open(path) as stream:
             return _try_flock(stream)
     except OSError as failure:
-        raise Unreachable(f"cannot open the lock file {path}: {failure.strerror}") from failure
+        raise _unusable(path, failure) from failure
 
 
 class FleetLock:
@@ -194,6 +195,17 @@ def _try_flock(stream: TextIO) -> bool:
     except OSError:
         return False
     return True
+
+
+def _open(path: Path) -> TextIO:
+    return open(path, "a+", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, PRIVATE_FILE))
+
+
+def _unusable(path: Path, failure: OSError) -> Unreachable:
+    return Unreachable(
+        f"cannot open the lock file {path}: {failure.strerror}",
+        hint="fix its permissions, or point RLCTL_HOME at a folder that this user can write",
+    )
 
 
 def _held(holder: Owner | None) -> LockHeld:

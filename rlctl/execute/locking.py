@@ -2,27 +2,39 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from redis.crc import key_slot
 
-from rlctl.errors import Refused
-from rlctl.execute.fleet import Fleet
+from rlctl.errors import LockHeld, Refused, TimedOut
+from rlctl.execute.fleet import Fleet, check_openable, open_fleet, open_fleet_for_removal
 from rlctl.execute.lock import LOCK_KEY, FleetLock, Owner, file_lock
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import NodeFacts, Observed, Role
+from rlctl.scripts.model import Release
+from rlctl.state.home import Home
+from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
-from rlctl.topology.model import Kind
+from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeSpec, all_nodes
 
 WAIT_EVERY_S = 0.2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Whether to wait for a held lock, and how long at most."""
+
+    wanted: bool
+    at_most_s: float | None = None
+
+
 class HeldFleet:
-    """The lock of a running operation; the half in Redis is taken as soon as a primary answers."""
+    """A fleet and the lock of the operation on it; the half in Redis is taken as soon as a primary answers."""
 
     def __init__(self, fleet: Fleet, owner: Owner, wait: Callable[[], bool]) -> None:
-        self._fleet = fleet
+        self.fleet = fleet
         self._owner = owner
         self._wait = wait
         self._lock: FleetLock | None = None
@@ -31,10 +43,10 @@ class HeldFleet:
         """Take the fleet's own lock where a primary can hold it."""
         if self._lock is not None:
             return
-        spec = lock_keeper(self._fleet, observed)
+        spec = keeper(self.fleet, observed, LOCK_KEY)
         if spec is None:
             return
-        lock = FleetLock(lambda: self._fleet.connector.separate_link(spec), self._owner)
+        lock = FleetLock(lambda: self.fleet.connector.separate_link(spec), self._owner)
         try:
             lock.acquire(wait=self._wait)
         except (LinkFailure, CommandFailed):
@@ -57,35 +69,62 @@ class HeldFleet:
 
 
 @contextmanager
-def hold(fleet: Fleet, command: str, stop: StopFlag, progress: Progress, *, wait: bool) -> Iterator[HeldFleet]:
-    """Hold the fleet; LockHeld names who has it."""
-    fleet.home.open_for_writing()
+def hold(
+    topology: Topology,
+    home: Home,
+    command: str,
+    stop: StopFlag,
+    progress: Progress,
+    *,
+    waiting: Waiting,
+    removing: bool = False,
+    release: Release | None = None,
+) -> Iterator[HeldFleet]:
+    """Lock the fleet, then open it: what was read before the lock may have been changed by who held it."""
+    if not removing:
+        check_openable(topology, home)
+    home.open_for_writing()
     owner = Owner.myself(command)
-    told = False
+    patience = _patience(SystemClock(), stop, progress, waiting)
+    opened = open_fleet_for_removal(topology, home) if removing else open_fleet(topology, home, release)
+    try:
+        with file_lock(home.lock(topology.name), owner, wait=patience), opened as fleet:
+            held = HeldFleet(fleet, owner, patience)
+            try:
+                yield held
+            finally:
+                held.release()
+    except LockHeld as failure:
+        if not waiting.wanted:
+            raise
+        raise TimedOut(f"waited {waiting.at_most_s:g} s: {failure.message}", hint=failure.hint) from failure
+
+
+def _patience(clock: Clock, stop: StopFlag, progress: Progress, waiting: Waiting) -> Callable[[], bool]:
+    """Asked for as long as somebody else has the lock: sleeps a little, or says that it was long enough."""
+    started: float | None = None
 
     def patience() -> bool:
-        nonlocal told
+        nonlocal started
         stop.check()
-        if wait and not told:
+        if not waiting.wanted:
+            return False
+        if started is None:
+            started = clock.monotonic()
             progress.note("waiting for the fleet's lock")
-            told = True
-        if wait:
-            fleet.clock.sleep(WAIT_EVERY_S)
-        return wait
+        if waiting.at_most_s is not None and clock.monotonic() - started >= waiting.at_most_s:
+            return False
+        clock.sleep(WAIT_EVERY_S)
+        return True
 
-    with file_lock(fleet.home.lock(fleet.topology.name), owner, wait=patience):
-        held = HeldFleet(fleet, owner, patience)
-        try:
-            yield held
-        finally:
-            held.release()
+    return patience
 
 
-def lock_keeper(fleet: Fleet, observed: Observed) -> NodeSpec | None:
-    """The node that can hold the lock key now: the primary that owns its slot."""
+def keeper(fleet: Fleet, observed: Observed, key: str) -> NodeSpec | None:
+    """The node that can hold a key of rlctl's own now: the primary that owns its slot."""
     specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
     if fleet.topology.kind is Kind.CLUSTER:
-        slot = key_slot(LOCK_KEY.encode())
+        slot = key_slot(key.encode())
         owners = (node for node in observed.up if node.fleet_ok and _owns(node, slot))
         return next((specs[node.name] for node in owners), None)
     primaries = [node for node in observed.up if node.role is Role.PRIMARY]
@@ -94,7 +133,7 @@ def lock_keeper(fleet: Fleet, observed: Observed) -> NodeSpec | None:
 
 def read_owner(fleet: Fleet, observed: Observed) -> tuple[NodeLink, str] | None:
     """The fleet's lock as it stands: a connection to its keeper and the stored text."""
-    spec = lock_keeper(fleet, observed)
+    spec = keeper(fleet, observed, LOCK_KEY)
     if spec is None:
         return None
     link = fleet.connector.link(spec)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rlctl.execute.fleet import Fleet
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.observe.parse import slot_count
-from rlctl.plan.desired import Desired
+from rlctl.plan.desired import Desired, missing_scripts
 from rlctl.plan.findings import Finding, State, assess, state_of
 from rlctl.plan.ownership import Ownership, ownership
 from rlctl.plan.sentinel import at, believed_primary
@@ -28,6 +28,7 @@ class NodeStatus:
     lag_bytes: int | None
     version: str | None
     alive: bool
+    scripts_missing: int
     view: str | None
 
     def to_json(self) -> dict[str, object]:
@@ -44,8 +45,7 @@ class NodeStatus:
             "lag_bytes": self.lag_bytes,
             "version": self.version,
             "alive": self.alive,
-            # No release carries scripts yet, so none can be missing.
-            "scripts_missing": 0,
+            "scripts_missing": self.scripts_missing,
             "view": self.view,
         }
 
@@ -107,8 +107,16 @@ def _node(desired: Desired, observed: Observed, owned: Ownership, node: NodeFact
         lag_bytes=node.lag_bytes,
         version=node.version,
         alive=node.is_up,
+        scripts_missing=_scripts_missing(desired, spec, node),
         view=_view(desired, observed, node),
     )
+
+
+def _scripts_missing(desired: Desired, spec: NodeSpec, node: NodeFacts) -> int:
+    """A data node that is not up holds none: its cache is empty when it comes back."""
+    if spec.is_sentinel:
+        return 0
+    return len(missing_scripts(desired, node)) if node.scripts is not None else len(desired.scripts)
 
 
 def _role(desired: Desired, observed: Observed, owned: Ownership, spec: NodeSpec, node: NodeFacts) -> Role:

@@ -8,6 +8,7 @@ from rlctl.observe import parse
 from rlctl.observe.model import Link, NodeFacts, Observed, OnDisk, Presence, Role, SentinelView
 from rlctl.render.acl import REVISION_USER
 from rlctl.render.redis_conf import tunables
+from rlctl.scripts.model import Release
 from rlctl.secrets import FleetSecrets
 from rlctl.system.connect import Connector
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, NotRedis, Reply, greeting
@@ -34,6 +35,7 @@ class Collector:
         self,
         topology: Topology,
         secrets: FleetSecrets,
+        release: Release,
         connector: Connector,
         inspect: Callable[[Sequence[NodeSpec]], Mapping[NodeName, OnDisk]],
         *,
@@ -41,6 +43,7 @@ class Collector:
     ) -> None:
         self._topology = topology
         self._secrets = secrets
+        self._sha1s = tuple(script.sha1 for script in release.scripts)
         self._connector = connector
         self._inspect = inspect
         self._is_new = is_new
@@ -68,10 +71,11 @@ class Collector:
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
         """What refuses us or keeps silent is ours only where our process runs, or where we cannot know."""
         presence = _PRESENCE[failure.reason]
-        surely_not_ours = not disk.running and (self._is_new or disk.own_id is not None)
-        if presence in {Presence.DENIED, Presence.HUNG} and surely_not_ours:
-            return Presence.STRANGER
-        return presence
+        if disk.running or presence not in {Presence.DENIED, Presence.HUNG}:
+            return presence
+        # Without secrets a refusal proves nothing: it may well be our fleet, deployed by somebody else.
+        surely_not_ours = disk.own_id is not None or (self._is_new and presence is Presence.HUNG)
+        return Presence.STRANGER if surely_not_ours else presence
 
     def _check_greeting(self, spec: NodeSpec) -> None:
         """No password goes to a server that would not ask for one; over TLS the certificate decides."""
@@ -88,14 +92,20 @@ class Collector:
                 ("INFO", *_SECTIONS),
                 ("CONFIG", "GET", *tunables(self._topology)),
                 ("ACL", "GETUSER", REVISION_USER),
+                ("SCRIPT", "EXISTS", *self._sha1s),
                 *(_CLUSTER_QUESTIONS if is_cluster else ()),
             ]
         )
         general = parse.info(_text(answers[0]))
         if general.get("loading") == "1":
             return replace(facts, presence=Presence.LOADING, evidence=f"{link.endpoint}: loading its data")
-        facts = _general(facts, general, answers[1], answers[2])
-        return _cluster(facts, answers[3:]) if is_cluster else self._proven(facts)
+        facts = replace(_general(facts, general, answers[1], answers[2]), scripts=self._held(answers[3]))
+        return _cluster(facts, answers[4:]) if is_cluster else self._proven(facts)
+
+    def _held(self, answer: Reply) -> frozenset[str] | None:
+        if isinstance(answer, CommandFailed):
+            return None
+        return frozenset(sha1 for sha1, held in zip(self._sha1s, answer, strict=True) if held)
 
     def _proven(self, facts: NodeFacts) -> NodeFacts:
         """Sentinel's data nodes carry no id of ours: the password they took proves them, else their process."""
@@ -109,13 +119,15 @@ def _general(facts: NodeFacts, general: Mapping[str, str], config: Reply, acl: R
     is_replica = general.get("role") == "slave"
     follows = (general.get("master_host", ""), int(general.get("master_port", "0"))) if is_replica else None
     offset = general.get("slave_repl_offset") if is_replica else general.get("master_repl_offset")
+    # A replica that never reached its primary since it started has received nothing, and is not electable.
+    never_linked = is_replica and general.get("master_link_down_since_seconds") == "-1"
     return replace(
         facts,
         presence=Presence.UP,
         role=Role.REPLICA if is_replica else Role.PRIMARY,
         follows_address=follows,
         link=Link(general.get("master_link_status", "down")) if is_replica else Link.NONE,
-        offset=int(offset) if offset is not None else None,
+        offset=int(offset) if offset is not None and not never_linked else None,
         keys=parse.key_count(general),
         flavor=flavor,
         version=version,

@@ -79,7 +79,7 @@ class OnDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentinelView:
-    """What one sentinel thinks of the fleet's primary; replicas and peers are those it can reach."""
+    """What one sentinel thinks of the fleet's primary, silent for so long; it reaches these replicas and peers."""
 
     primary: Address | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -89,6 +89,7 @@ class SentinelView:
     usable_quorum: bool = False
     epoch: int = 0
     failing_over: bool = False
+    silence_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,7 @@ class NodeFacts:
     used_bytes: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     acl_revision: str | None = None
+    scripts: frozenset[str] | None = None
     sentinel: SentinelView | None = None
 
     @property

@@ -6,6 +6,7 @@ from rlctl.observe.model import Address, Peer, Role, SentinelView, SlotRange
 from rlctl.topology.nodes import NodeId
 
 _TABLE_FIELDS = 8
+_EPOCH_FIELD = 6
 
 
 def info(text: str) -> dict[str, str]:
@@ -17,7 +18,7 @@ def info(text: str) -> dict[str, str]:
 def table(text: str) -> tuple[Peer, ...]:
     """CLUSTER NODES, or a nodes.conf; lines of another shape are passed over."""
     lines = (line.split() for line in text.splitlines())
-    return tuple(_peer(fields) for fields in lines if len(fields) >= _TABLE_FIELDS and fields[0] != "vars")
+    return tuple(_peer(fields) for fields in lines if len(fields) >= _TABLE_FIELDS and fields[_EPOCH_FIELD].isdigit())
 
 
 def myself(text: str) -> NodeId | None:
@@ -96,6 +97,7 @@ def sentinel_view(
         usable_quorum=quorum_ok,
         epoch=int(own.get("config-epoch", "0")),
         failing_over="failover_in_progress" in flags,
+        silence_ms=int(own.get("last-ok-ping-reply", "0")),
     )
 
 

@@ -13,11 +13,11 @@ Phase = Callable[[Desired, Observed], Iterator[Step]]
 
 
 def revive(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start what is dead and may start: everything but a primary that would come back empty."""
+    """Start what is dead and may start: not a primary that would come back empty, nor an empty heir to it."""
     for shard in shards(desired.topology, state):
         for node in shard.members:
-            if node.is_dead and not _must_wait(desired, shard, node):
-                yield StartNode(node=node.name)
+            if node.is_dead and not _must_wait(desired, shard, node) and not _is_empty_heir(desired, shard, node):
+                yield StartNode(node=node.name, follow=_leader(shard, node))
 
 
 def promote(desired: Desired, state: Observed) -> Iterator[Step]:
@@ -29,28 +29,31 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
         dead = shard.owner
         if dead is None or not dead.is_dead or not _must_wait(desired, shard, dead):
             continue
-        if replica := best_replica(shard):
+        if replica := successor(desired, shard):
             # A replica that was itself dead has been out of touch for too long to be elected.
-            if has_majority and not _was_revived(replica):
+            if has_majority and not was_revived(replica):
                 yield AwaitFailover(node=dead.name, shard=shard.number)
             else:
                 yield TakeOver(node=replica.name, dead=dead.name, shard=shard.number)
 
 
 def revive_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
-    """What is still dead has no replica alive: its shard starts from what its disk holds."""
+    """What is still dead has nobody who could take over: its shard starts from what its disk holds."""
     for shard in shards(desired.topology, state):
         owner = shard.owner
         if owner is None or not owner.is_dead:
             continue
-        if not shard.live_replicas():
+        # A member that keeps silent may hold the counts; started now, the owner would empty it.
+        is_anybody_silent = any(not node.is_up and not node.is_dead for node in shard.others)
+        if not is_anybody_silent and successor(desired, shard) is None:
             yield StartNode(node=owner.name, loss=loss(desired, owner, f"shard {shard.number}"))
 
 
 def set_epochs(_desired: Desired, state: Observed) -> Iterator[Step]:
     """Distinct epochs before the first meeting; later the servers refuse and do not need it."""
     for index, node in enumerate(state.nodes):
-        if node.is_up and node.epoch == 0 and node.known <= {node.id}:
+        # Members in a handshake count too: the servers refuse as soon as there is a second line.
+        if node.is_up and node.epoch == 0 and all(peer.id == node.id for peer in node.table):
             yield SetEpoch(node=node.name, epoch=index + 1)
 
 
@@ -85,35 +88,58 @@ def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
                 yield Replicate(node=node.name, primary=primary.name)
 
 
-PHASES: tuple[Phase, ...] = (
-    revive,
-    promote,
-    revive,
-    revive_with_loss,
-    revive,
-    set_epochs,
-    # Owned before the first meeting, slots travel with the greeting; assigned later they wait for gossip.
-    assign_slots,
-    meet,
-    replicate,
-)
+REVIVING: tuple[Phase, ...] = (revive, promote, revive, revive_with_loss, revive)
+# Owned before the first meeting, slots travel with the greeting; assigned later they wait for gossip.
+FORMING: tuple[Phase, ...] = (set_epochs, assign_slots, meet, replicate)
 
 
 def loss(desired: Desired, node: NodeFacts, what: str) -> str:
     """What is gone for good when this dead primary is started from what it has."""
-    if desired.topology.persistence.mode is PersistenceMode.RDB and node.disk.saved is Saved.SNAPSHOT:
+    if _brings_counts(desired, node):
         return f"{what} comes back as it was at its last save: every count since then is lost"
     return f"{what} comes back empty: all its counters are lost, every limit in it starts anew"
 
 
-def best_replica(shard: Shard) -> NodeFacts | None:
-    """The live replica that received most."""
-    return max(shard.live_replicas(), key=lambda node: (node.offset or 0, node.name), default=None)
+def brings_more(desired: Desired, node: NodeFacts, dead: NodeFacts) -> bool:
+    """Whether the node has counts that the dead primary's disk has not."""
+    return _brings_counts(desired, node) and not _brings_counts(desired, dead)
 
 
-def _was_revived(node: NodeFacts) -> bool:
-    """A simulated start leaves a replica without an offset."""
+def successor(desired: Desired, shard: Shard) -> NodeFacts | None:
+    """Who takes over from a dead owner: the live replica that received most.
+
+    One that was dead itself has not heard from the owner since: it only counts where it brings what the owner lost.
+    """
+    owner, replicas = shard.owner, shard.live_replicas()
+    in_touch = [node for node in replicas if not was_revived(node)]
+    revived = [node for node in replicas if owner is not None and brings_more(desired, node, owner)]
+    return max(in_touch or revived, key=lambda node: (node.offset or 0, node.name), default=None)
+
+
+def was_revived(node: NodeFacts) -> bool:
+    """Whether a replica has not been in touch with its primary since its start: it has no offset then."""
     return node.offset is None
+
+
+def _brings_counts(desired: Desired, node: NodeFacts) -> bool:
+    """Whether there are counts in memory, or a start reads them; a file that the mode does not read is none."""
+    if node.is_up and node.keys is not None:
+        return node.keys > 0
+    match desired.topology.persistence.mode:
+        case PersistenceMode.AOF:
+            return node.disk.saved is Saved.LOG
+        case PersistenceMode.RDB:
+            return node.disk.saved is Saved.SNAPSHOT
+        case PersistenceMode.NONE:
+            return False
+
+
+def _leader(shard: Shard, node: NodeFacts) -> NodeName | None:
+    """Whom a node must follow from its start: without a table it would claim the slots of all keys on its disk."""
+    knows_itself = any(peer.id == node.id for peer in node.disk.table)
+    if knows_itself or shard.owner is None or shard.owner.id == node.id:
+        return None
+    return shard.owner.name
 
 
 def _primary(desired: Desired, shard: Shard) -> NodeFacts | None:
@@ -130,3 +156,11 @@ def _must_wait(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
     if shard.owner is None or node.id != shard.owner.id:
         return False
     return not (desired.topology.persistence.mode is PersistenceMode.AOF and node.disk.saved is Saved.LOG)
+
+
+def _is_empty_heir(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
+    """Whether the node could be made the primary of a shard whose counts it does not have."""
+    owner = shard.owner
+    if owner is None or node.id == owner.id or not owner.is_dead or not _must_wait(desired, shard, owner):
+        return False
+    return not brings_more(desired, node, owner)

@@ -1,5 +1,6 @@
 """What the planner compares reality with: the topology, and what follows from it for each node. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -8,7 +9,6 @@ from rlctl.render.redis_conf import tunables
 from rlctl.render.sentinel_conf import sentinel_options
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
-from rlctl.topology.units import parse_size
 
 # What a running server can change without a restart; anything else needs a rolling one.
 LIVE_SETTINGS = frozenset(
@@ -22,22 +22,44 @@ LIVE_SETTINGS = frozenset(
         *("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold", "loglevel", "activedefrag"),
         *("lazyfree-lazy-eviction", "lazyfree-lazy-expire", "active-expire-effort", "dynamic-hz", "latency-tracking"),
         *("hash-max-listpack-entries", "hash-max-listpack-value", "zset-max-listpack-entries"),
-        "zset-max-listpack-value",
+        *("zset-max-listpack-value", "notify-keyspace-events"),
     }
 )
+# Redis' own units, which differ from the topology's: 1k is a thousand here.
+_MEMORY = re.compile(r"([0-9]+)([kmg]?b?)")
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": 1_000,
+    "m": 1_000_000,
+    "g": 1_000_000_000,
+    "kb": 1024,
+    "mb": 1024**2,
+    "gb": 1024**3,
+}
+_EVENTS = "notify-keyspace-events"
+_ALL_EVENTS = "g$lshztxed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """The wish; `revisions` holds the ACL revision each node should have loaded."""
+    """The wish; `revisions` holds the ACL revision each node should have loaded, `scripts` the release's SHA1s."""
 
     topology: Topology
     revisions: Mapping[NodeName, str] = field(default_factory=dict)
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def specs(self) -> dict[NodeName, NodeSpec]:
         """Every node the topology asks for, by name."""
         return {spec.name: spec for spec in all_nodes(self.topology)}
+
+
+def missing_scripts(desired: Desired, node: NodeFacts) -> tuple[str, ...]:
+    """Names of the scripts that a data node lacks; of one that was not asked nothing is known."""
+    if node.scripts is None:
+        return ()
+    return tuple(name for name, sha1 in desired.scripts.items() if sha1 not in node.scripts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +89,7 @@ def setting_drift(desired: Desired, node: NodeFacts) -> tuple[Drift, ...]:
             if name in found and found[name] != value
         )
     return tuple(
-        Drift(node=node.name, setting=name, wanted=value, found=node.settings[name])
+        Drift(node=node.name, setting=name, wanted=_unquoted(value), found=node.settings[name])
         for name, value in tunables(desired.topology).items()
         if name in node.settings and not _same(name, value, node.settings[name])
     )
@@ -76,11 +98,22 @@ def setting_drift(desired: Desired, node: NodeFacts) -> tuple[Drift, ...]:
 def _same(name: str, wanted: str, found: str) -> bool:
     if name != "save" and len(wanted.split()) > 1:
         return True
+    if name == _EVENTS:
+        return _events(wanted) == _events(found)
     return _canonical(wanted) == _canonical(found)
 
 
 def _canonical(value: str) -> str:
-    try:
-        return str(parse_size(value))
-    except ValueError:
-        return value.strip('"').lower()
+    text = _unquoted(value).lower()
+    amount = _MEMORY.fullmatch(text)
+    return str(int(amount.group(1)) * _UNITS[amount.group(2)]) if amount else text
+
+
+def _events(value: str) -> frozenset[str]:
+    """Letters in any order; A stands for most of them."""
+    return frozenset(_unquoted(value).replace("A", _ALL_EVENTS))
+
+
+def _unquoted(value: str) -> str:
+    """As the server understands it: without the quotes of the configuration file."""
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from rlctl.observe.model import Link, NodeFacts, Observed, Presence, Role
 from rlctl.observe.parse import slot_count
-from rlctl.plan.desired import Desired, setting_drift
+from rlctl.plan.desired import Desired, missing_scripts, setting_drift
 from rlctl.plan.ownership import Shard, ownership, shards
 from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
 from rlctl.topology.model import Kind
@@ -87,6 +87,10 @@ def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
         for drift in setting_drift(desired, node):
             text = f"{node.name} has {drift.setting} {drift.found}, the topology says {drift.wanted}"
             yield _degraded("setting-drift", node.name, text)
+        lacking = missing_scripts(desired, node)
+        if lacking:
+            text = f"{node.name} lacks {len(lacking)} of {len(desired.scripts)} scripts: {_list(lacking)}"
+            yield _degraded("scripts-missing", node.name, text)
         wanted = desired.revisions.get(node.name)
         if wanted is not None and node.acl_revision != wanted:
             yield _degraded("users-drift", node.name, f"{node.name} has not loaded the users of this release")
@@ -203,6 +207,8 @@ def _watcher(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: i
         return
     if view.down:
         yield _degraded("primary-doubted", node.name, f"{node.name} holds the primary for down")
+    if view.failing_over:
+        yield _degraded("failing-over", node.name, f"{node.name} is replacing the primary")
     if not view.usable_quorum and living > desired.topology.sentinel.sentinels // 2:
         yield _degraded("quorum-doubted", node.name, f"{node.name} sees no usable quorum")
     peers, wanted = len(view.peers), desired.topology.sentinel.sentinels - 1

@@ -1,7 +1,8 @@
-"""Who owns which slots, from what all live nodes say; the disks speak only when nobody is alive. Pure."""
+"""Who owns which slots: live nodes speak for themselves, the tables of all for who is silent. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rlctl.observe.model import NodeFacts, Observed, Peer, Role, SlotRange
 from rlctl.topology.model import Topology
@@ -45,17 +46,18 @@ class Ownership:
 
 
 def ownership(observed: Observed) -> Ownership:
-    """The claims: a live node speaks for itself, the others' tables speak for a dead one."""
-    nodes = observed.by_id()
-    claims: dict[NodeId, frozenset[int]] = {}
-    epochs: dict[NodeId, int] = {}
+    """The claims: a live node speaks for itself, the tables of the others, also of the dead, for a silent one."""
+    live = frozenset(node.id for node in observed.up)
+    claims = {node.id: _expand(node.slots) for node in observed.up}
+    epochs = {node.id: node.epoch for node in observed.up}
     for peer in _testimony(observed):
-        node = nodes.get(peer.id)
-        slots = _expand(node.slots if node and node.is_up else peer.slots)
-        epoch = max(peer.epoch, node.epoch if node and node.is_up else 0, epochs.get(peer.id, 0))
-        claims[peer.id] = claims.get(peer.id, frozenset()) | slots
-        epochs[peer.id] = epoch
-    return Ownership(claims=_settled(claims, epochs, nodes), epochs=epochs)
+        known = epochs.get(peer.id, -1)
+        if peer.id in live or peer.epoch < known:
+            continue
+        slots = _expand(peer.slots)
+        claims[peer.id] = claims[peer.id] | slots if peer.epoch == known else slots
+        epochs[peer.id] = peer.epoch
+    return Ownership(claims=_settled(claims, epochs, live), epochs=epochs)
 
 
 def shards(topology: Topology, observed: Observed) -> tuple[Shard, ...]:
@@ -89,28 +91,31 @@ def _shard(number: int, specs: Sequence[NodeSpec], observed: Observed, owned: Ow
 
 
 def _testimony(observed: Observed) -> Iterable[Peer]:
-    tables = [node.table for node in observed.up] or [node.disk.table for node in observed.nodes]
-    return (peer for table in tables for peer in table if not peer.handshake)
+    """What tables say of primaries; the line of a replica shows the epoch of its primary, not its own."""
+    tables = (node.table if node.is_up else node.disk.table for node in observed.nodes)
+    return (peer for table in tables for peer in table if peer.role is Role.PRIMARY and not peer.handshake)
 
 
 def _settled(
-    claims: dict[NodeId, frozenset[int]], epochs: dict[NodeId, int], nodes: dict[NodeId, NodeFacts]
+    claims: dict[NodeId, frozenset[int]], epochs: dict[NodeId, int], live: frozenset[NodeId]
 ) -> dict[NodeId, frozenset[int]]:
-    """A slot with two claimants belongs to a live one before a dead one, then to the higher epoch."""
+    """A slot with two claimants belongs to the higher epoch, as the servers will settle it, also if it is dead."""
 
-    def weight(node_id: NodeId) -> tuple[bool, int, str]:
-        node = nodes.get(node_id)
-        return bool(node and node.is_up), epochs[node_id], node_id
+    def weight(node_id: NodeId) -> tuple[int, bool, str]:
+        return epochs[node_id], node_id in live, node_id
 
-    taken: frozenset[int] = frozenset()
+    taken: set[int] = set()
     settled: dict[NodeId, frozenset[int]] = {}
     for node_id in sorted(claims, key=weight, reverse=True):
-        settled[node_id] = claims[node_id] - taken
-        taken |= claims[node_id]
+        # Rivals are rare, and fleets have many nodes: subtract only where there is something to subtract.
+        claim = claims[node_id]
+        settled[node_id] = claim if taken.isdisjoint(claim) else claim - taken
+        taken |= claim
     return settled
 
 
-def _expand(ranges: Iterable[SlotRange]) -> frozenset[int]:
+@lru_cache(maxsize=4096)
+def _expand(ranges: tuple[SlotRange, ...]) -> frozenset[int]:
     return frozenset(slot for first, last in ranges for slot in range(first, last + 1))
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
-from rlctl.observe.model import NodeFacts, Observed
+from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.plan import cluster, guards, sentinel
 from rlctl.plan.cluster import Phase
-from rlctl.plan.desired import Desired, setting_drift
+from rlctl.plan.desired import Desired, missing_scripts, setting_drift
 from rlctl.plan.simulate import simulate
-from rlctl.plan.steps import Configure, LoadUsers, Step, danger, describe, kind
+from rlctl.plan.steps import Configure, LoadScripts, LoadUsers, Step, danger, describe, kind
 from rlctl.topology.canonical import fingerprint as topology_fingerprint
 from rlctl.topology.model import Kind
 
@@ -59,13 +59,21 @@ def make_plan(desired: Desired, observed: Observed) -> Plan:
 
 def fingerprint(observed: Observed) -> str:
     """A hash over what plans depend on: not over offsets, sizes and pids, which always move."""
-    lines = [_essence(node) for node in observed.nodes]
+    # Before the first deploy every reading makes ids up anew: they mean nothing yet.
+    lines = [_essence(node) if observed.exists else [node.name, node.presence] for node in observed.nodes]
     return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
 
 
 def _phases(desired: Desired) -> tuple[Phase, ...]:
-    forming = cluster.PHASES if desired.topology.kind is Kind.CLUSTER else sentinel.PHASES
-    return (*forming, _load_users, _configure)
+    kind = cluster if desired.topology.kind is Kind.CLUSTER else sentinel
+    return (*kind.REVIVING, _load_scripts, *kind.FORMING, _load_users, _configure)
+
+
+def _load_scripts(desired: Desired, state: Observed) -> Iterator[Step]:
+    """Replicas first: who is promoted meanwhile already has them."""
+    for node in sorted(state.up, key=lambda node: node.role is not Role.REPLICA):
+        if lacking := missing_scripts(desired, node):
+            yield LoadScripts(node=node.name, scripts=lacking)
 
 
 def _load_users(desired: Desired, state: Observed) -> Iterator[Step]:
@@ -93,6 +101,7 @@ def _essence(node: NodeFacts) -> list[object]:
         sorted(node.known),
         node.disk.saved,
         node.acl_revision,
+        sorted(node.scripts or ()),
         sorted(node.settings.items()),
         view and [view.primary, sorted(view.options.items())],
     ]

@@ -29,7 +29,7 @@ class SavedPlan:
                 observed=str(fingerprints["observed"]),
                 steps=tuple(str(step["text"]) for step in document["steps"]),
             )
-        except (ValueError, KeyError, TypeError) as failure:
+        except (ValueError, KeyError, TypeError, RecursionError) as failure:
             raise InvalidFile(
                 f"{path}:1: not a plan of rlctl", hint="write one with `rlctl deploy --dry-run --plan-out FILE`"
             ) from failure

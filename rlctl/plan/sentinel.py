@@ -4,25 +4,29 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rlctl.observe.model import Address, NodeFacts, Observed, Role, Saved
-from rlctl.plan.cluster import Phase, loss
+from rlctl.plan.cluster import Phase, brings_more, loss, was_revived
 from rlctl.plan.desired import Desired
 from rlctl.plan.steps import AwaitFailover, MonitorPrimary, Replicate, StartNode, StartSentinel, Step
 from rlctl.topology.model import PersistenceMode
 from rlctl.topology.nodes import NodeName, data_nodes, sentinel_nodes
 
 ONLY_SHARD = 0
+# From the start of a server until the sentinels have reached it again: they try once a second.
+RETURN_MS = 2_000
 
 
 def revive(desired: Desired, state: Observed) -> Iterator[Step]:
     """Start replicas behind the primary, and the primary itself unless it would come back empty."""
     primary = believed_primary(desired, state)
+    must_wait = primary.is_dead and _must_wait(desired, state, primary)
     for node in data(desired, state):
         if not node.is_dead:
             continue
-        if node.id != primary.id:
-            yield StartNode(node=node.name, follow=primary.name)
-        elif not _must_wait(desired, state, node):
+        if node.id == primary.id and not must_wait:
             yield StartNode(node=node.name)
+        # Sentinel may elect any replica that answers, an empty one too.
+        elif node.id != primary.id and (not must_wait or brings_more(desired, node, primary)):
+            yield StartNode(node=node.name, follow=primary.name)
 
 
 def revive_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
@@ -34,16 +38,26 @@ def revive_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def promote(desired: Desired, state: Observed) -> Iterator[Step]:
-    """A dead primary without its data waits until the sentinels have named another one."""
+    """A dead primary without its data, or about to be replaced, waits until the sentinels have named another one."""
     primary = believed_primary(desired, state)
-    if primary.is_dead and _followers(desired, state, primary):
-        yield AwaitFailover(node=primary.name, shard=ONLY_SHARD)
+    if primary.is_dead and _has_successor(desired, state, primary):
+        followers = _followers(desired, state, primary)
+        are_all_revived = bool(followers) and all(was_revived(node) for node in followers)
+        loss_text = f"writes that {primary.name} acknowledged and its replicas' disks do not hold are lost"
+        yield AwaitFailover(
+            node=primary.name,
+            shard=ONLY_SHARD,
+            loss=loss_text if are_all_revived else None,
+            has_log=_has_log(desired, primary),
+        )
 
 
 def revive_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
-    """No replica is alive: the primary starts from what its disk holds."""
+    """Nobody could take over: the primary starts from what its disk holds."""
     primary = believed_primary(desired, state)
-    if primary.is_dead:
+    # A data node that keeps silent may hold the counts; started now, the primary would empty it.
+    is_anybody_silent = any(not node.is_up and not node.is_dead for node in data(desired, state))
+    if primary.is_dead and not is_anybody_silent and not _has_successor(desired, state, primary):
         yield StartNode(node=primary.name, loss=loss(desired, primary, "the fleet"))
 
 
@@ -58,23 +72,15 @@ def monitor(desired: Desired, state: Observed) -> Iterator[Step]:
 def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
     """Every data node but the primary is its replica."""
     primary = believed_primary(desired, state)
-    if not primary.is_up or primary.role is not Role.PRIMARY:
+    if not primary.is_up or primary.role is not Role.PRIMARY or _is_failing_over(desired, state):
         return
     for node in data(desired, state):
         if node.is_up and primary.id not in {node.id, node.follows}:
             yield Replicate(node=node.name, primary=primary.name)
 
 
-PHASES: tuple[Phase, ...] = (
-    revive,
-    revive_sentinels,
-    promote,
-    revive,
-    revive_with_loss,
-    revive,
-    monitor,
-    replicate,
-)
+REVIVING: tuple[Phase, ...] = (revive, revive_sentinels, promote, revive, revive_with_loss, revive)
+FORMING: tuple[Phase, ...] = (monitor, replicate)
 
 
 def data(desired: Desired, state: Observed) -> tuple[NodeFacts, ...]:
@@ -94,12 +100,13 @@ def believed_primary(desired: Desired, state: Observed) -> NodeFacts:
         return named
     nodes = data(desired, state)
     followed = Counter(node.follows for node in nodes if node.is_up and node.follows)
-    by_id = {node.id: node for node in nodes}
+    by_id = {node.id: node for node in nodes if not (node.is_up and node.role is Role.REPLICA)}
     if known := [node_id for node_id in followed if node_id in by_id]:
         return by_id[max(known, key=lambda node_id: (followed[node_id], node_id))]
     primaries = [node for node in nodes if node.is_up and node.role is Role.PRIMARY and node.keys]
-    candidates = primaries or [node for node in nodes if node.disk.saved is Saved.LOG] or list(nodes)
-    return candidates[0]
+    with_log = [node for node in nodes if node.disk.saved is Saved.LOG]
+    with_snapshot = [node for node in nodes if node.disk.saved is Saved.SNAPSHOT]
+    return next(iter(primaries or with_log or with_snapshot or nodes))
 
 
 def named_primaries(desired: Desired, state: Observed) -> Counter[Address]:
@@ -132,11 +139,44 @@ def _opinions(desired: Desired, state: Observed) -> list[tuple[Address, int]]:
     return living or [(node.disk.monitors, node.disk.monitor_epoch) for node in nodes if node.disk.monitors is not None]
 
 
+def _is_failing_over(desired: Desired, state: Observed) -> bool:
+    """Whether a sentinel is replacing the primary: until it is done, its heir looks like a rival."""
+    return any(node.sentinel is not None and node.sentinel.failing_over for node in sentinels(desired, state))
+
+
+def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
+    """Whether a failover goes on, or comes before a start could prevent it, and somebody is there to promote.
+
+    The heir may follow nobody already.
+    """
+    is_anybody_there = any(node.is_up and node.id != primary.id for node in data(desired, state))
+    too_late_ms = desired.topology.sentinel.down_after_ms - RETURN_MS
+    is_too_late = any(
+        node.sentinel is not None and node.sentinel.usable_quorum and node.sentinel.silence_ms > too_late_ms
+        for node in sentinels(desired, state)
+        if node.is_up
+    )
+    return is_anybody_there and primary.is_dead and (is_too_late or _is_failing_over(desired, state))
+
+
 def _must_wait(desired: Desired, state: Observed, node: NodeFacts) -> bool:
-    """Whether this primary has been in use and has no log to come back with."""
-    in_use = bool(_opinions(desired, state)) or bool(_followers(desired, state, node))
-    has_log = desired.topology.persistence.mode is PersistenceMode.AOF and node.disk.saved is Saved.LOG
-    return in_use and not has_log
+    """Whether this primary has been in use and has no log to come back with, or is being replaced already."""
+    followers = _followers(desired, state, node)
+    in_use = bool(_opinions(desired, state)) or bool(followers)
+    # Back now, a primary that is being replaced would take writes that end with the failover.
+    return (in_use and not _has_log(desired, node)) or _is_being_replaced(desired, state, node)
+
+
+def _has_log(desired: Desired, node: NodeFacts) -> bool:
+    return desired.topology.persistence.mode is PersistenceMode.AOF and node.disk.saved is Saved.LOG
+
+
+def _has_successor(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
+    """Whether a live replica may take over: in touch until the primary died, or bringing what it lost."""
+    followers = _followers(desired, state, primary)
+    if _is_being_replaced(desired, state, primary):
+        return True
+    return any(not was_revived(node) or brings_more(desired, node, primary) for node in followers)
 
 
 def _followers(desired: Desired, state: Observed, primary: NodeFacts) -> tuple[NodeFacts, ...]:

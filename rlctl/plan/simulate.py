@@ -11,6 +11,7 @@ from rlctl.plan.steps import (
     AssignSlots,
     AwaitFailover,
     Configure,
+    LoadScripts,
     LoadUsers,
     Meet,
     MonitorPrimary,
@@ -46,6 +47,9 @@ def simulate(desired: Desired, state: Observed, step: Step) -> Observed:  # noqa
             return _with(state, name, lambda node: _follower(node, state.node(primary)))
         case MonitorPrimary(node=name, primary=primary):
             return _with(state, name, lambda node: replace(node, sentinel=_view(desired, node, primary)))
+        case LoadScripts(node=name, scripts=scripts):
+            loaded = frozenset(desired.scripts[script] for script in scripts)
+            return _with(state, name, lambda node: replace(node, scripts=(node.scripts or frozenset()) | loaded))
         case LoadUsers(node=name, revision=revision):
             return _with(state, name, lambda node: replace(node, acl_revision=revision))
         case Configure(node=name, setting=setting, value=value):
@@ -64,6 +68,9 @@ def _started(desired: Desired, state: Observed, name: NodeName, follow: NodeName
     owners = ownership(state).claims
 
     def start(node: NodeFacts) -> NodeFacts:
+        if follow is not None:
+            replica = _up(desired, node, state.node(follow))
+            return replace(replica, table=(_line(desired, replica), _line(desired, state.node(follow))))
         table = node.disk.table or (_line(desired, node),)
         own = next((peer for peer in table if peer.id == node.id), _line(desired, node))
         started = replace(_up(desired, node, None), table=table, role=own.role, follows=own.follows, epoch=own.epoch)
@@ -84,6 +91,8 @@ def _up(desired: Desired, node: NodeFacts, primary: NodeFacts | None) -> NodeFac
         role=Role.PRIMARY,
         flavor=desired.topology.engine.flavor.value,
         acl_revision=desired.revisions.get(node.name),
+        # A server forgets its scripts when it ends; a sentinel holds none at all.
+        scripts=None if desired.specs[node.name].is_sentinel else frozenset(),
     )
     return _follower(started, primary) if primary else started
 
@@ -109,9 +118,12 @@ def _view(desired: Desired, node: NodeFacts, primary: NodeName) -> SentinelView:
 def _elected(desired: Desired, state: Observed, dead: NodeName, successor: NodeName | None) -> Observed:
     old = state.node(dead)
     followers = [node for node in state.up if node.follows == old.id and node.role is Role.REPLICA]
-    winner = state.node(successor) if successor else max(followers, key=lambda node: (node.offset or 0, node.name))
-    lost = ownership(state).claims.get(old.id, frozenset())
-    epoch = max(node.epoch for node in state.nodes) + 1
+    # In a failover that has begun, the heir follows nobody any more.
+    heirs = followers or [node for node in state.up if node.role is Role.PRIMARY]
+    winner = state.node(successor) if successor else max(heirs, key=lambda node: (node.offset or 0, node.name))
+    owned = ownership(state)
+    lost = owned.claims.get(old.id, frozenset())
+    epoch = max((*owned.epochs.values(), *(node.sentinel.epoch for node in state.nodes if node.sentinel))) + 1
 
     def after(node: NodeFacts) -> NodeFacts:
         if node.id == winner.id:
@@ -120,7 +132,7 @@ def _elected(desired: Desired, state: Observed, dead: NodeName, successor: NodeN
         if node in followers:
             return replace(node, follows=winner.id)
         if node.sentinel is not None and node.sentinel.primary is not None:
-            return replace(node, sentinel=replace(_view(desired, node, winner.name), epoch=epoch))
+            return replace(node, sentinel=replace(_view(desired, node, winner.name), epoch=epoch, failing_over=False))
         return node
 
     return replace(state, nodes=tuple(after(node) for node in state.nodes))

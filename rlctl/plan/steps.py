@@ -26,10 +26,15 @@ class StartSentinel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitFailover:
-    """Let the fleet elect a new primary before the dead one comes back without its data."""
+    """Let the fleet elect a new primary before the dead one comes back; `loss` as in StartNode.
+
+    One that has its log may come back as the primary after all, when the election does not come.
+    """
 
     node: NodeName
     shard: int
+    loss: str | None = None
+    has_log: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,14 @@ class MonitorPrimary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadScripts:
+    """Load what a node lacks of the release, before it takes traffic."""
+
+    node: NodeName
+    scripts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadUsers:
     """Put the ACL file of this release in force on a running node."""
 
@@ -109,6 +122,7 @@ Step = (
     | AssignSlots
     | Replicate
     | MonitorPrimary
+    | LoadScripts
     | LoadUsers
     | Configure
 )
@@ -123,6 +137,7 @@ _KINDS: dict[type[Step], str] = {
     AssignSlots: "assign-slots",
     Replicate: "replicate",
     MonitorPrimary: "monitor-primary",
+    LoadScripts: "load-scripts",
     LoadUsers: "load-users",
     Configure: "configure",
 }
@@ -140,8 +155,8 @@ def describe(step: Step) -> str:  # noqa: C901  one line a member is the point o
             return f"{node}: start" + (f" as replica of {follow}" if follow else "") + (f" ({loss})" if loss else "")
         case StartSentinel(node=node, primary=primary):
             return f"{node}: start, watching {primary}"
-        case AwaitFailover(node=node, shard=shard):
-            return f"shard {shard}: wait until a replica of {node} has taken over"
+        case AwaitFailover(node=node, shard=shard, loss=loss):
+            return f"shard {shard}: wait until a replica of {node} has taken over" + (f" ({loss})" if loss else "")
         case TakeOver(node=node, dead=dead, shard=shard):
             return f"{node}: take shard {shard} over from {dead} without an election"
         case SetEpoch(node=node, epoch=epoch):
@@ -154,6 +169,8 @@ def describe(step: Step) -> str:  # noqa: C901  one line a member is the point o
             return f"{node}: replicate {primary}"
         case MonitorPrimary(node=node, primary=primary):
             return f"{node}: monitor {primary}"
+        case LoadScripts(node=node, scripts=scripts):
+            return f"{node}: load {len(scripts)} script{'s' if len(scripts) != 1 else ''}"
         case LoadUsers(node=node):
             return f"{node}: load the users of this release"
         case Configure(node=node, setting=setting, value=value, was=was):
@@ -165,10 +182,10 @@ def describe(step: Step) -> str:  # noqa: C901  one line a member is the point o
 def danger(step: Step) -> str | None:
     """What the step may lose for good; such steps want the fleet's name typed."""
     match step:
-        case StartNode(loss=str(loss)):
+        case StartNode(loss=str(loss)) | AwaitFailover(loss=str(loss)):
             return loss
         case TakeOver(node=node, dead=dead):
-            return f"writes that {dead} acknowledged and {node} never received are lost"
+            return f"writes that {dead} acknowledged and {node} does not hold are lost"
         case _:
             return None
 

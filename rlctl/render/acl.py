@@ -3,18 +3,13 @@
 import hashlib
 
 from rlctl.secrets import FleetSecrets, User
+from rlctl.topology.nodes import NodeSpec
 
 Version = tuple[int, ...]
 
 REVISION_USER = "rlctl-acl-revision"
 SETINFO_SINCE: Version = (7, 2)
 
-# What the limiter scripts call on their one key; evalsha checks them against the caller.
-SCRIPT_COMMANDS = (
-    *("get", "set", "incrby", "pexpire", "pttl", "strlen", "getrange", "setrange", "del"),
-    *("hget", "hmget", "hgetall", "hset"),
-    *("zadd", "zcard", "zcount", "zrange", "zrem", "zremrangebyscore", "zscore"),
-)
 _LIBRARIES = ("ping", "hello", "command", "client|setname", "client|id")
 _CLUSTER_READS = ("cluster|slots", "cluster|shards", "cluster|nodes", "cluster|info", "cluster|myid")
 _CLUSTER_CLIENT = (*_CLUSTER_READS, "readonly", "readwrite", "asking", "wait")
@@ -31,8 +26,13 @@ _FAILOVER_BY_SENTINEL = (
 _HELLO = "&__sentinel__:hello"
 
 
-def data_node_acl(secrets: FleetSecrets, version: Version) -> str:
-    """The ACL file of a data node."""
+def node_acl(spec: NodeSpec, secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
+    """The ACL file of a node of either kind."""
+    return sentinel_acl(secrets, version) if spec.is_sentinel else data_node_acl(secrets, version, commands)
+
+
+def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
+    """The ACL file of a data node; `commands` are what the scripts call, which evalsha checks against the caller."""
     limiter = _libraries(version) + _CLUSTER_CLIENT + ("evalsha", "evalsha_ro", "time", "subscribe", "unsubscribe")
     rules = f"({_allow(_RULE_READS)} %R~rlctl:*)"
     monitor = (*_libraries(version), *_CLUSTER_READS, "info", "role", "dbsize", "time")
@@ -40,7 +40,7 @@ def data_node_acl(secrets: FleetSecrets, version: Version) -> str:
         secrets,
         {
             User.ADMIN: "~* &* +@all",
-            User.LIMITER: f"~rl:* &rlctl:* {_allow(limiter + SCRIPT_COMMANDS)} {rules}",
+            User.LIMITER: f"~rl:* &rlctl:* {_allow(limiter + commands)} {rules}",
             User.REPLICA: _allow(("psync", "replconf", "ping")),
             User.SENTINEL: f"{_HELLO} {_allow((*_FAILOVER_BY_SENTINEL, 'hello'))}",
             User.MONITOR: _allow(monitor),

@@ -104,6 +104,9 @@ def static_conf(topology: Topology, spec: NodeSpec, files: NodeFiles, secrets: F
         ]
         if topology.security.tls:
             directives.append(("tls-cluster", "yes"))
+    if topology.persistence.mode is PersistenceMode.NONE:
+        # Else a replica keeps the copy it got from its primary, and would start with these old counts.
+        directives.append(("rdb-del-sync-files", "yes"))
     if topology.security.acl:
         directives += [
             ("masteruser", User.REPLICA.value),
@@ -112,6 +115,11 @@ def static_conf(topology: Topology, spec: NodeSpec, files: NodeFiles, secrets: F
     settings = tunables(topology)
     directives += [(name, quote(value) if name == "save" or not value else value) for name, value in settings.items()]
     return conf_text(_with_save_points(directives))
+
+
+def process_title(fleet: str, name: str) -> str:
+    """What a node's command line ends with."""
+    return f"rlctl:{fleet}/{name}"
 
 
 def place(topology: Topology, spec: NodeSpec, files: NodeFiles) -> list[Directive]:
@@ -125,7 +133,10 @@ def place(topology: Topology, spec: NodeSpec, files: NodeFiles) -> list[Directiv
         ("daemonize", "no"),
         # Access is governed by bind and ACL; protected mode would only refuse bound addresses off loopback.
         ("protected-mode", "no" if topology.security.acl else "yes"),
-        ("proc-title-template", quote(f"{{title}} {{listen-addr}} {{server-mode}} rlctl:{topology.name}/{spec.name}")),
+        (
+            "proc-title-template",
+            quote(f"{{title}} {{listen-addr}} {{server-mode}} {process_title(topology.name, spec.name)}"),
+        ),
     ]
     if topology.security.acl:
         directives.append(("aclfile", quote(str(files.acl))))
@@ -135,6 +146,20 @@ def place(topology: Topology, spec: NodeSpec, files: NodeFiles) -> list[Directiv
 def initial_cluster_conf(node_id: str) -> str:
     """nodes.conf of a node that never ran: it only knows who it is."""
     return f"{node_id} :0@0 myself,master - 0 0 0 connected\nvars currentEpoch 0 lastVoteEpoch 0\n"
+
+
+def replica_cluster_conf(node_id: str, spec: NodeSpec, leader_id: str, leader: NodeSpec) -> str:
+    """nodes.conf of a node that lost its own: it knows who it is and whom it follows."""
+    lines = (
+        f"{node_id} {_bus_endpoint(spec)} myself,slave {leader_id} 0 0 0 connected",
+        f"{leader_id} {_bus_endpoint(leader)} master - 0 0 0 connected",
+        "vars currentEpoch 0 lastVoteEpoch 0",
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _bus_endpoint(spec: NodeSpec) -> str:
+    return f"{spec.endpoint}@{spec.port + BUS_PORT_OFFSET}"
 
 
 def _tls(files: NodeFiles, port: str) -> list[Directive]:

@@ -103,7 +103,9 @@ class FleetFolder:
         except FileNotFoundError:
             return
         except OSError as failure:
-            raise Unreachable(f"cannot remove {self.root}: {failure.strerror}") from failure
+            raise Unreachable(
+                f"cannot remove {self.root}: {failure.strerror}", hint="fix its permissions and run destroy again"
+            ) from failure
 
 
 def _check_version(marker: Path, text: str) -> None:

@@ -24,7 +24,10 @@ def read(own: Path, name: str) -> FleetSecrets | None:
         raise NotFound(f"RLCTL_SECRETS names {path}, which does not exist", hint="unset it, or name a file")
     secrets = from_text(text, path)
     if secrets.name != name:
-        raise InvalidFile(f"{path}:1: these are the secrets of fleet {secrets.name!r}, not of {name!r}")
+        raise InvalidFile(
+            f"{path}:1: these are the secrets of fleet {secrets.name!r}, not of {name!r}",
+            hint="name the fleet's own file in RLCTL_SECRETS, or the topology that belongs to this one with -f",
+        )
     return secrets
 
 

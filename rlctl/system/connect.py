@@ -10,12 +10,8 @@ class Connector:
     """One connection a node; each node is only ever talked to by one thread at a time."""
 
     def __init__(self, topology: Topology, secrets: FleetSecrets) -> None:
-        security, authority = topology.security, secrets.authority
-        self._login = Login(
-            username=User.ADMIN.value if security.acl else None,
-            password=secrets.password(User.ADMIN) if security.acl else None,
-            ca=authority.certificate if security.tls and authority is not None else None,
-        )
+        self._topology = topology
+        self._secrets = secrets
         self._links: dict[NodeName, NodeLink] = {}
 
     def link(self, spec: NodeSpec) -> NodeLink:
@@ -24,9 +20,15 @@ class Connector:
             self._links[spec.name] = self.separate_link(spec)
         return self._links[spec.name]
 
-    def separate_link(self, spec: NodeSpec) -> NodeLink:
-        """A connection of one's own, for another thread; whoever asks closes it."""
-        return NodeLink(spec.address, spec.port, self._login)
+    def separate_link(self, spec: NodeSpec, user: User = User.ADMIN) -> NodeLink:
+        """A connection of one's own, for another thread or user; whoever asks closes it."""
+        security, authority = self._topology.security, self._secrets.authority
+        login = Login(
+            username=user.value if security.acl else None,
+            password=self._secrets.password(user) if security.acl else None,
+            ca=authority.certificate if security.tls and authority is not None else None,
+        )
+        return NodeLink(spec.address, spec.port, login)
 
     def is_open(self, spec: NodeSpec) -> bool:
         """Whether the node has been talked to and did not hang up since."""

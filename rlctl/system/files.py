@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from rlctl.errors import Unreachable
+from rlctl.errors import InvalidFile, Unreachable
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -39,9 +39,12 @@ def write_private(path: Path, text: str, *, durable: bool = False) -> None:
 def append_line(path: Path, line: str) -> None:
     """Add one line with a single write, so that lines of two writers never mix."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
         try:
-            os.write(handle, f"{line}\n".encode())
+            size = os.fstat(handle).st_size
+            # A writer that died in the middle of its line must not take ours along.
+            is_torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+            os.write(handle, f"{chr(10) if is_torn else ''}{line}\n".encode())
         finally:
             os.close(handle)
     except OSError as failure:
@@ -54,6 +57,18 @@ def read_text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except UnicodeDecodeError as failure:
+        raise InvalidFile(f"{path}:1: this is not UTF-8 text", hint="restore the file, or name another") from failure
+    except OSError as failure:
+        raise _cannot("read", path, failure) from failure
+
+
+def read_damaged(path: Path) -> str:
+    """The text of a file that others wrote: nothing where it is missing, and what is no text is replaced."""
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
     except OSError as failure:
         raise _cannot("read", path, failure) from failure
 

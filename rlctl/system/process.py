@@ -14,10 +14,13 @@ from typing import Protocol
 import psutil
 
 from rlctl.errors import TimedOut, Unreachable
-from rlctl.system.files import PRIVATE_FILE, read_text, write_private
+from rlctl.system.files import PRIVATE_FILE, read_damaged, write_private
 
 # psutil's create time is computed from ticks; two readings of it may differ by rounding.
 _SAME_START_S = 0.05
+# What Linux appends to the working folder of a process when the folder is removed.
+_REMOVED = " (deleted)"
+_PROGRAM_HINT = "try it by hand; it must be an executable that this user may run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +49,9 @@ class ProcessRunner:
                 list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
             )
         except subprocess.TimeoutExpired as failure:
-            raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s") from failure
+            raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s", hint=_PROGRAM_HINT) from failure
         except OSError as failure:
-            raise Unreachable(f"cannot run {argv[0]}: {failure.strerror}") from failure
+            raise Unreachable(f"cannot run {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
         return Finished(code=done.returncode, output=done.stdout, errors=done.stderr)
 
 
@@ -76,12 +79,12 @@ class ProcessId:
         except psutil.Error:
             return False
 
-    def folder(self) -> Path | None:
-        """Its working folder, where the system tells."""
+    def works_in(self, folder: Path) -> bool:
+        """Whether that is its working folder; where the system does not tell, it is not."""
         try:
-            return Path(psutil.Process(self.pid).cwd())
+            return Path(psutil.Process(self.pid).cwd().removesuffix(_REMOVED)) == folder.resolve()
         except (psutil.Error, OSError):
-            return None
+            return False
 
     def send(self, number: signal.Signals) -> None:
         """Signal this very process; one that is gone needs none."""
@@ -96,14 +99,25 @@ class ProcessId:
     @classmethod
     def load(cls, path: Path) -> "ProcessId | None":
         """The process remembered in the file; a damaged file remembers none."""
-        text = read_text(path)
-        if text is None:
-            return None
         try:
-            record = json.loads(text)
+            record = json.loads(read_damaged(path))
             return cls(pid=int(record["pid"]), started=float(record["started"]))
         except (ValueError, KeyError, TypeError):
             return None
+
+
+def processes_below(folder: Path) -> dict[Path, list[tuple[ProcessId, str]]]:
+    """All processes that work right below the folder, by their own one, each with its command line."""
+    parent, found = folder.resolve(), dict[Path, list[tuple[ProcessId, str]]]()
+    for process in psutil.process_iter():
+        try:
+            own = Path(process.cwd().removesuffix(_REMOVED))
+            if own.parent == parent:
+                one = ProcessId(pid=process.pid, started=process.create_time())
+                found.setdefault(own, []).append((one, " ".join(process.cmdline())))
+        except (psutil.Error, OSError):
+            continue
+    return found
 
 
 def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
@@ -122,7 +136,7 @@ def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
                 umask=0o077,
             )
     except OSError as failure:
-        raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}") from failure
+        raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
     # The server outlives us on purpose; without this the interpreter warns that it still runs.
     child.returncode = 0
     return child.pid

@@ -42,5 +42,8 @@ class Target(Protocol):
     def placed(self) -> Sequence[NodeName]:
         """All nodes of the fleet that this target holds, whether the topology still names them or not."""
 
+    def strays(self) -> Sequence[NodeName]:
+        """Nodes that run although their folder was removed under them."""
+
     def tidy(self) -> None:
         """Rotate what grows."""

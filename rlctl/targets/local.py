@@ -11,11 +11,12 @@ from pathlib import Path
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.observe.model import OnDisk
 from rlctl.render.acl import Version
+from rlctl.render.redis_conf import NodeFiles, process_title
 from rlctl.secrets import FleetSecrets
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock, wait_until
-from rlctl.system.files import make_private_folder, read_text
-from rlctl.system.process import ProcessId, Runner, reap, start_detached
+from rlctl.system.files import make_private_folder, read_damaged
+from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
 from rlctl.targets.base import Launch, NodeResult
 from rlctl.targets.local_files import NodeFolder
 from rlctl.targets.server_program import ServerProgram, find_server
@@ -31,11 +32,18 @@ class LocalTarget:
     """Starts, finds and stops the processes of one fleet on this machine."""
 
     def __init__(
-        self, topology: Topology, secrets: FleetSecrets, folder: FleetFolder, runner: Runner, clock: Clock
+        self,
+        topology: Topology,
+        secrets: FleetSecrets,
+        folder: FleetFolder,
+        commands: tuple[str, ...],
+        runner: Runner,
+        clock: Clock,
     ) -> None:
         self._topology = topology
         self._secrets = secrets
         self._folder = folder
+        self._commands = commands
         self._runner = runner
         self._clock = clock
 
@@ -66,7 +74,9 @@ class LocalTarget:
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
         """End our processes, politely at first, and delete their folders."""
-        running = {name: process for name in names if (process := self._process(self._folder.node(name)))}
+        lost = self._servers()
+        found = {name: self._process(self._folder.node(name)) or lost.get(name) for name in names}
+        running = {name: process for name, process in found.items() if process is not None}
         stubborn = self._stop(running.values(), signal.SIGTERM)
         stubborn = self._stop(stubborn, signal.SIGKILL)
         results: dict[NodeName, NodeResult] = {}
@@ -87,6 +97,10 @@ class LocalTarget:
             return ()
         return tuple(sorted(NodeName(path.name) for path in self._folder.nodes.iterdir() if path.is_dir()))
 
+    def strays(self) -> Sequence[NodeName]:
+        """Nodes that run although their folder was removed under them."""
+        return tuple(sorted(name for name in self._servers() if not self._folder.node(name).is_dir()))
+
     def tidy(self) -> None:
         """Rotate long logs."""
         for name in self.placed():
@@ -94,7 +108,7 @@ class LocalTarget:
                 _rotate(self._folder.node(name) / log)
 
     def _node(self, spec: NodeSpec) -> NodeFolder:
-        return NodeFolder(self._folder.node(spec.name), spec, self._topology, self._secrets)
+        return NodeFolder(self._folder.node(spec.name), spec, self._topology, self._secrets, self._commands)
 
     def _inspect(self, spec: NodeSpec) -> OnDisk:
         node = self._node(spec)
@@ -112,15 +126,27 @@ class LocalTarget:
         return None if _is_free(spec.address, bus) or _answers(spec.address, spec.port) else bus
 
     def _process(self, folder: Path) -> ProcessId | None:
-        """Our record; where rlctl was killed before it wrote one, the server's pid file proven by its folder."""
-        recorded = ProcessId.load(folder / "process.json")
-        if recorded is not None and recorded.is_alive():
-            return recorded
-        pid = (read_text(folder / "redis.pid") or "").strip()
-        process = ProcessId.of(int(pid)) if pid.isdigit() else None
-        if process is not None and process.is_alive() and process.folder() == folder.resolve():
-            return process
-        return None
+        """The node's server: by our record, else by its pid file, else by a look around; proven by its folder."""
+        pid = read_damaged(folder / "redis.pid").strip()
+        noted = ProcessId.of(int(pid)) if pid.isdecimal() else None
+        for process in (ProcessId.load(folder / "process.json"), noted):
+            if process is not None and process.is_alive() and process.works_in(folder):
+                return process
+        return self._servers().get(NodeName(folder.name)) if folder.is_dir() else None
+
+    def _servers(self) -> dict[NodeName, ProcessId]:
+        """The fleet's servers as a look at all processes finds them; a shell that stands in a node's folder is none."""
+        return {
+            NodeName(folder.name): process
+            for folder, inside in processes_below(self._folder.nodes).items()
+            for process, command in inside
+            if process.is_alive() and any(mark in command for mark in self._marks(NodeName(folder.name)))
+        }
+
+    def _marks(self, name: NodeName) -> tuple[str, str]:
+        """How a server's command line names its node: while it starts, and afterwards."""
+        static_conf = NodeFiles(folder=self._folder.node(name)).static_conf
+        return str(static_conf), process_title(self._topology.name, name)
 
     def _start(self, program: ServerProgram, launch: Launch) -> None:
         node = self._node(launch.spec)
@@ -129,7 +155,7 @@ class LocalTarget:
         pid = start_detached(node.argv(program.path, launch), folder=node.root, output=node.output)
         started = ProcessId.of(pid)
         if started is not None:
-            started.save(node.process)
+            _save_or_end(started, node.process)
 
     def _await_listening(self, launches: Sequence[Launch]) -> dict[NodeName, NodeResult]:
         results: dict[NodeName, NodeResult] = {}
@@ -173,6 +199,15 @@ class LocalTarget:
         except TimedOut:
             return waiting
         return []
+
+
+def _save_or_end(process: ProcessId, path: Path) -> None:
+    """A server that cannot be recorded, as on a full disk, does not stay."""
+    try:
+        process.save(path)
+    except Unreachable:
+        process.send(signal.SIGKILL)
+        raise
 
 
 def _delete(folder: Path) -> NodeResult:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from rlctl.observe import parse
 from rlctl.observe.model import Address, OnDisk, Saved
-from rlctl.render.acl import Version, data_node_acl, loaded_revision, sentinel_acl
-from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, static_conf
+from rlctl.render.acl import Version, loaded_revision, node_acl
+from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, replica_cluster_conf, static_conf
 from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_static_conf
 from rlctl.secrets import Authority, FleetSecrets
-from rlctl.system.files import make_private_folder, read_text, write_private
+from rlctl.system.files import make_private_folder, read_damaged, write_private
 from rlctl.system.tls import node_certificate
 from rlctl.targets.base import Launch
 from rlctl.topology.model import Kind, Topology
@@ -23,12 +23,15 @@ _EPOCH = re.compile(r"^sentinel config-epoch \S+ (\d+)$", re.MULTILINE)
 class NodeFolder:
     """One node's files."""
 
-    def __init__(self, root: Path, spec: NodeSpec, topology: Topology, secrets: FleetSecrets) -> None:
+    def __init__(
+        self, root: Path, spec: NodeSpec, topology: Topology, secrets: FleetSecrets, commands: tuple[str, ...]
+    ) -> None:
         self.root = root
         self.files = NodeFiles(folder=root)
         self._spec = spec
         self._topology = topology
         self._secrets = secrets
+        self._commands = commands
 
     @property
     def process(self) -> Path:
@@ -45,6 +48,9 @@ class NodeFolder:
         make_private_folder(self.root)
         self.write_own(version)
         for path, text in self._first_files(launch):
+            if path.exists() and not self._is_own(path):
+                # Started with it, the server would be a stranger to its fleet for good.
+                path.replace(path.with_suffix(".conf.damaged"))
             if not path.exists():
                 write_private(path, text)
 
@@ -62,7 +68,8 @@ class NodeFolder:
         if self._spec.is_sentinel:
             own, extra = self.files.sentinel_conf, ["--sentinel"]
         else:
-            follow = launch.follow
+            # A cluster node reads from its table whom it follows.
+            follow = launch.follow if self._topology.kind is Kind.SENTINEL else None
             own, extra = self.files.node_conf, ["--replicaof", follow.address, str(follow.port)] if follow else []
         return [program, str(own), "--include", str(self.files.static_conf), *extra]
 
@@ -70,11 +77,11 @@ class NodeFolder:
         """What the node would come back with; a running one is asked instead."""
         if running or not self.root.is_dir():
             return OnDisk(running=running, own_id=self._own_id() if running else None)
-        cluster_conf = read_text(Path(self.files.cluster_conf)) or ""
+        cluster_conf = Path(self.files.cluster_conf)
         monitors, epoch = self._monitored()
         return OnDisk(
             saved=self._saved(),
-            table=parse.table(cluster_conf),
+            table=parse.table(read_damaged(cluster_conf)) if self._is_own(cluster_conf) else (),
             own_id=self._own_id(),
             monitors=monitors,
             monitor_epoch=epoch,
@@ -82,7 +89,7 @@ class NodeFolder:
 
     def last_words(self, lines: int = 3) -> str:
         """Why a server ended, in its own words."""
-        text = (read_text(Path(self.files.log)) or "") + (read_text(self.output) or "")
+        text = read_damaged(Path(self.files.log)) + read_damaged(self.output)
         said = [line.strip() for line in text.splitlines() if line.strip()]
         complaints = [line for line in said if re.search(r"(?i)fatal|error|fail|warning: could not|can't|denied", line)]
         return " / ".join((complaints or said)[-lines:])
@@ -98,8 +105,20 @@ class NodeFolder:
             return [(Path(self.files.sentinel_conf), text)]
         first = [(Path(self.files.node_conf), "")]
         if self._topology.kind is Kind.CLUSTER:
-            first.append((Path(self.files.cluster_conf), initial_cluster_conf(own_id)))
+            first.append((Path(self.files.cluster_conf), self._first_table(launch.follow)))
         return first
+
+    def _first_table(self, leader: NodeSpec | None) -> str:
+        if leader is None:
+            return initial_cluster_conf(self._own_id())
+        return replica_cluster_conf(self._own_id(), self._spec, node_id(self._secrets.fleet_id, leader.name), leader)
+
+    def _is_own(self, path: Path) -> bool:
+        """Whether a file that carries the node's identity carries it still."""
+        text = read_damaged(path)
+        if path == Path(self.files.cluster_conf):
+            return parse.myself(text) == self._own_id()
+        return path != Path(self.files.sentinel_conf) or f"sentinel myid {self._own_id()}\n" in text
 
     def _replicas(self, primary: NodeSpec) -> tuple[NodeSpec, ...]:
         return tuple(spec for spec in data_nodes(self._topology) if spec.name != primary.name)
@@ -113,9 +132,8 @@ class NodeFolder:
 
     def _write_users(self, version: Version) -> None:
         path = Path(self.files.acl)
-        render = sentinel_acl if self._spec.is_sentinel else data_node_acl
-        wanted = render(self._secrets, version)
-        if loaded_revision(read_text(path) or "") != loaded_revision(wanted):
+        wanted = node_acl(self._spec, self._secrets, version, self._commands)
+        if loaded_revision(read_damaged(path)) != loaded_revision(wanted):
             write_private(path, wanted)
 
     def _write_certificate(self, authority: Authority) -> None:
@@ -134,7 +152,7 @@ class NodeFolder:
         return Saved.SNAPSHOT if (self.root / "dump.rdb").exists() else Saved.NOTHING
 
     def _monitored(self) -> tuple[Address | None, int]:
-        text = read_text(Path(self.files.sentinel_conf)) or ""
+        text = read_damaged(Path(self.files.sentinel_conf))
         found, epoch = _MONITOR.search(text), _EPOCH.search(text)
         address = (found.group(1), int(found.group(2))) if found else None
         return address, int(epoch.group(1)) if epoch else 0

@@ -66,7 +66,10 @@ def _identify(path: str, runner: Runner) -> ServerProgram:
     done = runner.run([path, "--version"], timeout_s=10)
     found = _BANNER.search(done.output)
     if found is None:
-        raise Unreachable(f"{path} --version does not answer like a Redis or Valkey server")
+        raise Unreachable(
+            f"{path} --version does not answer like a Redis or Valkey server",
+            hint="name a redis-server or valkey-server in RLCTL_REDIS_SERVER",
+        )
     return ServerProgram(path=path, flavor=Flavor(found.group(1).lower()), version=parse_version(found.group(2)))
 
 

@@ -35,6 +35,28 @@ def make_fleet(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], LocalFleet
         fleet.end_all()
 
 
+def _deployed(folder: Path, document: dict[str, Any]) -> Iterator[LocalFleet]:
+    fleet = LocalFleet(folder=folder, document=document)
+    fleet.write()
+    try:
+        fleet.deploy()
+        yield fleet
+    finally:
+        fleet.end_all()
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+    """A deployed cluster that many tests look at; whoever changes it puts it back."""
+    yield from _deployed(tmp_path_factory.mktemp("shared-cluster"), cluster_document(name="shared"))
+
+
+@pytest.fixture(scope="session")
+def shared_sentinel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+    """A deployed Sentinel fleet that many tests look at; whoever changes it puts it back."""
+    yield from _deployed(tmp_path_factory.mktemp("shared-sentinel"), sentinel_document(name="watched"))
+
+
 @pytest.fixture
 def cluster(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> LocalFleet:
     """A cluster's topology, not deployed yet."""

@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from rlctl.system.ports import free_base_port
 
 # A busy machine is slow, not broken: every wait in a test may take this long.
 PATIENCE_S = 120.0
+POLL_S = 0.05
+# What an operator may have set must not reach the fleets of a test.
+OPERATORS = {"RLCTL_TOPOLOGY", "RLCTL_SECRETS", "RLCTL_REDIS_SERVER", "NO_COLOR"}
 SERVERS = {"redis-server", "redis-sentinel", "valkey-server", "valkey-sentinel"}
 
 
@@ -69,17 +74,22 @@ class LocalFleet:
         self.file.write_text(yaml.safe_dump(self.document), encoding="utf-8")
 
     def env(self) -> dict[str, str]:
-        return {**os.environ, "RLCTL_HOME": str(self.home), **self.extra_env}
+        own = {name: value for name, value in os.environ.items() if name not in OPERATORS}
+        return {**own, "RLCTL_HOME": str(self.home), **self.extra_env}
 
     def argv(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "rlctl", "-f", str(self.file), *words]
 
-    def run(self, *words: str, expect: int | None = 0, stdin: str | None = None) -> Ran:
-        """Run a command to its end; a code other than `expect` fails the test with what it said."""
+    def run(self, *words: str, expect: int | None = 0, stdin: str | None = None, **more_env: str) -> Ran:
+        """Run a command on this fleet to its end; a code other than `expect` fails the test with what it said."""
+        return self.run_bare("-f", str(self.file), *words, expect=expect, stdin=stdin, **more_env)
+
+    def run_bare(self, *words: str, expect: int | None = 0, stdin: str | None = None, **more_env: str) -> Ran:
+        """The same without naming the topology file."""
         done = subprocess.run(
-            self.argv(*words),
+            [sys.executable, "-m", "rlctl", *words],
             cwd=self.folder,
-            env=self.env(),
+            env=self.env() | more_env,
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
@@ -110,9 +120,13 @@ class LocalFleet:
     def status(self, expect: int | None = 0) -> dict[str, Any]:
         return self.run("status", "-o", "json", expect=expect).json()
 
-    def connect(self, name: str, who: str = "admin") -> Redis:
-        """A plain client of one node, with the credentials that `rlctl env` prints."""
-        access = self.run("env", "--as", who, "-o", "json").json()
+    def access(self, who: str = "admin") -> dict[str, Any]:
+        """What `rlctl env` prints."""
+        return self.run("env", "--as", who, "-o", "json").json()
+
+    def connect(self, name: str, who: str = "admin", access: dict[str, Any] | None = None) -> Redis:
+        """A plain client of one node, with the credentials that `rlctl env` prints, or printed before."""
+        access = access or self.access(who)
         kind, _, index = name.partition("-")
         port = self.base_port + int(index) + (1000 if kind == "sentinel" else 0)
         options: dict[str, Any] = {"ssl": True, "ssl_ca_certs": access["ca"]} if access["tls"] else {}
@@ -129,6 +143,14 @@ class LocalFleet:
         """The pid that rlctl recorded for a node."""
         return json.loads((self.node_folder(name) / "process.json").read_text(encoding="utf-8"))["pid"]
 
+    def kill(self, *names: str) -> None:
+        """SIGKILL these nodes, all before any is waited for."""
+        pids = [self.pid(name) for name in names]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            wait_for(lambda pid=pid: is_gone(pid), f"the end of process {pid}")
+
     def processes(self) -> list[psutil.Process]:
         """The servers that work below this fleet's folder, found by their working folder."""
         return list(servers_below(self.folder))
@@ -138,7 +160,24 @@ class LocalFleet:
         left = self.processes()
         for process in left:
             process.kill()
-        psutil.wait_procs(left, timeout=30)
+        # A zombie is gone: who reaps it, and when, is not ours.
+        wait_for(lambda: all(is_gone(process.pid) for process in left), "the end of all servers")
+
+
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
+    """Poll until the condition holds."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {timeout_s:g} s: {what}"
+        time.sleep(POLL_S)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process has ended; a zombie has."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def servers_below(folder: Path) -> Iterator[psutil.Process]:
@@ -152,7 +191,7 @@ def servers_below(folder: Path) -> Iterator[psutil.Process]:
             continue
 
 
-def cluster_document(**changes: Any) -> dict[str, Any]:
+def cluster_document(**changes: object) -> dict[str, Any]:
     """A 3+1 cluster on free ports with short timers."""
     document: dict[str, Any] = {
         "version": 1,
@@ -165,14 +204,14 @@ def cluster_document(**changes: Any) -> dict[str, Any]:
     return _placed(document | changes, count=12)
 
 
-def sentinel_document(**changes: Any) -> dict[str, Any]:
+def sentinel_document(**changes: object) -> dict[str, Any]:
     """One primary, two replicas, three sentinels on free ports with short timers."""
     document: dict[str, Any] = {
         "version": 1,
         "name": "limiter",
         "kind": "sentinel",
         "target": "local",
-        "sentinel": {"replicas": 2, "sentinels": 3, "quorum": 2, "down_after": "1s", "failover_timeout": "5s"},
+        "sentinel": {"replicas": 2, "sentinels": 3, "quorum": 2, "down_after": "2s", "failover_timeout": "5s"},
         "memory": {"maxmemory": "64mb"},
     }
     return _placed(document | changes, count=12)

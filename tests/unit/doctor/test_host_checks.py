@@ -66,7 +66,7 @@ SHAPE_CHECKS = {"eviction-policy", "persistence-restart", "placement", "replicas
 OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
 
 
-def check_of(name: str, topology: Topology, **changed: Any) -> Check:  # noqa: ANN401 - any field of the facts
+def check_of(name: str, topology: Topology, **changed: Any) -> Check:
     (check,) = [check for check in host_checks(topology, replace(FACTS, **changed)) if check.name == name]
     assert bool(check.fix) is (check.severity is not OK)
     assert check.evidence

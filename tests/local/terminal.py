@@ -1,0 +1,83 @@
+"""A pseudo-terminal, as an operator sits at one."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.local.driver import PATIENCE_S, LocalFleet
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLOUR = re.compile(r"\x1b\[[0-9;]*(?:3[0-7]|9[0-7])[0-9;]*m")
+
+
+@dataclass(slots=True, kw_only=True)
+class Terminal:
+    """One command with the terminal as stdin, stdout and stderr."""
+
+    process: subprocess.Popen[bytes]
+    side: int
+    seen: str = field(default="")
+
+    def read_until(self, text: str) -> str:
+        """Everything shown so far, once `text` is among it."""
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"{text!r} was never shown:\n{self.seen}"
+            assert self._read(), f"ended without showing {text!r}:\n{self.seen}"
+        return self.seen
+
+    def answer(self, text: str) -> None:
+        """What the operator types, and Enter."""
+        os.write(self.side, f"{text}\n".encode())
+
+    def finish(self) -> tuple[int, str]:
+        """The exit code and everything that was shown."""
+        while self._read():
+            pass
+        return self.process.wait(timeout=PATIENCE_S), self.seen
+
+    def _read(self) -> bool:
+        """Take what is there; False at the end."""
+        ready, _, _ = select.select([self.side], [], [], PATIENCE_S)
+        assert ready, f"silent for {PATIENCE_S:g} s:\n{self.seen}"
+        try:
+            piece = os.read(self.side, 65536)
+        except OSError:
+            # Linux answers EIO once the last process has closed its side.
+            return False
+        self.seen += piece.decode(errors="replace").replace("\r\n", "\n")
+        return bool(piece)
+
+
+@contextlib.contextmanager
+def at_terminal(fleet: LocalFleet, *words: str, columns: int = 200, **more_env: str) -> Iterator[Terminal]:
+    """Start a command at a terminal of this width; it is ended by its pid if the test leaves early."""
+    mine, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    environment = {name: value for name, value in fleet.env().items() if name not in {"COLUMNS", "LINES"}}
+    process = subprocess.Popen(
+        fleet.argv(*words),
+        cwd=fleet.folder,
+        env=environment | {"TERM": "xterm-256color"} | more_env,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(process=process, side=mine)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=PATIENCE_S)
+        os.close(mine)

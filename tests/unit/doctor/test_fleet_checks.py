@@ -1,0 +1,125 @@
+"""What doctor says about a fleet: ports, findings, memory, the bus, file modes and certificates."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
+from rlctl.doctor.model import Check, Severity
+from rlctl.observe.model import Observed, OnDisk, Presence
+from rlctl.topology.model import LocalPlace, Security, Topology
+from tests.unit.fleets import changed, cluster, desired_of, fresh, healthy, killed, watched
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
+
+
+def checks(topology: Topology, state: Observed | None = None, files: FileFacts | None = None) -> tuple[Check, ...]:
+    return fleet_checks(desired_of(topology), state or healthy(topology), files or FileFacts(), NOW)
+
+
+def check_of(name: str, found: tuple[Check, ...], subject: str = "limiter") -> Check:
+    (check,) = [check for check in found if check.name == name and check.subject == subject]
+    assert bool(check.fix) is (check.severity is not OK)
+    return check
+
+
+@pytest.mark.parametrize("topology", [cluster(), watched()], ids=["cluster", "sentinel"])
+def test_a_healthy_fleet_has_nothing_to_fix(topology: Topology) -> None:
+    found = checks(topology)
+    assert {check.severity for check in found} == {OK}
+    names = {check.name for check in found}
+    assert names - {"bus-authentication"} == {"ports", "fleet", "memory-used", "file-modes"}
+    assert ("bus-authentication" in names) is (topology == cluster())
+    assert check_of("fleet", found).evidence == "6 nodes as the topology says"
+
+
+def test_a_fleet_that_does_not_exist_has_only_ports() -> None:
+    (check,) = checks(cluster(), fresh(cluster()))
+    assert (check.name, check.severity, check.evidence) == ("ports", OK, "all 6 nodes' ports are free or ours")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param({"presence": Presence.STRANGER}, id="stranger"),
+        pytest.param({"presence": Presence.FOREIGN}, id="foreign"),
+        pytest.param({"disk": OnDisk(port_taken=17_001)}, id="bus port"),
+    ],
+)
+def test_a_port_that_is_held(facts: dict[str, object]) -> None:
+    check = check_of("ports", checks(cluster(), changed(fresh(cluster()), "node-1", **facts)))
+    assert (check.severity, check.evidence) == (CRITICAL, "held by somebody else: node-1 at 127.0.0.1:7001")
+
+
+def test_findings_become_checks_with_their_fix() -> None:
+    found = checks(cluster(), killed(healthy(cluster()), "node-1"))
+    assert check_of("node-down", found, "node-1").fix == "rlctl deploy"
+    assert check_of("node-down", found, "node-1").severity is WARNING
+    assert check_of("slots-uncovered", found, "shard 1").severity is CRITICAL
+    denied = checks(cluster(), changed(healthy(cluster()), "node-3", presence=Presence.DENIED))
+    assert check_of("node-denied", denied, "node-3").fix == "rlctl secrets import FILE"
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "severity", "evidence"),
+    [
+        pytest.param(69, "100", OK, "69 of 100 bytes (69%)", id="well"),
+        pytest.param(70, "100", WARNING, "70 of 100 bytes (70%)", id="much"),
+        pytest.param(84, "100", WARNING, "84 of 100 bytes (84%)", id="still much"),
+        pytest.param(85, "100", CRITICAL, "85 of 100 bytes (85%)", id="too much"),
+        pytest.param(1, "0", WARNING, "maxmemory is 0: nothing bounds it", id="unbounded"),
+        pytest.param(None, "100", UNKNOWN, "used or allowed memory was not read", id="use unread"),
+        pytest.param(1, "", UNKNOWN, "used or allowed memory was not read", id="limit unread"),
+    ],
+)
+def test_memory(used: int | None, limit: str, severity: Severity, evidence: str) -> None:
+    state = changed(healthy(cluster()), "node-2", used_bytes=used, settings={"maxmemory": limit})
+    check = check_of("memory-used", checks(cluster(), state), "node-2")
+    assert (check.severity, check.evidence) == (severity, evidence)
+
+
+@pytest.mark.parametrize(
+    ("tls", "address", "severity", "evidence"),
+    [
+        pytest.param(False, "127.0.0.1", OK, "loopback only", id="loopback"),
+        pytest.param(True, "10.0.0.1", OK, "TLS", id="tls"),
+        pytest.param(False, "10.0.0.1", WARNING, "can join the cluster", id="open"),
+    ],
+)
+def test_bus(tls: bool, address: str, severity: Severity, evidence: str) -> None:  # noqa: FBT001
+    topology = replace(cluster(), security=Security(tls=tls), local=LocalPlace(address=address))
+    check = check_of("bus-authentication", checks(topology))
+    assert check.severity is severity
+    assert evidence in check.evidence
+
+
+@pytest.mark.parametrize(
+    ("exposed", "severity", "evidence"),
+    [
+        pytest.param((), OK, "no file of the fleet can be read by others", id="private"),
+        pytest.param(("a", "b", "c"), CRITICAL, "others may read a, b, c", id="three"),
+        pytest.param(("a", "b", "c", "d", "e"), CRITICAL, "others may read a, b, c and 2 more", id="many"),
+    ],
+)
+def test_file_modes(exposed: tuple[str, ...], severity: Severity, evidence: str) -> None:
+    check = check_of("file-modes", checks(cluster(), files=FileFacts(exposed=exposed)))
+    assert (check.severity, check.evidence) == (severity, evidence)
+
+
+@pytest.mark.parametrize(
+    ("days", "severity"),
+    [
+        pytest.param(-1, CRITICAL, id="over"),
+        pytest.param(6, CRITICAL, id="this week"),
+        pytest.param(7, WARNING, id="soon"),
+        pytest.param(20, WARNING, id="within three weeks"),
+        pytest.param(21, OK, id="later"),
+    ],
+)
+def test_certificates(days: int, severity: Severity) -> None:
+    ends = NOW + timedelta(days=days)
+    check = check_of("certificate", checks(cluster(), files=FileFacts(certificates=(("node-0", ends),))), "node-0")
+    assert check.severity is severity
+    assert check.evidence == f"valid until {ends:%Y-%m-%d} ({days} days)"

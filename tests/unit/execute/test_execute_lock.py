@@ -1,0 +1,77 @@
+"""Who holds a lock: the stored text, and what is said of its owner."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlctl.errors import Exit, LockHeld
+from rlctl.execute.lock import Owner, file_lock, is_free, read_holder
+
+OWNER = Owner(user="ann", host="elsewhere", pid=42, started=1_000.5, command="deploy", since=2_000.25)
+WORDS = {"owner": "ann", "host": "h", "pid": 1, "started": 1.0, "command": "deploy", "since": 1.0}
+
+
+def test_round_trip() -> None:
+    assert Owner.from_text(OWNER.to_text()) == OWNER
+
+
+def test_the_text_names_owner_host_pid_and_command() -> None:
+    assert {"owner": "ann", "host": "elsewhere", "pid": 42, "command": "deploy"}.items() <= json.loads(
+        OWNER.to_text()
+    ).items()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("{", id="torn"),
+        pytest.param("[]", id="a list"),
+        pytest.param("null", id="null"),
+        pytest.param("{}", id="no keys"),
+        pytest.param(json.dumps(WORDS | {"pid": "many"}), id="no number"),
+        pytest.param(json.dumps(WORDS | {"since": None}), id="no time"),
+    ],
+)
+def test_what_is_not_ours_is_nobody(text: str) -> None:
+    assert Owner.from_text(text) is None
+
+
+def test_an_owner_on_another_machine_may_well_live() -> None:
+    assert not OWNER.is_surely_dead()
+
+
+def test_this_process_is_alive() -> None:
+    assert not Owner.myself("deploy").is_surely_dead()
+
+
+def test_another_process_with_our_pid_is_not_the_owner() -> None:
+    mine = Owner.myself("deploy")
+    earlier = Owner(
+        user=mine.user, host=mine.host, pid=mine.pid, started=mine.started - 60, command="deploy", since=mine.since
+    )
+    assert earlier.is_surely_dead()
+
+
+def test_people_are_told_who_and_since_when() -> None:
+    text = Owner.myself("deploy").describe()
+    assert "`rlctl deploy`" in text
+    assert text.endswith(" s")
+
+
+def test_a_lock_names_its_holder_while_it_is_held(tmp_path: Path) -> None:
+    path = tmp_path / "limiter.lock"
+    owner = Owner.myself("deploy")
+    with file_lock(path, owner, wait=lambda: False):
+        assert read_holder(path) == owner
+        assert not is_free(path)
+        with pytest.raises(LockHeld, match="pid") as caught, file_lock(path, OWNER, wait=lambda: False):
+            pass
+        assert caught.value.exit_code is Exit.GUARD
+    assert is_free(path)
+    assert read_holder(path) is None
+
+
+def test_a_lock_without_a_file_has_no_holder(tmp_path: Path) -> None:
+    assert read_holder(tmp_path / "none.lock") is None

@@ -1,0 +1,251 @@
+"""Replies of real servers (tests/data) and what is read out of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlctl.observe import parse
+from rlctl.observe.model import Peer, Role, SentinelView
+from rlctl.topology.nodes import NodeId
+
+DATA = Path(__file__).parents[2] / "data"
+PRIMARY = "b0bf98310d6920f56508ab72763648bcc8f12f60"
+OTHER = "e891628d9278fb5105216bcb43cc0f185b3c2d24"
+LAST = "39d28ab9c8111fb1ac15df2b6e1cb2288554443c"
+LAST_REPLICA = "5d66d1b3323fdb30479b57e04c510438649fc491"
+WIPED = "27238110131f31b86655239ac9b8c2088da316ed"
+
+
+def read(name: str) -> str:
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+def peers(name: str) -> dict[str, Peer]:
+    return {peer.id: peer for peer in parse.table(read(name))}
+
+
+def sentinel(name: str, *, quorum_ok: bool = True) -> SentinelView:
+    reply = json.loads(read(name))
+    return parse.sentinel_view(reply["master"], reply["replicas"], reply["sentinels"], quorum_ok=quorum_ok)
+
+
+def test_a_healthy_cluster() -> None:
+    table = peers("cluster-nodes-healthy.txt")
+    assert len(table) == 6
+    assert table[PRIMARY] == Peer(
+        id=NodeId(PRIMARY), address="127.0.0.1", port=21_100, role=Role.PRIMARY, slots=((0, 5_460),), epoch=1
+    )
+    assert table[LAST_REPLICA] == Peer(
+        id=NodeId(LAST_REPLICA), address="127.0.0.1", port=21_105, role=Role.REPLICA, follows=NodeId(LAST), epoch=3
+    )
+
+
+def test_a_host_name_is_no_part_of_the_address() -> None:
+    assert "21101@31101,node-1.example" in read("cluster-nodes-healthy.txt")
+    assert (peers("cluster-nodes-healthy.txt")[OTHER].address, peers("cluster-nodes-healthy.txt")[OTHER].port) == (
+        "127.0.0.1",
+        21_101,
+    )
+
+
+def test_handshakes_are_no_members_yet() -> None:
+    table = peers("cluster-nodes-handshake.txt")
+    assert [peer.id for peer in table.values() if not peer.handshake] == [PRIMARY]
+    assert table[PRIMARY].linked
+    assert not any(peer.linked for peer in table.values() if peer.handshake)
+
+
+@pytest.mark.parametrize(
+    ("file", "node", "failed", "suspected"),
+    [
+        pytest.param("cluster-nodes-healthy.txt", LAST, False, False, id="well"),
+        pytest.param("cluster-nodes-suspected.txt", LAST, False, True, id="suspected"),
+        pytest.param("cluster-nodes-failed.txt", LAST, True, False, id="failed"),
+        pytest.param("cluster-nodes-failed.txt", PRIMARY, False, False, id="well beside a failed one"),
+    ],
+)
+def test_failure_flags(file: str, node: str, failed: bool, suspected: bool) -> None:  # noqa: FBT001
+    peer = peers(file)[node]
+    assert (peer.failed, peer.suspected) == (failed, suspected)
+    assert peer.linked is not (failed or suspected)
+
+
+def test_a_failed_primary_keeps_its_slots_until_somebody_takes_them() -> None:
+    assert peers("cluster-nodes-failed.txt")[LAST].slots == ((10_923, 16_383),)
+    assert peers("cluster-nodes-taken-over.txt")[LAST].slots == ()
+    assert peers("cluster-nodes-taken-over.txt")[LAST_REPLICA].slots == ((10_923, 16_383),)
+    assert peers("cluster-nodes-taken-over.txt")[LAST_REPLICA].epoch == 7
+
+
+@pytest.mark.parametrize("file", ["cluster-nodes-migrating.txt", "cluster-nodes-importing.txt"])
+def test_a_slot_on_the_move_belongs_to_its_owner(file: str) -> None:
+    assert "[93-" in read(file)
+    assert peers(file)[PRIMARY].slots == ((0, 5_460),)
+    assert peers(file)[OTHER].slots == ((5_461, 10_922),)
+
+
+def test_a_node_without_an_address() -> None:
+    peer = peers("cluster-nodes-noaddr.txt")[WIPED]
+    assert (peer.address, peer.port, peer.linked) == ("", 0, False)
+
+
+@pytest.mark.parametrize(
+    ("where", "address"),
+    [
+        pytest.param("10.0.0.1:7000@17000", ("10.0.0.1", 7_000), id="plain"),
+        pytest.param("10.0.0.1:7000@17000,", ("10.0.0.1", 7_000), id="empty host name"),
+        pytest.param("10.0.0.1:7000@17000,h,shard-id=ab,tls-port=0", ("10.0.0.1", 7_000), id="more fields"),
+        pytest.param("10.0.0.1:7000", ("10.0.0.1", 7_000), id="no bus port"),
+        pytest.param(":7000@17000", ("", 7_000), id="before its first greeting"),
+        pytest.param("::1:7000@17000", ("::1", 7_000), id="ipv6"),
+        pytest.param("fe80::1:2:7000@17000,host", ("fe80::1:2", 7_000), id="longer ipv6"),
+        pytest.param(":0@0", ("", 0), id="nothing known"),
+        pytest.param("nonsense", ("", 0), id="nonsense"),
+    ],
+)
+def test_address(where: str, address: tuple[str, int]) -> None:
+    (peer,) = parse.table(f"{PRIMARY} {where} master - 0 0 1 connected")
+    assert (peer.address, peer.port) == address
+
+
+def test_a_file_of_a_node_that_knows_nobody() -> None:
+    text = read("nodes-conf-alone.txt")
+    (peer,) = parse.table(text)
+    assert (peer.id, peer.role, peer.slots, peer.epoch, peer.linked) == (PRIMARY, Role.PRIMARY, (), 0, True)
+    assert parse.myself(text) == PRIMARY
+
+
+@pytest.mark.parametrize(
+    ("file", "own_id"),
+    [
+        pytest.param("nodes-conf-promoted.txt", LAST_REPLICA, id="promoted"),
+        pytest.param("nodes-conf-stale.txt", LAST, id="stale"),
+    ],
+)
+def test_a_file_names_whose_it_is(file: str, own_id: str) -> None:
+    text = read(file)
+    assert parse.myself(text) == own_id
+    assert len(parse.table(text)) == 6
+    assert "vars currentEpoch" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("vars currentEpoch 7 lastVoteEpoch 0", id="only vars"),
+        pytest.param(f"{PRIMARY} :0@0 myself,master - 0 0", id="torn"),
+        pytest.param("these are eight words of no table line at all", id="prose"),
+    ],
+)
+def test_other_lines_are_passed_over(text: str) -> None:
+    assert parse.table(text) == ()
+    assert parse.myself(text) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "ranges"),
+    [
+        pytest.param([], (), id="none"),
+        pytest.param(["7"], ((7, 7),), id="one slot"),
+        pytest.param(["9-12", "0-3"], ((0, 3), (9, 12)), id="sorted"),
+        pytest.param(["0-9", "[3->-abc]", "[93-<-abc]"], ((0, 9),), id="on the move"),
+    ],
+)
+def test_slots(words: list[str], ranges: tuple[tuple[int, int], ...]) -> None:
+    assert parse.slot_ranges(words) == ranges
+    assert parse.slot_count(ranges) == sum(last - first + 1 for first, last in ranges)
+
+
+def test_info_of_a_primary() -> None:
+    general = parse.info(read("info-primary.txt"))
+    assert (general["role"], general["cluster_enabled"], general["loading"]) == ("master", "1", "0")
+    assert parse.server_family(general) == ("redis", "7.0.15")
+    assert parse.key_count(general) == 2
+    assert "# Server" not in general
+
+
+def test_info_of_a_replica() -> None:
+    general = parse.info(read("info-replica.txt"))
+    assert (general["role"], general["master_port"], general["master_link_status"]) == ("slave", "21102", "up")
+    assert parse.key_count(general) == 2
+
+
+def test_info_of_a_replica_that_never_reached_its_primary() -> None:
+    general = parse.info(read("info-replica-never-linked.txt"))
+    assert (general["master_link_status"], general["master_link_down_since_seconds"]) == ("down", "-1")
+
+
+def test_values_may_hold_colons_and_carriage_returns() -> None:
+    assert parse.info("# Server\r\nexecutable:C:/redis\r\n\r\nodd line\r\nconfig_file:\r\n") == {
+        "executable": "C:/redis",
+        "config_file": "",
+    }
+
+
+def test_cluster_info() -> None:
+    general = parse.info(read("cluster-info.txt"))
+    assert (general["cluster_state"], general["cluster_known_nodes"]) == ("ok", "6")
+
+
+@pytest.mark.parametrize(
+    ("server", "family"),
+    [
+        pytest.param({"redis_version": "7.0.15"}, ("redis", "7.0.15"), id="redis"),
+        pytest.param(
+            {"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.0.1"},
+            ("valkey", "8.0.1"),
+            id="valkey names the redis version it is compatible with",
+        ),
+        pytest.param({}, ("redis", ""), id="unread"),
+    ],
+)
+def test_server_family(server: dict[str, str], family: tuple[str, str]) -> None:
+    assert parse.server_family(server) == family
+
+
+@pytest.mark.parametrize(
+    ("keyspace", "count"),
+    [
+        pytest.param("# Keyspace", 0, id="empty"),
+        pytest.param("db0:keys=2,expires=1,avg_ttl=999", 2, id="one database"),
+        pytest.param("db0:keys=2,expires=1,avg_ttl=9,subexpiry=0\ndb9:keys=40,expires=0,avg_ttl=0", 42, id="two"),
+    ],
+)
+def test_keys(keyspace: str, count: int) -> None:
+    assert parse.key_count(parse.info(keyspace)) == count
+
+
+def test_a_sentinel_at_rest() -> None:
+    view = sentinel("sentinel-healthy.json")
+    assert view.primary == ("127.0.0.1", 21_200)
+    assert view.options == {
+        "quorum": "2",
+        "down-after-milliseconds": "1500",
+        "failover-timeout": "10000",
+        "parallel-syncs": "1",
+    }
+    assert view.replicas == (("127.0.0.1", 21_201), ("127.0.0.1", 21_202))
+    assert len(view.peers) == 2
+    assert (view.down, view.usable_quorum, view.epoch, view.failing_over) == (False, True, 0, False)
+
+
+def test_a_sentinel_counts_only_whom_it_reaches() -> None:
+    view = sentinel("sentinel-primary-down.json", quorum_ok=False)
+    assert (view.down, view.usable_quorum) == (True, False)
+    assert view.replicas == (("127.0.0.1", 21_201),)
+    assert len(view.peers) == 1
+
+
+def test_a_sentinel_after_a_failover() -> None:
+    view = sentinel("sentinel-failed-over.json")
+    assert (view.primary, view.epoch, view.down) == (("127.0.0.1", 21_201), 1, False)
+
+
+def test_a_failover_in_progress_shows() -> None:
+    reply = json.loads(read("sentinel-primary-down.json"))
+    flags = reply["master"].index("flags") + 1
+    reply["master"][flags] += ",o_down,failover_in_progress"
+    view = parse.sentinel_view(reply["master"], reply["replicas"], reply["sentinels"], quorum_ok=True)
+    assert view.failing_over

@@ -1,0 +1,484 @@
+"""What is wrong with a fleet, finding by finding, and the verdict over them."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from rlctl.observe.model import Link, Observed, OnDisk, Peer, Presence, Role, SentinelView
+from rlctl.plan.findings import Finding, Severity, State, assess, slots_of, state_of
+from rlctl.topology.model import Topology
+from rlctl.topology.nodes import NodeId
+from tests.unit.fleets import (
+    Damage,
+    changed,
+    cluster,
+    damaged,
+    desired_of,
+    following,
+    fresh,
+    healthy,
+    hung,
+    killed,
+    promoted,
+    unmet,
+    watched,
+    without_slots,
+)
+
+ALIEN = Peer(id=NodeId("a" * 40), address="10.0.0.9", port=1, role=Role.REPLICA)
+DEGRADED, CRITICAL = Severity.DEGRADED, Severity.CRITICAL
+
+
+def view(node: str, **facts: object) -> Damage:
+    def change(state: Observed) -> Observed:
+        own = next(one.sentinel for one in state.nodes if one.name == node)
+        return changed(state, node, sentinel=replace(own or SentinelView(), **facts))  # type: ignore[arg-type]
+
+    return change
+
+
+def fact(node: str, **facts: object) -> Damage:
+    return lambda state: changed(state, node, **facts)
+
+
+def kill(*nodes: str) -> list[Damage]:
+    return [partial(killed, node=node) for node in nodes]
+
+
+def met_alien(state: Observed) -> Observed:
+    return changed(state, "node-0", table=(*state.nodes[0].table, ALIEN))
+
+
+def met_owner(state: Observed) -> Observed:
+    owner = replace(ALIEN, role=Role.PRIMARY, slots=((6_000, 6_009),))
+    return changed(state, "node-0", table=(*state.nodes[0].table, owner))
+
+
+def doubting(state: Observed) -> Observed:
+    table = tuple(replace(peer, failed=True) for peer in state.nodes[0].table)
+    return changed(state, "node-0", table=table)
+
+
+def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
+    return list(assess(desired_of(topology), damaged(healthy(topology), damages)))
+
+
+@pytest.mark.parametrize(
+    ("topology", "damages", "code", "severity", "subject", "text"),
+    [
+        pytest.param(
+            cluster(), kill("node-3"), "node-down", DEGRADED, "node-3", "node-3 is down (connection refused)", id="down"
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-3", presence=Presence.ABSENT, disk=OnDisk(running=True))],
+            "node-down",
+            DEGRADED,
+            "node-3",
+            "node-3 is down (its process runs but does not listen)",
+            id="not listening",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-3", presence=Presence.ABSENT, disk=OnDisk())],
+            "node-down",
+            DEGRADED,
+            "node-3",
+            "node-3 is down",
+            id="down without evidence",
+        ),
+        pytest.param(
+            cluster(),
+            [partial(hung, node="node-3")],
+            "node-hung",
+            DEGRADED,
+            "node-3",
+            "node-3 has a process that does not answer (no answer)",
+            id="hung",
+        ),
+        pytest.param(
+            cluster(),
+            [partial(hung, node="node-3", presence=Presence.LOADING)],
+            "node-loading",
+            DEGRADED,
+            "node-3",
+            "node-3 is loading its data (no answer)",
+            id="loading",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-3", presence=Presence.DENIED)],
+            "node-denied",
+            DEGRADED,
+            "node-3",
+            "node-3 refuses our password",
+            id="denied",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-3", presence=Presence.STRANGER)],
+            "node-stranger",
+            DEGRADED,
+            "node-3",
+            "node-3 is not there, a stranger holds its port",
+            id="stranger",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-3", presence=Presence.FOREIGN)],
+            "node-foreign",
+            DEGRADED,
+            "node-3",
+            "node-3 is not there, a node of another fleet holds its port",
+            id="foreign",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-1", settings={"maxmemory": "1"})],
+            "setting-drift",
+            DEGRADED,
+            "node-1",
+            "node-1 has maxmemory 1, the topology says 268435456",
+            id="setting",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-1", acl_revision="old")],
+            "users-drift",
+            DEGRADED,
+            "node-1",
+            "node-1 has not loaded the users of this release",
+            id="users",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-1", flavor="valkey", version="8.0.1")],
+            "engine-drift",
+            DEGRADED,
+            "node-1",
+            "node-1 runs valkey 8.0.1",
+            id="engine",
+        ),
+        pytest.param(
+            cluster(),
+            [partial(without_slots, node="node-1", half=True)],
+            "slots-uncovered",
+            CRITICAL,
+            "fleet",
+            "2731 slots belong to nobody",
+            id="nobody's slots",
+        ),
+        pytest.param(
+            cluster(),
+            kill("node-1"),
+            "slots-uncovered",
+            CRITICAL,
+            "shard 1",
+            "5462 slots belong to node-1, which does not answer",
+            id="a dead owner",
+        ),
+        pytest.param(
+            cluster(),
+            [
+                partial(without_slots, node="node-1"),
+                met_owner,
+            ],
+            "slots-uncovered",
+            CRITICAL,
+            "fleet",
+            "10 slots belong to aaaaaaaa, which does not answer",
+            id="an unknown owner",
+        ),
+        pytest.param(
+            cluster(),
+            [partial(unmet, first="node-1", second="node-2")],
+            "not-joined",
+            DEGRADED,
+            "node-1",
+            "node-1 does not know node-2",
+            id="unmet",
+        ),
+        pytest.param(
+            cluster(),
+            [met_alien],
+            "unknown-member",
+            DEGRADED,
+            "node-0",
+            "node-0 knows aaaaaaaa, not in the topology",
+            id="unknown member",
+        ),
+        pytest.param(
+            cluster(3, 1),
+            [doubting],
+            "views-split",
+            DEGRADED,
+            "node-0",
+            "node-0 holds node-0, node-1, node-2, node-3 and 2 more for failed, which answers",
+            id="split views",
+        ),
+        pytest.param(
+            cluster(),
+            [partial(without_slots, node="node-1")],
+            "no-primary",
+            CRITICAL,
+            "shard 1",
+            "shard 1 has no node that owns slots",
+            id="no primary",
+        ),
+        pytest.param(
+            cluster(),
+            [
+                partial(without_slots, node="node-1", half=True),
+                fact("node-4", role=Role.PRIMARY, slots=((9_000, 10_922),)),
+            ],
+            "two-primaries",
+            CRITICAL,
+            "shard 1",
+            "node-1 and node-4 both own slots of shard 1",
+            id="two primaries",
+        ),
+        pytest.param(
+            cluster(3, 2),
+            [partial(following, node="node-4", primary="node-0")],
+            "wrong-role",
+            DEGRADED,
+            "node-4",
+            "node-4 is no replica of node-1",
+            id="strayed",
+        ),
+        pytest.param(
+            cluster(),
+            kill("node-4"),
+            "no-replica",
+            DEGRADED,
+            "shard 1",
+            "shard 1 has no linked replica: losing node-1 loses its counts",
+            id="no replica",
+        ),
+        pytest.param(
+            cluster(3, 2),
+            [fact("node-4", link=Link.DOWN)],
+            "link-down",
+            DEGRADED,
+            "node-4",
+            "node-4 has no link to its primary",
+            id="link",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-1", fleet_ok=False), fact("node-4", fleet_ok=False)],
+            "cluster-fail",
+            CRITICAL,
+            "fleet",
+            "cluster_state is fail on node-1: writes are refused",
+            id="cluster state",
+        ),
+        pytest.param(
+            watched(),
+            kill("node-0"),
+            "no-primary",
+            CRITICAL,
+            "fleet",
+            "node-0 should be the primary and is not serving",
+            id="watched no primary",
+        ),
+        pytest.param(
+            watched(),
+            [fact("node-0", role=Role.REPLICA)],
+            "no-primary",
+            CRITICAL,
+            "fleet",
+            "node-0 should be the primary and is not serving",
+            id="watched primary follows",
+        ),
+        pytest.param(
+            watched(),
+            [fact("node-1", role=Role.PRIMARY, follows=None, link=Link.NONE)],
+            "two-primaries",
+            CRITICAL,
+            "fleet",
+            "node-1 takes writes beside node-0",
+            id="watched two primaries",
+        ),
+        pytest.param(
+            watched(),
+            [partial(following, node="node-2", primary="node-1")],
+            "wrong-role",
+            DEGRADED,
+            "node-2",
+            "node-2 is no replica of node-0",
+            id="watched strayed",
+        ),
+        pytest.param(
+            watched(),
+            [fact("node-2", link=Link.DOWN)],
+            "link-down",
+            DEGRADED,
+            "node-2",
+            "node-2 has no link to its primary",
+            id="watched link",
+        ),
+        pytest.param(
+            watched(),
+            kill("node-1", "node-2"),
+            "no-replica",
+            DEGRADED,
+            "fleet",
+            "no linked replica: losing node-0 loses all counts",
+            id="watched no replica",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-2", primary=("127.0.0.1", 7_001), epoch=-1)],
+            "views-split",
+            CRITICAL,
+            "fleet",
+            "sentinels disagree about the primary: 127.0.0.1:7000 (2), 127.0.0.1:7001 (1)",
+            id="watched split views",
+        ),
+        pytest.param(
+            watched(),
+            kill("sentinel-0", "sentinel-2"),
+            "quorum-lost",
+            CRITICAL,
+            "fleet",
+            "1 of 3 sentinels answer: no failover can happen",
+            id="quorum",
+        ),
+        pytest.param(
+            watched(),
+            [fact("sentinel-1", sentinel=SentinelView())],
+            "not-watching",
+            DEGRADED,
+            "sentinel-1",
+            "sentinel-1 watches no primary",
+            id="not watching",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-1", down=True)],
+            "primary-doubted",
+            DEGRADED,
+            "sentinel-1",
+            "sentinel-1 holds the primary for down",
+            id="doubt",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-1", failing_over=True)],
+            "failing-over",
+            DEGRADED,
+            "sentinel-1",
+            "sentinel-1 is replacing the primary",
+            id="failing over",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-1", usable_quorum=False)],
+            "quorum-doubted",
+            DEGRADED,
+            "sentinel-1",
+            "sentinel-1 sees no usable quorum",
+            id="usable quorum",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-1", peers=())],
+            "peers",
+            DEGRADED,
+            "sentinel-1",
+            "sentinel-1 reaches 0 other sentinels, not 2",
+            id="peers",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-1", replicas=(("127.0.0.1", 7_001),))],
+            "replicas-unreached",
+            DEGRADED,
+            "sentinel-1",
+            "sentinel-1 does not reach the replicas node-2",
+            id="unreached",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-1", options={"quorum": "3"})],
+            "setting-drift",
+            DEGRADED,
+            "sentinel-1",
+            "sentinel-1 has quorum 3, the topology says 2",
+            id="sentinel option",
+        ),
+    ],
+)
+def test_finding(
+    topology: Topology, damages: list[Damage], code: str, severity: Severity, subject: str, text: str
+) -> None:
+    findings = found(topology, damages)
+    assert Finding(code=code, severity=severity, subject=subject, text=text) in findings
+
+
+@pytest.mark.parametrize(
+    ("topology", "damages"),
+    [
+        pytest.param(cluster(), [], id="cluster"),
+        pytest.param(cluster(3, 0), [], id="cluster without replicas"),
+        pytest.param(cluster(3, 2), [], id="cluster with two replicas"),
+        pytest.param(cluster(), [partial(promoted, node="node-4")], id="cluster after a failover"),
+        pytest.param(watched(), [], id="sentinel"),
+        pytest.param(watched(1, 1), [], id="one sentinel"),
+        pytest.param(cluster(), [fact("node-0", flavor=None)], id="flavor unread"),
+        pytest.param(cluster(), [fact("node-3", fleet_ok=False)], id="a replica has not caught up with the gossip"),
+    ],
+)
+def test_nothing_to_find(topology: Topology, damages: list[Damage]) -> None:
+    assert found(topology, damages) == []
+
+
+def test_a_lost_quorum_is_told_once_and_not_by_every_sentinel() -> None:
+    findings = found(watched(), [*kill("sentinel-0", "sentinel-2"), view("sentinel-1", usable_quorum=False)])
+    assert "quorum-doubted" not in {finding.code for finding in findings}
+
+
+def test_the_gravest_come_first_then_subject_and_code() -> None:
+    damages = [
+        *kill("node-1"),
+        fact("node-5", acl_revision="x", settings={"maxmemory": "1"}),
+        fact("node-3", link=Link.DOWN),
+    ]
+    keys = [(finding.severity, finding.subject, finding.code) for finding in found(cluster(), damages)]
+    assert keys == [
+        (CRITICAL, "shard 1", "slots-uncovered"),
+        (DEGRADED, "node-1", "node-down"),
+        (DEGRADED, "node-3", "link-down"),
+        (DEGRADED, "node-4", "link-down"),
+        (DEGRADED, "node-5", "setting-drift"),
+        (DEGRADED, "node-5", "users-drift"),
+        (DEGRADED, "shard 0", "no-replica"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [
+        pytest.param(fresh(cluster()), State.ABSENT, id="absent"),
+        pytest.param(healthy(cluster()), State.HEALTHY, id="healthy"),
+        pytest.param(killed(healthy(cluster()), "node-3"), State.DEGRADED, id="degraded"),
+        pytest.param(killed(healthy(cluster()), "node-0"), State.CRITICAL, id="critical"),
+        pytest.param(changed(fresh(cluster()), "node-0", disk=OnDisk(own_id="x")), State.CRITICAL, id="files"),
+        pytest.param(changed(fresh(cluster()), "node-0", disk=OnDisk(running=True)), State.CRITICAL, id="a process"),
+    ],
+)
+def test_state(state: Observed, verdict: State) -> None:
+    findings = assess(desired_of(cluster()), state)
+    assert state_of(findings, state) is verdict
+    assert bool(findings) is (verdict in {State.DEGRADED, State.CRITICAL})
+
+
+def test_json_of_a_finding() -> None:
+    finding = Finding(code="peers", severity=DEGRADED, subject="sentinel-1", text="...")
+    assert finding.to_json() == {"code": "peers", "severity": "degraded", "subject": "sentinel-1", "text": "..."}
+
+
+def test_slots_of_a_node_are_counted() -> None:
+    assert [slots_of(node) for node in healthy(cluster()).nodes] == [5461, 5462, 5461, 0, 0, 0]

@@ -1,0 +1,110 @@
+"""Every step: its name, its line, its danger and its JSON."""
+
+import json
+from typing import get_args
+
+import pytest
+
+from rlctl.plan.planner import Plan
+from rlctl.plan.steps import (
+    AssignSlots,
+    AwaitFailover,
+    Configure,
+    LoadScripts,
+    LoadUsers,
+    Meet,
+    MonitorPrimary,
+    Replicate,
+    SetEpoch,
+    StartNode,
+    StartSentinel,
+    Step,
+    TakeOver,
+    danger,
+    describe,
+    format_slots,
+    kind,
+)
+from tests.unit.fleets import name
+
+A, B = name("node-0"), name("node-1")
+TABLE: list[tuple[Step, str, str, str | None]] = [
+    (StartNode(node=A), "start-node", "node-0: start", None),
+    (StartNode(node=A, follow=B), "start-node", "node-0: start as replica of node-1", None),
+    (StartNode(node=A, loss="all is lost"), "start-node", "node-0: start (all is lost)", "all is lost"),
+    (StartSentinel(node=A, primary=B), "start-sentinel", "node-0: start, watching node-1", None),
+    (
+        AwaitFailover(node=A, shard=2),
+        "await-failover",
+        "shard 2: wait until a replica of node-0 has taken over",
+        None,
+    ),
+    (
+        AwaitFailover(node=A, shard=2, loss="some is lost"),
+        "await-failover",
+        "shard 2: wait until a replica of node-0 has taken over (some is lost)",
+        "some is lost",
+    ),
+    (
+        TakeOver(node=A, dead=B, shard=1),
+        "take-over",
+        "node-0: take shard 1 over from node-1 without an election",
+        "writes that node-1 acknowledged and node-0 does not hold are lost",
+    ),
+    (SetEpoch(node=A, epoch=3), "set-epoch", "node-0: set configuration epoch 3", None),
+    (Meet(node=A, peers=(B,)), "meet", "node-0: meet node-1", None),
+    (AssignSlots(node=A, slots=((0, 5), (7, 7))), "assign-slots", "node-0: own slots 0-5, 7", None),
+    (Replicate(node=A, primary=B), "replicate", "node-0: replicate node-1", None),
+    (MonitorPrimary(node=A, primary=B), "monitor-primary", "node-0: monitor node-1", None),
+    (LoadScripts(node=A, scripts=("gcra", "concurrent")), "load-scripts", "node-0: load 2 scripts", None),
+    (LoadScripts(node=A, scripts=("gcra",)), "load-scripts", "node-0: load 1 script", None),
+    (LoadUsers(node=A, revision="abc"), "load-users", "node-0: load the users of this release", None),
+    (Configure(node=A, setting="hz", value="20", was="10"), "configure", "node-0: set hz to 20 (was 10)", None),
+    (
+        Configure(node=A, setting="save", value="", was="60 1"),
+        "configure",
+        "node-0: set save to nothing (was 60 1)",
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("step", "word", "line", "loss"), TABLE, ids=[line for _step, _word, line, _loss in TABLE])
+def test_step(step: Step, word: str, line: str, loss: str | None) -> None:
+    assert kind(step) == word
+    assert describe(step) == line
+    assert danger(step) == loss
+
+
+def test_the_table_has_every_member_of_the_union() -> None:
+    assert {type(step) for step, *_rest in TABLE} == set(get_args(Step))
+
+
+def test_kinds_are_unique() -> None:
+    kinds = {type(step): word for step, word, *_rest in TABLE}
+    assert len(set(kinds.values())) == len(kinds)
+
+
+def test_many_peers_are_counted() -> None:
+    peers = tuple(name(f"node-{number}") for number in range(1, 7))
+    assert describe(Meet(node=A, peers=peers)) == "node-0: meet node-1, node-2, node-3 and 3 more"
+    assert describe(Meet(node=A, peers=peers[:3])) == "node-0: meet node-1, node-2, node-3"
+
+
+def test_no_slots_are_no_text() -> None:
+    assert format_slots(()) == ""
+
+
+def test_the_json_of_a_plan_has_kinds_and_texts_and_nothing_else() -> None:
+    steps = tuple(step for step, *_rest in TABLE)
+    document = Plan(fleet="limiter", topology="t", observed="o", steps=steps).to_json()
+    assert list(document) == ["schema", "fleet", "fingerprints", "steps"]
+    assert document["schema"] == "rlctl.plan/1"
+    assert document["steps"] == [{"kind": word, "text": line} for _step, word, line, _loss in TABLE]
+    # The revision is a hash over password hashes: not even that is told.
+    assert "abc" not in json.dumps(document)
+
+
+def test_a_danger_is_told_once() -> None:
+    step = StartNode(node=A, loss="all is lost")
+    assert Plan(fleet="f", topology="t", observed="o", steps=(step, step)).dangers == ("all is lost",)
