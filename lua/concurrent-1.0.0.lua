@@ -1,0 +1,73 @@
+#!lua
+-- Concurrent: a sorted set of request ids, each with the instant at which its lease ends.
+local call, find, format = redis.call, string.find, string.format
+local MAX = 9007199254740992
+local verb, limit, lease, id, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+if #KEYS ~= 1 or not id or ARGV[6] or limit == '' or lease == '' then
+  return redis.error_reply('RLCTL_ARG concurrent wants one key and verb, limit, lease_ms, request_id, now_us')
+end
+if not now or now == '' then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+elseif find(now, '%D') then
+  return redis.error_reply('RLCTL_ARG now_us is not a whole number')
+else
+  now = now + 0
+end
+if find(limit .. lease, '%D') then
+  return redis.error_reply('RLCTL_ARG limit and lease_ms are whole numbers')
+end
+limit, lease = limit + 0, lease * 1000
+if limit >= MAX or now + 2 * lease >= MAX then
+  return redis.error_reply('RLCTL_ARG numbers too large to be exact')
+end
+if verb ~= 'acquire' and verb ~= 'release' and verb ~= 'renew' and verb ~= 'peek' then
+  return redis.error_reply('RLCTL_ARG verb is one of acquire, release, renew, peek')
+end
+local key = KEYS[1]
+
+-- Until the last lease ends, in ms.
+local function reset_ms()
+  local last = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2]
+  local left = last and last - now + 999 or 0
+  return left > 0 and (left - left % 1000) / 1000 or 0
+end
+
+if verb == 'peek' then
+  local room = limit - call('ZCOUNT', key, '(' .. format('%d', now), '+inf')
+  if room < 0 then room = 0 end
+  if limit == 0 then return {0, 0, 0, -1, reset_ms(), 3} end
+  return {1, limit, room, 0, reset_ms(), 0}
+end
+if id == '' or lease == 0 then
+  return redis.error_reply('RLCTL_ARG request_id and lease_ms are needed to ' .. verb)
+end
+
+call('ZREMRANGEBYSCORE', key, '-inf', format('%d', now))
+-- A lease that ends further ahead than any could was written by a faster clock: it is cut, never dropped.
+local beyond = call('ZRANGEBYSCORE', key, '(' .. format('%d', now + 2 * lease), '+inf')
+for i = 1, #beyond do call('ZADD', key, format('%d', now + lease), beyond[i]) end
+local count = call('ZCARD', key)
+local held = call('ZSCORE', key, id)
+local room = limit - count
+
+if verb == 'release' then
+  if held then
+    call('ZREM', key, id)
+    room = room + 1
+  end
+elseif verb == 'renew' and not held then
+  return {0, limit, room > 0 and room or 0, -1, reset_ms(), 4}
+elseif limit == 0 then
+  return {0, 0, 0, -1, reset_ms(), 3}
+elseif not held and room < 1 then
+  local rank = format('%d', -room)
+  local wait = call('ZRANGE', key, rank, rank, 'WITHSCORES')[2] - now + 999
+  return {0, limit, 0, (wait - wait % 1000) / 1000, reset_ms(), 1}
+else
+  call('ZADD', key, format('%d', now + lease), id)
+  if not held then room = room - 1 end
+end
+local reset = reset_ms()
+if reset > 0 then call('PEXPIRE', key, format('%d', reset + 1000)) end
+return {1, limit, room > 0 and room or 0, 0, reset, 0}

@@ -1,0 +1,158 @@
+#!lua
+-- Rolling window as a packed ring: 4 bytes an admitted instant (ms modulo 2^32) behind a header of 24 bytes:
+-- newest and oldest live instant (6 bytes each, ms), next slot, live entries, slots (4 bytes each).
+-- What is live is less than 2^32 ms older than the newest, so four bytes tell its instant; the rest is never read.
+local call, find, format = redis.call, string.find, string.format
+local pack, unpack = struct.pack, struct.unpack
+local MAX, WRAP, MOST, HEADER, RUN = 9007199254740992, 4294967296, 1000000, 24, 8
+local limit, window, interval, cost, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+if #KEYS ~= 1 or not window or ARGV[6] or limit == '' or window == '' then
+  return redis.error_reply('RLCTL_ARG rolling_ring wants one key and limit, window_ms, min_interval_ms, cost, now_us')
+end
+if not now or now == '' then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+elseif find(now, '%D') then
+  return redis.error_reply('RLCTL_ARG now_us is not a whole number')
+else
+  now = now + 0
+end
+if find(limit .. window, '%D') or cost and find(cost, '%D') or interval and find(interval, '%D') then
+  return redis.error_reply('RLCTL_ARG limit, window_ms, min_interval_ms and cost are whole numbers')
+end
+cost = (not cost or cost == '') and 1 or cost + 0
+interval = (not interval or interval == '') and 0 or interval + 0
+limit, window = limit + 0, window + 0
+if window == 0 then return redis.error_reply('RLCTL_ARG window_ms is at least 1') end
+if interval > window then return redis.error_reply('RLCTL_ARG min_interval_ms is longer than window_ms') end
+if limit > MOST or window >= WRAP or cost >= MAX or now + 2000 * window >= MAX then
+  return redis.error_reply('RLCTL_ARG limit is at most 1000000, window_ms less than 2^32')
+end
+
+local key = KEYS[1]
+local header = call('GETRANGE', key, '0', '23')
+local newest, oldest, head, live, slots
+if header == '' then
+  live = 0
+elseif #header < HEADER then
+  return redis.error_reply('RLCTL_STATE not a ring: ' .. key)
+else
+  newest, oldest, head, live, slots = unpack('>I6I6I4I4I4', header)
+  if slots > MOST or head >= slots or live > slots or oldest > newest then
+    return redis.error_reply('RLCTL_STATE not a ring: ' .. key)
+  end
+end
+
+-- The instant of the entry that has `age` newer ones.
+local function instant(age)
+  local at = HEADER + (head - 1 - age) % slots * 4
+  local entry = call('GETRANGE', key, format('%d', at), format('%d', at + 3))
+  if #entry < 4 then error({err = 'RLCTL_STATE a ring cut short: ' .. key}) end
+  return newest - (newest - unpack('>I4', entry)) % WRAP
+end
+
+local moved = false
+if live > 0 and newest * 1000 - now >= 1000 then
+  if newest * 1000 - now > window * 1000 then
+    -- The clock went back by more than a window: what lies beyond is no history of this clock.
+    local bound, low, high = now + window * 1000, 0, live
+    while low < high do
+      local middle = (low + high - (low + high) % 2) / 2
+      if instant(middle) * 1000 > bound then low = middle + 1 else high = middle end
+    end
+    if low > 0 then
+      local left = low < live and instant(low) or nil
+      moved, head, live, newest = true, (head - low) % slots, live - low, left or newest
+    end
+  end
+  if live > 0 and newest * 1000 > now then now = newest * 1000 end
+end
+
+-- Usually the oldest still counts; else few have left since the last call: look at a run of them, then bisect.
+local clock = (now - now % 1000) / 1000
+local border = clock - window
+if live > 0 and oldest <= border then
+  local from = (head - live) % slots
+  local run = RUN
+  if run > live then run = live end
+  if from + run > slots then run = slots - from end
+  local first = HEADER + from * 4
+  local entries = call('GETRANGE', key, format('%d', first), format('%d', first + run * 4 - 1))
+  if #entries < run * 4 then return redis.error_reply('RLCTL_STATE a ring cut short: ' .. key) end
+  local dead = 0
+  repeat
+    oldest = newest - (newest - unpack('>I4', entries, dead * 4 + 1)) % WRAP
+    if oldest > border then break end
+    dead = dead + 1
+  until dead == run
+  if dead == run and live > run then
+    local low, high = 0, live - run
+    while low < high do
+      local middle = (low + high - (low + high) % 2) / 2
+      if instant(middle) > border then low = middle + 1 else high = middle end
+    end
+    live = low
+    if live > 0 then oldest = instant(live - 1) end
+  else
+    live = live - dead
+  end
+end
+
+local room = limit - live
+local reset = 0
+if live > 0 then
+  reset = (newest + window) * 1000 - now + 999
+  reset = (reset - reset % 1000) / 1000
+end
+if cost == 0 and limit > 0 then return {1, limit, room > 0 and room or 0, 0, reset, 0} end
+local wait, reason = 0, 0
+if cost > limit or limit == 0 then
+  wait, reason = -1, 3
+else
+  if interval > 0 and live > 0 and clock - newest < interval then
+    wait, reason = (newest + interval) * 1000 - now, 2
+  end
+  if cost > room then
+    local leaves = oldest
+    if cost - room > 1 then leaves = instant(live - (cost - room)) end
+    leaves = (leaves + window) * 1000 - now
+    if leaves > wait then wait = leaves end
+    reason = 1
+  end
+end
+if reason > 0 then
+  if moved and cost > 0 then call('SETRANGE', key, '0', pack('>I6I6I4I4I4', newest, oldest, head, live, slots)) end
+  if wait > 0 then
+    wait = wait + 999
+    wait = (wait - wait % 1000) / 1000
+  end
+  return {0, limit, room > 0 and room or 0, wait, reset, reason}
+end
+
+local stamp = now + 999
+stamp = (stamp - stamp % 1000) / 1000
+if slots ~= limit then
+  -- The first call, or another limit: packed at full size, the live ones from slot 0 on, oldest first.
+  local parts = {}
+  for age = live - 1, 0, -1 do parts[#parts + 1] = pack('>I4', instant(age) % WRAP) end
+  local ring = string.rep('\0', HEADER) .. table.concat(parts) .. string.rep('\0', 4 * (limit - live))
+  if slots then
+    call('SET', key, ring)
+  elseif not call('SET', key, ring, 'NX') then
+    return redis.error_reply('RLCTL_STATE not a ring: ' .. key)
+  end
+  head, slots = live, limit
+end
+if live == 0 then oldest = stamp end
+local entry = pack('>I4', stamp % WRAP)
+if cost == 1 then
+  call('SETRANGE', key, format('%d', HEADER + head * 4), entry)
+else
+  local first = cost
+  if head + cost > slots then first = slots - head end
+  call('SETRANGE', key, format('%d', HEADER + head * 4), string.rep(entry, first))
+  if first < cost then call('SETRANGE', key, format('%d', HEADER), string.rep(entry, cost - first)) end
+end
+call('SETRANGE', key, '0', pack('>I6I6I4I4I4', stamp, oldest, (head + cost) % slots, live + cost, slots))
+call('PEXPIRE', key, format('%d', window + 1000))
+return {1, limit, room - cost, 0, stamp * 1000 > now and window + 1 or window, 0}

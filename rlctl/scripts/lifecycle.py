@@ -1,0 +1,180 @@
+"""Applying a release to a fleet, and what is said about it afterwards."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rlctl.errors import CheckFailed, NotFound, PartlyDone, RlctlError
+from rlctl.execute.executor import Executor, StepResult
+from rlctl.execute.fleet import Fleet
+from rlctl.execute.journal import Journal, current_user
+from rlctl.execute.locking import HeldFleet, keeper
+from rlctl.execute.progress import Progress
+from rlctl.execute.stop import StopFlag
+from rlctl.observe.model import Observed
+from rlctl.plan.planner import Plan, make_plan
+from rlctl.plan.steps import LoadScripts, LoadUsers
+from rlctl.scripts.drift import DriftClass, Registered, ScriptDrift, missing, script_drift
+from rlctl.scripts.registry import RELEASE_KEY, read_history, read_registered, remember, write_registered
+from rlctl.scripts.verify import verify
+from rlctl.system.redis import NodeLink
+from rlctl.topology.nodes import all_nodes
+
+KIND = "scripts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptsStatus:
+    """Every node's scripts against the release."""
+
+    release: str
+    observed: Observed
+    rows: tuple[dict[str, object], ...]
+    drift: tuple[ScriptDrift, ...]
+    registered: Registered | None
+
+    def to_json(self, verb: str = "status") -> dict[str, object]:
+        """The contract of `scripts status`."""
+        return {
+            "schema": f"rlctl.scripts-{verb}/1",
+            "release": self.release,
+            "applied": self.registered and {"release": self.registered.release, "state": self.registered.state},
+            "nodes": list(self.rows),
+            "drift": [drift.to_json() for drift in self.drift],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyReport:
+    """What apply did."""
+
+    results: tuple[StepResult, ...]
+    status: ScriptsStatus
+
+    def to_json(self) -> dict[str, object]:
+        """As `scripts apply -o json` shows it."""
+        return self.status.to_json("apply") | {
+            "changed": bool(self.results),
+            "steps": [result.to_json() for result in self.results],
+        }
+
+
+def read_scripts(fleet: Fleet) -> ScriptsStatus:
+    """Ask every node itself."""
+    observed = fleet.observe()
+    if not observed.exists:
+        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it and loads them")
+    link = registry_link(fleet, observed)
+    registered = read_registered(link) if link else None
+    desired = fleet.desired(observed)
+    return ScriptsStatus(
+        release=fleet.release.version,
+        observed=observed,
+        rows=tuple(_rows(fleet, observed)),
+        drift=script_drift(desired, observed, fleet.release, registered),
+        registered=registered,
+    )
+
+
+def run_apply(
+    held: HeldFleet, argv: Sequence[str], progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
+) -> ApplyReport:
+    """Load what is missing, replicas first, and prove it; PartlyDone where a node could not be reached."""
+    fleet = held.fleet
+    before = read_scripts(fleet)
+    held.take(before.observed)
+    plan = script_plan(fleet, before.observed)
+    current = before.registered == _registered(fleet, "applied")
+    if current and not plan.steps and not before.drift:
+        return ApplyReport(results=(), status=before)
+    agree(plan)
+    journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
+    journal.begin("scripts apply", argv)
+    try:
+        _register(fleet, before.observed, "pending")
+        results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
+        after = _prove(fleet)
+    except RlctlError as failure:
+        _register(fleet, before.observed, "dirty")
+        journal.end(failure.code)
+        raise
+    journal.end("done")
+    return ApplyReport(results=results, status=after)
+
+
+def script_plan(fleet: Fleet, observed: Observed) -> Plan:
+    """The part of the whole plan that concerns scripts and who may run them."""
+    plan = make_plan(fleet.desired(observed), observed)
+    return replace(plan, steps=tuple(step for step in plan.steps if isinstance(step, LoadScripts | LoadUsers)))
+
+
+def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:
+    """The releases this fleet has seen, newest first."""
+    link = registry_link(fleet, fleet.observe())
+    return read_history(link, KIND) if link else ()
+
+
+def registry_link(fleet: Fleet, observed: Observed) -> NodeLink | None:
+    """A connection to the primary that holds the registry, while there is one."""
+    spec = keeper(fleet, observed, RELEASE_KEY)
+    return fleet.connector.link(spec) if spec else None
+
+
+def _prove(fleet: Fleet) -> ScriptsStatus:
+    """Success is read again: every node, every script, and a smoke decision on every shard."""
+    status = read_scripts(fleet)
+    wrong = [verdict for verdict in verify(fleet, status.observed) if verdict.evidence is not None]
+    if wrong:
+        first = wrong[0]
+        raise CheckFailed(
+            f"{len(wrong)} smoke calls went wrong, first {first.script} on {first.node}: {first.evidence}",
+            hint="`rlctl scripts verify` shows them all",
+        )
+    unreached = [drift.node for drift in status.drift if drift.kind is DriftClass.UNREACHABLE]
+    if unreached:
+        raise PartlyDone(
+            f"loaded on all nodes but {', '.join(str(node) for node in unreached)}, which did not answer",
+            hint="bring them back (`rlctl deploy`) and apply again",
+        )
+    _register(fleet, status.observed, "applied")
+    return read_scripts(fleet)
+
+
+def _register(fleet: Fleet, observed: Observed, state: str) -> None:
+    link = registry_link(fleet, observed)
+    if link is None:
+        return
+    write_registered(link, _registered(fleet, state))
+    if state != "pending":
+        remember(
+            link,
+            {
+                "kind": KIND,
+                "release": fleet.release.version,
+                "digest": fleet.release.digest,
+                "state": state,
+                "by": current_user(),
+                "at": fleet.clock.now().isoformat(timespec="seconds"),
+            },
+        )
+
+
+def _registered(fleet: Fleet, state: str) -> Registered:
+    return Registered(release=fleet.release.version, digest=fleet.release.digest, state=state)
+
+
+def _rows(fleet: Fleet, observed: Observed) -> list[dict[str, object]]:
+    specs = {spec.name: spec for spec in all_nodes(fleet.topology) if not spec.is_sentinel}
+    return [
+        {
+            "id": node.id,
+            "name": node.name,
+            "host": specs[node.name].address,
+            "port": specs[node.name].port,
+            "role": node.role,
+            "present": sorted(node.scripts or ()),
+            "missing": [script.name for script in missing(fleet.release, node)],
+            "reachable": node.scripts is not None,
+        }
+        for node in observed.nodes
+        if node.name in specs
+    ]

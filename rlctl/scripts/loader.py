@@ -1,0 +1,21 @@
+"""Loads scripts on one node and believes nothing: the SHA1 that comes back, and EXISTS, must agree."""
+
+from collections.abc import Sequence
+
+from rlctl.scripts.model import Script
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+
+
+def load_scripts(link: NodeLink, scripts: Sequence[Script]) -> str | None:
+    """Load them; what went wrong, or None."""
+    try:
+        answers = link.pipeline([("SCRIPT", "LOAD", script.source) for script in scripts])
+        held = link.call("SCRIPT", "EXISTS", *(script.sha1 for script in scripts))
+    except (LinkFailure, CommandFailed) as failure:
+        return str(failure)
+    for script, answer, exists in zip(scripts, answers, held, strict=True):
+        if isinstance(answer, CommandFailed):
+            return f"{script.name}: {answer}"
+        if answer != script.sha1 or not exists:
+            return f"{script.name}: the node holds {answer}, the release says {script.sha1}"
+    return None

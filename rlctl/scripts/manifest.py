@@ -1,0 +1,187 @@
+"""manifest.yaml: which files make which release, pinned by SHA1. Pure: the caller reads the files."""
+
+import hashlib
+import re
+from collections.abc import Callable
+
+from rlctl.errors import NotFound
+from rlctl.scripts.model import Argument, Example, Release, Script
+from rlctl.topology.problems import Mistakes, shown
+from rlctl.topology.yaml_lines import Mapping, Node, Scalar, Sequence, compose
+
+FORMAT = "1"
+REPLY = ("allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "reason")
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_FILE = re.compile(r"[A-Za-z0-9_.-]+\.lua")
+_SHA1 = re.compile(r"[0-9a-f]{40}")
+_STATE = re.compile(r"[1-9][0-9]{0,3}")
+_INTEGER = re.compile(r"-?[0-9]+")
+_MOST_DIGITS = 30
+_TOP_KEYS = ("version", "releases", "scripts")
+_RELEASE_KEYS = ("version", "scripts")
+_SCRIPT_KEYS = ("name", "version", "file", "sha1", "args", "state", "commands", "examples")
+_EXAMPLE_KEYS = ("args", "reply")
+
+
+_Scripts = dict[tuple[str, str], Script]
+# Version, which version of each script it pins, and its line.
+_Release = tuple[str, dict[str, str], int]
+
+
+def read_release(text: bytes, path: str, folder: str, wanted: str | None, read_file: Callable[[str], bytes]) -> Release:
+    """The newest release of a manifest, or the wanted one; every file is what its SHA1 says."""
+    mistakes = Mistakes(path, hint="the manifest and the scripts are released together; see lua/README.md")
+    top = compose(text, mistakes)
+    mistakes.raise_any()
+    reader = _Reader(mistakes, read_file)
+    if reader.word(top, "version", re.compile(FORMAT)) != FORMAT:
+        mistakes.stop(top.line, f"version is {FORMAT}")
+    reader.known(top, _TOP_KEYS)
+    scripts = reader.scripts(top)
+    releases = reader.releases(top)
+    _check_pins(scripts, releases, mistakes)
+    mistakes.raise_any()
+    if wanted is not None and wanted not in {version for version, _pins, _line in releases}:
+        known = ", ".join(version for version, _pins, _line in releases)
+        raise NotFound(f"{path}: no release {wanted}", hint=f"there are {known}")
+    chosen = next((one for one in releases if one[0] == wanted), releases[-1]) if wanted else releases[-1]
+    return Release(
+        version=chosen[0],
+        digest=hashlib.sha256(text).hexdigest(),
+        folder=folder,
+        reply=REPLY,
+        scripts=tuple(scripts[name, pin] for name, pin in chosen[1].items()),
+    )
+
+
+def _check_pins(scripts: _Scripts, releases: list[_Release], mistakes: Mistakes) -> None:
+    for version, pins, line in releases:
+        for name, pin in pins.items():
+            if (name, pin) not in scripts:
+                mistakes.add(line, f"release {version} wants {name} {pin}, which the manifest does not hold")
+
+
+class _Reader:
+    """Reads the composed manifest; what is wrong is noted with its line."""
+
+    def __init__(self, mistakes: Mistakes, read_file: Callable[[str], bytes]) -> None:
+        self._mistakes = mistakes
+        self._read_file = read_file
+
+    def known(self, entry: Mapping, keys: tuple[str, ...]) -> None:
+        """Note every key that is none of these."""
+        for key, value in entry.entries.items():
+            if key not in keys:
+                self._mistakes.add(value.line, f"unknown key {shown(key)}")
+
+    def scripts(self, top: Mapping) -> _Scripts:
+        """All versions of all scripts."""
+        found: _Scripts = {}
+        for node in self.items(top, "scripts"):
+            script = self._script(node)
+            if (script.name, script.version) in found:
+                self._mistakes.add(node.line, f"{script.name} {script.version} is given twice")
+            found[script.name, script.version] = script
+        return found
+
+    def releases(self, top: Mapping) -> list[_Release]:
+        """All releases, the newest last."""
+        found: list[_Release] = []
+        for node in self.items(top, "releases"):
+            release = self._release(node)
+            if any(release[0] == other[0] for other in found):
+                self._mistakes.add(node.line, f"release {release[0]} is given twice")
+            found.append(release)
+        return found
+
+    def _script(self, node: Node) -> Script:
+        entry = self._mapping(node)
+        self.known(entry, _SCRIPT_KEYS)
+        name, version = self.word(entry, "name", _NAME), self.word(entry, "version", _VERSION)
+        file, sha1 = self.word(entry, "file", _FILE), self.word(entry, "sha1", _SHA1)
+        source = self._source(entry, f"{name} {version}", file, sha1)
+        args = tuple(self._text(item) for item in self.items(entry, "args"))
+        return Script(
+            name=name,
+            version=version,
+            file=file,
+            sha1=sha1,
+            source=source,
+            args=args,
+            state=int(self.word(entry, "state", _STATE)),
+            commands=tuple(self._text(item) for item in self.items(entry, "commands")),
+            examples=tuple(self._example(item, args) for item in self.items(entry, "examples")),
+        )
+
+    def _release(self, node: Node) -> _Release:
+        entry = self._mapping(node)
+        self.known(entry, _RELEASE_KEYS)
+        pins = entry.entries.get("scripts")
+        pinned = self._mapping(pins.value) if pins else Mapping(line=entry.line, entries={})
+        if not pinned.entries:
+            self._mistakes.stop(pinned.line, "`scripts` pins at least one script")
+        return (
+            self.word(entry, "version", _VERSION),
+            {name: self._text(pin.value) for name, pin in pinned.entries.items()},
+            entry.line,
+        )
+
+    def items(self, entry: Mapping, key: str) -> tuple[Node, ...]:
+        """A list that must be there and hold something."""
+        found = entry.entries.get(key)
+        if found is None or not isinstance(found.value, Sequence) or not found.value.items:
+            return self._mistakes.stop(found.line if found else entry.line, f"`{key}` is a list that holds something")
+        return found.value.items
+
+    def word(self, entry: Mapping, key: str, shape: re.Pattern[str]) -> str:
+        """A text that must be there and look right."""
+        found = entry.entries.get(key)
+        text = found.value.text if found is not None and isinstance(found.value, Scalar) else ""
+        if not shape.fullmatch(text):
+            self._mistakes.stop(found.line if found else entry.line, f"`{key}` is missing or malformed")
+        return text
+
+    def _source(self, entry: Mapping, script: str, file: str, sha1: str) -> bytes:
+        line = entry.entries["file"].line
+        try:
+            source = self._read_file(file)
+        except OSError as failure:
+            return self._mistakes.stop(line, f"{script}: cannot read {file}: {failure.strerror}")
+        found = hashlib.sha1(source, usedforsecurity=False).hexdigest()
+        if found != sha1:
+            self._mistakes.stop(
+                line, f"{script}: {file} was edited: its sha1 is {found}, released was {sha1}; give it a new version"
+            )
+        return source
+
+    def _example(self, node: Node, names: tuple[str, ...]) -> Example:
+        entry = self._mapping(node)
+        self.known(entry, _EXAMPLE_KEYS)
+        args = tuple(self._argument(item) for item in self.items(entry, "args"))
+        if len(args) > len(names):
+            self._mistakes.stop(entry.line, "more arguments than `args` names")
+        reply = tuple(self._argument(item) for item in self.items(entry, "reply"))
+        numbers = tuple(number for number in reply if isinstance(number, int))
+        if len(numbers) != len(REPLY) or len(reply) != len(REPLY):
+            self._mistakes.stop(entry.line, f"a reply is {len(REPLY)} whole numbers")
+        return Example(args=args, reply=numbers)
+
+    def _argument(self, node: Node) -> Argument:
+        text = self._text(node)
+        if not _INTEGER.fullmatch(text):
+            return text
+        # int() refuses thousands of digits with an error that names no line.
+        if len(text) > _MOST_DIGITS:
+            self._mistakes.stop(node.line, f"a number of more than {_MOST_DIGITS} digits")
+        return int(text)
+
+    def _text(self, node: Node) -> str:
+        if not isinstance(node, Scalar):
+            return self._mistakes.stop(node.line, "a text or number belongs here")
+        return node.text
+
+    def _mapping(self, node: Node) -> Mapping:
+        if not isinstance(node, Mapping):
+            return self._mistakes.stop(node.line, "keys and values belong here")
+        return node

@@ -1,0 +1,67 @@
+"""A release of limiter scripts as a value. Pure."""
+
+from dataclasses import dataclass, field
+
+Argument = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One call of a sequence on a fresh key, and its exact reply."""
+
+    args: tuple[Argument, ...]
+    reply: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One version of one script; its bytes are what the sha1 says."""
+
+    name: str
+    version: str
+    file: str
+    sha1: str
+    source: bytes = field(repr=False)
+    args: tuple[str, ...]
+    state: int
+    commands: tuple[str, ...]
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The scripts that go together; `reply` names the six integers every script answers with."""
+
+    version: str
+    digest: str
+    folder: str
+    reply: tuple[str, ...]
+    scripts: tuple[Script, ...]
+
+    def script(self, name: str) -> Script | None:
+        """The release's version of a script."""
+        return next((script for script in self.scripts if script.name == name), None)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What the scripts call, for the ACL of the runtime user."""
+        return tuple(sorted({command for script in self.scripts for command in script.commands}))
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `scripts list`."""
+        return {
+            "schema": "rlctl.scripts-list/1",
+            "release": self.version,
+            "scripts": [
+                {
+                    "name": script.name,
+                    "version": script.version,
+                    "sha1": script.sha1,
+                    "file": f"{self.folder}/{script.file}",
+                    "args": list(script.args),
+                    "reply": list(self.reply),
+                    "state": script.state,
+                }
+                for script in self.scripts
+            ],
+        }
