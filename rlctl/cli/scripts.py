@@ -50,7 +50,11 @@ def _release_options(command: Any) -> Any:  # noqa: ANN401  click's decorators a
 @_release_options
 @with_app
 def list_(app: App, lua: Path | None, version: str | None) -> None:
-    """The scripts of the release: names, versions, arguments, SHA1s. Needs no fleet."""
+    """The scripts of the release: names, versions, arguments, SHA1s. Needs no fleet.
+
+    \b
+    rlctl scripts list -o json
+    """
     release = load_release(lua, version)
     if app.output.as_json:
         app.output.result(release.to_json())
@@ -63,17 +67,12 @@ def list_(app: App, lua: Path | None, version: str | None) -> None:
 @_release_options
 @with_app
 def plan(app: App, lua: Path | None, version: str | None) -> int:
-    """What apply would load where; exit 10 when there is something."""
-    with open_fleet(app.topology(), app.home, load_release(lua, version)) as fleet:
-        status = read_scripts(fleet)
-        found = script_plan(fleet, status.observed)
-    if app.output.as_json:
-        steps = [{"kind": kind(step), "text": describe(step), "outcome": "planned"} for step in found.steps]
-        app.output.result(status.to_json("plan") | {"steps": steps})
-    else:
-        app.output.text("\n".join(describe(step) for step in found.steps) or f"{found.fleet}: no change")
-        _show_drift(app, status)
-    return Exit.CHANGES if found.steps or status.drift else Exit.OK
+    """What apply would load where; exit 10 when there is something.
+
+    \b
+    rlctl scripts plan
+    """
+    return _plan(app, load_release(lua, version))
 
 
 @scripts.command()
@@ -82,13 +81,15 @@ def plan(app: App, lua: Path | None, version: str | None) -> int:
 @click.option("--dry-run", is_flag=True, help="Only show what would be loaded; exit 10 when there is something.")
 @click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
 @with_app
-@click.pass_context
-def apply(
-    context: click.Context, app: App, lua: Path | None, version: str | None, yes: bool, dry_run: bool, wait: bool
-) -> int:
-    """Load the release on every node, replicas first, and prove it: SHA1s, EXISTS, and a decision on every shard."""
+def apply(app: App, lua: Path | None, version: str | None, yes: bool, dry_run: bool, wait: bool) -> int:
+    """Load the release on every node, replicas first, and prove it: SHA1s, EXISTS, and a decision on every shard.
+
+    \b
+    rlctl scripts apply --dry-run
+    rlctl scripts apply --yes
+    """
     if dry_run:
-        return int(context.invoke(plan, lua=lua, version=version))
+        return _plan(app, load_release(lua, version))
     _apply(app, load_release(lua, version), yes=yes, wait=wait)
     return Exit.OK
 
@@ -97,7 +98,11 @@ def apply(
 @_release_options
 @with_app
 def status(app: App, lua: Path | None, version: str | None) -> int:
-    """What every node holds, asked node by node; exit 10 on drift."""
+    """What every node holds, asked node by node; exit 10 on drift.
+
+    \b
+    rlctl scripts status -o json
+    """
     with open_fleet(app.topology(), app.home, load_release(lua, version)) as fleet:
         found = read_scripts(fleet)
     if app.output.as_json:
@@ -112,7 +117,11 @@ def status(app: App, lua: Path | None, version: str | None) -> int:
 @_release_options
 @with_app
 def verify(app: App, lua: Path | None, version: str | None) -> None:
-    """Run the release's examples on every shard as the limiter user, and compare every reply; else exit 15."""
+    """Run the release's examples on every shard as the limiter user, and compare every reply; else exit 15.
+
+    \b
+    rlctl scripts verify
+    """
     with open_fleet(app.topology(), app.home, load_release(lua, version)) as fleet:
         verdicts = verify_scripts(fleet, read_scripts(fleet).observed)
     if app.output.as_json:
@@ -133,7 +142,11 @@ def verify(app: App, lua: Path | None, version: str | None) -> None:
 @click.option("--yes", is_flag=True, help="Agree in advance.")
 @with_app
 def rollback(app: App, wanted: str | None, lua: Path | None, yes: bool) -> None:
-    """Put the release before this one in force again; nothing is unloaded, so that both can serve side by side."""
+    """Put the release before this one in force again; nothing is unloaded, so that both can serve side by side.
+
+    \b
+    rlctl scripts rollback --to 1.0.0
+    """
     topology = app.topology()
     with open_fleet(topology, app.home) as fleet:
         seen = [str(entry["release"]) for entry in fleet_history(fleet) if entry.get("state") == "applied"]
@@ -147,7 +160,11 @@ def rollback(app: App, wanted: str | None, lua: Path | None, yes: bool) -> None:
 @scripts.command()
 @with_app
 def history(app: App) -> None:
-    """The releases this fleet has seen, as the fleet itself remembers them."""
+    """The releases this fleet has seen, as the fleet itself remembers them.
+
+    \b
+    rlctl scripts history
+    """
     topology = app.topology()
     with open_fleet(topology, app.home) as fleet:
         entries = fleet_history(fleet)
@@ -163,7 +180,11 @@ def history(app: App) -> None:
 @click.option("--for", "duration", type=Duration(), help="How long to watch [until interrupted].")
 @with_app
 def watch(app: App, interval: float, duration: float | None) -> None:
-    """Look again and again, and load what a restarted or flushed node lacks."""
+    """Look again and again, and load what a restarted or flushed node lacks.
+
+    \b
+    rlctl scripts watch --interval 5s --for 1h
+    """
     topology = app.topology()
     release = load_release()
     ends = None if duration is None else time.monotonic() + duration
@@ -176,6 +197,19 @@ def watch(app: App, interval: float, duration: float | None) -> None:
         if ends is not None and time.monotonic() >= ends:
             return
         time.sleep(interval)
+
+
+def _plan(app: App, release: Release) -> int:
+    with open_fleet(app.topology(), app.home, release) as fleet:
+        status = read_scripts(fleet)
+        found = script_plan(fleet, status.observed)
+    if app.output.as_json:
+        steps = [{"kind": kind(step), "text": describe(step), "outcome": "planned"} for step in found.steps]
+        app.output.result(status.to_json("plan") | {"steps": steps})
+    else:
+        app.output.text("\n".join(describe(step) for step in found.steps) or f"{found.fleet}: no change")
+        _show_drift(app, status)
+    return Exit.CHANGES if found.steps or status.drift else Exit.OK
 
 
 def _apply(app: App, release: Release, *, yes: bool, wait: bool) -> None:

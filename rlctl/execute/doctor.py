@@ -1,6 +1,7 @@
 """Doctor: read the host, the server program, the fleet and its files; judge them all."""
 
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
@@ -8,6 +9,8 @@ from rlctl.doctor.host_checks import host_checks
 from rlctl.doctor.model import Check, failed, passed, sort_checks
 from rlctl.errors import RlctlError
 from rlctl.execute.fleet import Fleet
+from rlctl.observe.model import Observed
+from rlctl.scripts.verify import verify
 from rlctl.system.files import read_text
 from rlctl.system.host import read_host_facts
 from rlctl.system.tls import expires_at
@@ -21,9 +24,24 @@ def run_doctor(fleet: Fleet) -> tuple[Check, ...]:
         (
             *host_checks(fleet.topology, read_host_facts(fleet.home.root)),
             _server(fleet),
+            *_scripts(fleet, observed),
             *fleet_checks(fleet.desired(observed), observed, _files(fleet.folder.root), fleet.clock.now()),
         )
     )
+
+
+def _scripts(fleet: Fleet, observed: Observed) -> Iterator[Check]:
+    """A permission that a script lacks shows only when it runs: so each runs once, as the runtime user."""
+    verdicts = verify(fleet, observed)
+    for node in sorted({verdict.node for verdict in verdicts}):
+        wrong = [one for one in verdicts if one.node == node and one.evidence is not None]
+        if wrong:
+            evidence = f"{len(wrong)} scripts do not answer as released, first {wrong[0].script}: {wrong[0].evidence}"
+            yield failed("scripts-run", node, evidence, "rlctl deploy; rlctl scripts verify shows each")
+        else:
+            yield passed(
+                "scripts-run", node, f"{len(fleet.release.scripts)} scripts answer as released, run as limiter"
+            )
 
 
 def _server(fleet: Fleet) -> Check:

@@ -21,6 +21,7 @@ MORE_NODE_KEYS = {"name", "view"}
 VERBS = [
     *((name,) for name in COMMANDS),
     *(("secrets", "export"), ("secrets", "import"), ("render", "config"), ("schema", "topology")),
+    *(("scripts", verb) for verb in ("list", "plan", "apply", "status", "verify", "rollback", "history", "watch")),
 ]
 
 
@@ -31,7 +32,7 @@ def test_help_of_every_command_shows_an_example(cluster: LocalFleet, words: tupl
     usage, _, rest = ran.out.partition("\n")
     assert usage.startswith(f"Usage: rlctl {' '.join(words)}")
     assert f"rlctl {' '.join(words)}" in rest
-    assert "--output" in rest or words[-1] in {"secrets", "render", "schema"}
+    assert "--output" in rest or words[-1] in {"secrets", "render", "schema", "scripts"}
 
 
 def test_help_names_every_exit_code_and_command(cluster: LocalFleet) -> None:

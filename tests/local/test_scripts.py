@@ -1,0 +1,188 @@
+"""The life of the Lua release on a real fleet: loaded by deploy, found missing, loaded again, proven, rolled back."""
+
+import hashlib
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from rlctl.scripts.release import load_release
+from tests.local.driver import PATIENCE_S, LocalFleet
+
+NAMES = [script.name for script in load_release().scripts]
+SHA1S = sorted(script.sha1 for script in load_release().scripts)
+NODES = [f"node-{number}" for number in range(6)]
+
+
+def wait_for(is_so: object, what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():  # type: ignore[operator]
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def another_release(folder: Path) -> Path:
+    """A release 1.1.0 with one changed script, beside 1.0.0."""
+    lua = folder / "lua"
+    shutil.copytree(load_release().folder, lua)
+    changed = (lua / "gcra-1.0.0.lua").read_bytes() + b"-- another version\n"
+    (lua / "gcra-1.1.0.lua").write_bytes(changed)
+    manifest = (lua / "manifest.yaml").read_text(encoding="utf-8")
+    entry = manifest[manifest.index("  - name: gcra") : manifest.index("  - name: fixed_window")]
+    sha1 = hashlib.sha1(changed, usedforsecurity=False).hexdigest()
+    old = next(script.sha1 for script in load_release().scripts if script.name == "gcra")
+    newer = entry.replace("version: 1.0.0", "version: 1.1.0").replace("-1.0.0.lua", "-1.1.0.lua").replace(old, sha1)
+    pins = next(line for line in manifest.splitlines() if line.startswith("    scripts: {"))
+    release = f"  - version: 1.1.0\n{pins.replace('gcra: 1.0.0', 'gcra: 1.1.0')}\n"
+    manifest = manifest.replace("scripts:\n  - name", f"{release}scripts:\n  - name", 1).replace(entry, entry + newer)
+    (lua / "manifest.yaml").write_text(manifest, encoding="utf-8")
+    return lua
+
+
+def test_list_needs_no_fleet_and_names_everything(cluster: LocalFleet) -> None:
+    document = cluster.run("scripts", "list", "-o", "json").json()
+    assert document["schema"] == "rlctl.scripts-list/1"
+    for script in document["scripts"]:
+        source = Path(script["file"]).read_bytes()
+        assert hashlib.sha1(source, usedforsecurity=False).hexdigest() == script["sha1"]
+        assert set(script) == {"name", "version", "sha1", "file", "args", "reply", "state"}
+        assert script["reply"] == ["allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "reason"]
+    assert [script["name"] for script in document["scripts"]] == NAMES
+
+
+def test_deploy_loads_the_release_on_every_node(shared_cluster: LocalFleet) -> None:
+    status = shared_cluster.run("scripts", "status", "-o", "json").json()
+    assert status["drift"] == []
+    assert [node["name"] for node in status["nodes"]] == NODES
+    assert all(node["present"] == SHA1S and node["missing"] == [] and node["reachable"] for node in status["nodes"])
+    verdicts = shared_cluster.run("scripts", "verify", "-o", "json").json()["verdicts"]
+    assert len(verdicts) == 3 * len(NAMES)
+    assert all(verdict["ok"] for verdict in verdicts)
+
+
+def test_the_sentinel_kind_too(shared_sentinel: LocalFleet) -> None:
+    status = shared_sentinel.run("scripts", "status", "-o", "json").json()
+    assert [node["present"] for node in status["nodes"]] == [SHA1S] * 3
+    assert len(shared_sentinel.run("scripts", "verify", "-o", "json").json()["verdicts"]) == len(NAMES)
+
+
+def test_verify_fails_where_the_runtime_user_may_not_call(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    with cluster.connect("node-1") as admin:
+        admin.execute_command("ACL", "SETUSER", "limiter", "-get")
+    ran = cluster.run("scripts", "verify", "-o", "json", expect=15)
+    wrong = [verdict for verdict in ran.json()["verdicts"] if not verdict["ok"]]
+    assert {verdict["node"] for verdict in wrong} == {"node-1"}
+    assert "user executing the script" in wrong[0]["evidence"]
+    checks = cluster.run("doctor", "-o", "json", expect=12).json()["checks"]
+    assert {check["subject"] for check in checks if check["name"] == "scripts-run" and check["fix"]} == {"node-1"}
+
+
+def test_a_flushed_replica_is_named_and_mended(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    with cluster.connect("node-3") as admin:
+        admin.script_flush()
+    status = cluster.run("scripts", "status", "-o", "json", expect=10).json()
+    assert {(drift["class"], drift["node"]) for drift in status["drift"]} == {("REPLICA_ONLY_MISSING", "node-3")}
+    assert sorted(drift["script"] for drift in status["drift"]) == sorted(NAMES)
+    assert [node["scripts_missing"] for node in cluster.status(expect=11)["nodes"]] == [0, 0, 0, len(NAMES), 0, 0]
+    assert [step["kind"] for step in cluster.run("scripts", "plan", "-o", "json", expect=10).json()["steps"]] == [
+        "load-scripts"
+    ]
+    assert cluster.run("scripts", "apply", "--dry-run", "-o", "json", expect=10).json()["drift"]
+    report = cluster.run("scripts", "apply", "--yes", "-o", "json").json()
+    assert report["changed"]
+    assert report["drift"] == []
+    assert not cluster.run("scripts", "apply", "--yes", "-o", "json").json()["changed"]
+    entries = cluster.run("scripts", "history", "-o", "json").json()["entries"]
+    assert [(entry["release"], entry["state"]) for entry in entries] == [("1.0.0", "applied")]
+
+
+def test_apply_with_a_node_down_is_partly_done_and_says_so(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    os.kill(cluster.pid("node-4"), signal.SIGKILL)
+    wait_for(lambda: "down" in cluster.run("status", expect=None).out, "the node counts as down")
+    ran = cluster.run("scripts", "apply", "--yes", "-o", "json", expect=13)
+    assert "node-4" in ran.error()["message"]
+    assert [drift["class"] for drift in cluster.run("scripts", "status", "-o", "json", expect=10).json()["drift"]] == [
+        "UNKNOWN_RELEASE",
+        "UNREACHABLE",
+    ][1:]
+    cluster.deploy()
+    cluster.run("scripts", "apply", "--yes")
+    cluster.run("scripts", "status")
+
+
+def test_two_releases_side_by_side_and_back(cluster: LocalFleet, tmp_path: Path) -> None:
+    cluster.deploy()
+    cluster.run("scripts", "apply", "--yes")
+    lua = str(another_release(tmp_path))
+    assert cluster.run("scripts", "status", "--lua", lua, "-o", "json", expect=10).json()["release"] == "1.1.0"
+    cluster.run("scripts", "apply", "--lua", lua, "--yes")
+    cluster.run("scripts", "status", "--lua", lua)
+    # Both answer: the old one stays loaded until nobody points to it.
+    old = cluster.run("scripts", "status", "-o", "json", expect=10).json()
+    assert [drift["class"] for drift in old["drift"]] == ["UNKNOWN_RELEASE"]
+    cluster.run("scripts", "rollback", "--lua", lua, "--yes")
+    entries = cluster.run("scripts", "history", "-o", "json").json()["entries"]
+    assert [entry["release"] for entry in entries] == ["1.0.0", "1.1.0", "1.0.0"]
+
+
+def test_the_first_evalsha_after_a_failover_succeeds(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    os.kill(cluster.pid("node-0"), signal.SIGKILL)
+
+    def is_primary(client: Redis) -> bool:
+        return client.execute_command("ROLE")[0] == "master"
+
+    with cluster.connect("node-3") as promoted:
+        wait_for(lambda: is_primary(promoted), "the replica is promoted")
+        sha1 = next(script.sha1 for script in load_release().scripts if script.name == "gcra")
+        slots = promoted.execute_command("CLUSTER", "COUNTKEYSINSLOT", 0)
+        assert slots == 0
+        # A key in slot 3560, one of the first shard's.
+        assert promoted.evalsha(sha1, 1, "rl:{06S}:x:gcra:1", 5, 1, 1000)[0] in {0, 1}
+
+
+def test_the_watcher_mends_a_restarted_cache(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    watcher = cluster.spawn("scripts", "watch", "--interval", "200ms")
+    try:
+        with cluster.connect("node-2") as admin:
+            admin.script_flush()
+            wait_for(lambda: all(admin.script_exists(*SHA1S)), "the watcher has loaded the scripts again")
+    finally:
+        watcher.send_signal(signal.SIGINT)
+        _out, err = watcher.communicate(timeout=PATIENCE_S)
+    assert watcher.returncode == 130, err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("status", "--lua", "nowhere"), 5),
+        (("status", "--release", "9.9.9"), 5),
+        (("rollback", "--yes"), 5),
+        (("apply",), 9),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_refusals(shared_cluster: LocalFleet, words: tuple[str, ...], code: int) -> None:
+    ran = shared_cluster.run("scripts", *words, "-o", "json", expect=code)
+    assert ran.error()["hint"]
+
+
+def test_an_edited_script_is_refused_by_name(cluster: LocalFleet, tmp_path: Path) -> None:
+    lua = another_release(tmp_path)
+    with (lua / "gcra-1.0.0.lua").open("a", encoding="utf-8") as stream:
+        stream.write("-- edited\n")
+    ran = cluster.run("scripts", "list", "--lua", str(lua), expect=3)
+    assert "gcra 1.0.0: gcra-1.0.0.lua was edited" in ran.err
+
+
+def test_scripts_of_an_absent_fleet(cluster: LocalFleet) -> None:
+    assert cluster.run("scripts", "status", expect=5).out == ""
