@@ -2,19 +2,19 @@
 -- Concurrent: a sorted set of request ids, each with the instant at which its lease ends.
 local call, find, format = redis.call, string.find, string.format
 local MAX = 9007199254740992
-local verb, limit, lease, id, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if #KEYS ~= 1 or not id or ARGV[6] or limit == '' or lease == '' then
+local verb, limit, lease, id, now, more = unpack(ARGV, 1, 6)
+if #KEYS ~= 1 or not id or more or limit == '' or lease == '' then
   return redis.error_reply('RLCTL_ARG concurrent wants one key and verb, limit, lease_ms, request_id, now_us')
 end
 if not now or now == '' then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-elseif find(now, '%D') then
+elseif not find(now, '^%d+$') then
   return redis.error_reply('RLCTL_ARG now_us is not a whole number')
 else
   now = now + 0
 end
-if find(limit .. lease, '%D') then
+if not find(limit .. lease, '^%d+$') then
   return redis.error_reply('RLCTL_ARG limit and lease_ms are whole numbers')
 end
 limit, lease = limit + 0, lease * 1000

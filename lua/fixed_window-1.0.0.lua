@@ -2,19 +2,19 @@
 -- Fixed window: one integer, the count followed by 13 digits of window number. Denied calls never count.
 local call, find, format, sub = redis.call, string.find, string.format, string.sub
 local MAX = 9007199254740992
-local limit, window, cost, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if #KEYS ~= 1 or not window or ARGV[5] or limit == '' or window == '' then
+local limit, window, cost, now, more = unpack(ARGV, 1, 5)
+if #KEYS ~= 1 or not window or more or limit == '' or window == '' then
   return redis.error_reply('RLCTL_ARG fixed_window wants one key and limit, window_ms, cost, now_us')
 end
 if not now or now == '' then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-elseif find(now, '%D') then
+elseif not find(now, '^%d+$') then
   return redis.error_reply('RLCTL_ARG now_us is not a whole number')
 else
   now = now + 0
 end
-if find(limit .. window, '%D') or cost and find(cost, '%D') then
+if not find(limit .. window .. (cost or ''), '^%d+$') then
   return redis.error_reply('RLCTL_ARG limit, window_ms and cost are whole numbers')
 end
 cost = (not cost or cost == '') and 1 or cost + 0
@@ -30,7 +30,7 @@ local number = (now - now % window) / window
 local count = 0
 local clamped = false
 if stored then
-  if find(stored, '%D') or #stored < 14 then return redis.error_reply('RLCTL_STATE not a count: ' .. key) end
+  if not find(stored, '^%d+$') or #stored < 14 then return redis.error_reply('RLCTL_STATE not a count: ' .. key) end
   local seen = sub(stored, -13) + 0
   if seen == number then
     count = sub(stored, 1, -14) + 0

@@ -2,19 +2,19 @@
 -- GCRA: one integer, the theoretical arrival time (TAT) in microseconds. A leaky bucket as a meter.
 local call, find, format = redis.call, string.find, string.format
 local MAX = 9007199254740992
-local burst, rate, period, cost, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if #KEYS ~= 1 or not period or ARGV[6] or burst == '' or rate == '' or period == '' then
+local burst, rate, period, cost, now, more = unpack(ARGV, 1, 6)
+if #KEYS ~= 1 or not period or more or burst == '' or rate == '' or period == '' then
   return redis.error_reply('RLCTL_ARG gcra wants one key and burst, rate, period_ms, cost, now_us')
 end
 if not now or now == '' then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-elseif find(now, '%D') then
+elseif not find(now, '^%d+$') then
   return redis.error_reply('RLCTL_ARG now_us is not a whole number')
 else
   now = now + 0
 end
-if find(burst .. rate .. period, '%D') or cost and find(cost, '%D') then
+if not find(burst .. rate .. period .. (cost or ''), '^%d+$') then
   return redis.error_reply('RLCTL_ARG burst, rate, period_ms and cost are whole numbers')
 end
 cost = (not cost or cost == '') and 1 or cost + 0
@@ -35,7 +35,7 @@ local stored = call('GET', key)
 local tat = now
 local clamped = false
 if stored then
-  if find(stored, '%D') or stored == '' then return redis.error_reply('RLCTL_STATE not a time: ' .. key) end
+  if not find(stored, '^%d+$') then return redis.error_reply('RLCTL_STATE not a time: ' .. key) end
   tat = stored + 0
   if burst > 0 and tat > now + span then
     if tat > now + 2 * span then

@@ -2,22 +2,29 @@
 -- Rolling window as a packed ring: 4 bytes an admitted instant (ms modulo 2^32) behind a header of 24 bytes:
 -- newest and oldest live instant (6 bytes each, ms), next slot, live entries, slots (4 bytes each).
 -- What is live is less than 2^32 ms older than the newest, so four bytes tell its instant; the rest is never read.
+-- The instant of the entry that has `age` newer ones. Outer locals would have to be allocated at every call.
+local function instant(key, newest, head, slots, age)
+  local at = 24 + (head - 1 - age) % slots * 4
+  local entry = redis.call('GETRANGE', key, string.format('%d', at), string.format('%d', at + 3))
+  if #entry < 4 then error({err = 'RLCTL_STATE a ring cut short: ' .. key}) end
+  return newest - (newest - struct.unpack('>I4', entry)) % 4294967296
+end
+
 local call, find, format = redis.call, string.find, string.format
-local pack, unpack = struct.pack, struct.unpack
 local MAX, WRAP, MOST, HEADER, RUN = 9007199254740992, 4294967296, 1000000, 24, 8
-local limit, window, interval, cost, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if #KEYS ~= 1 or not window or ARGV[6] or limit == '' or window == '' then
+local limit, window, interval, cost, now, more = unpack(ARGV, 1, 6)
+if #KEYS ~= 1 or not window or more or limit == '' or window == '' then
   return redis.error_reply('RLCTL_ARG rolling_ring wants one key and limit, window_ms, min_interval_ms, cost, now_us')
 end
 if not now or now == '' then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-elseif find(now, '%D') then
+elseif not find(now, '^%d+$') then
   return redis.error_reply('RLCTL_ARG now_us is not a whole number')
 else
   now = now + 0
 end
-if find(limit .. window, '%D') or cost and find(cost, '%D') or interval and find(interval, '%D') then
+if not find(limit .. window .. (interval or '') .. (cost or ''), '^%d+$') then
   return redis.error_reply('RLCTL_ARG limit, window_ms, min_interval_ms and cost are whole numbers')
 end
 cost = (not cost or cost == '') and 1 or cost + 0
@@ -37,18 +44,10 @@ if header == '' then
 elseif #header < HEADER then
   return redis.error_reply('RLCTL_STATE not a ring: ' .. key)
 else
-  newest, oldest, head, live, slots = unpack('>I6I6I4I4I4', header)
+  newest, oldest, head, live, slots = struct.unpack('>I6I6I4I4I4', header)
   if slots > MOST or head >= slots or live > slots or oldest > newest then
     return redis.error_reply('RLCTL_STATE not a ring: ' .. key)
   end
-end
-
--- The instant of the entry that has `age` newer ones.
-local function instant(age)
-  local at = HEADER + (head - 1 - age) % slots * 4
-  local entry = call('GETRANGE', key, format('%d', at), format('%d', at + 3))
-  if #entry < 4 then error({err = 'RLCTL_STATE a ring cut short: ' .. key}) end
-  return newest - (newest - unpack('>I4', entry)) % WRAP
 end
 
 local moved = false
@@ -58,10 +57,10 @@ if live > 0 and newest * 1000 - now >= 1000 then
     local bound, low, high = now + window * 1000, 0, live
     while low < high do
       local middle = (low + high - (low + high) % 2) / 2
-      if instant(middle) * 1000 > bound then low = middle + 1 else high = middle end
+      if instant(key, newest, head, slots, middle) * 1000 > bound then low = middle + 1 else high = middle end
     end
     if low > 0 then
-      local left = low < live and instant(low) or nil
+      local left = low < live and instant(key, newest, head, slots, low) or nil
       moved, head, live, newest = true, (head - low) % slots, live - low, left or newest
     end
   end
@@ -81,7 +80,7 @@ if live > 0 and oldest <= border then
   if #entries < run * 4 then return redis.error_reply('RLCTL_STATE a ring cut short: ' .. key) end
   local dead = 0
   repeat
-    oldest = newest - (newest - unpack('>I4', entries, dead * 4 + 1)) % WRAP
+    oldest = newest - (newest - struct.unpack('>I4', entries, dead * 4 + 1)) % WRAP
     if oldest > border then break end
     dead = dead + 1
   until dead == run
@@ -89,10 +88,10 @@ if live > 0 and oldest <= border then
     local low, high = 0, live - run
     while low < high do
       local middle = (low + high - (low + high) % 2) / 2
-      if instant(middle) > border then low = middle + 1 else high = middle end
+      if instant(key, newest, head, slots, middle) > border then low = middle + 1 else high = middle end
     end
     live = low
-    if live > 0 then oldest = instant(live - 1) end
+    if live > 0 then oldest = instant(key, newest, head, slots, live - 1) end
   else
     live = live - dead
   end
@@ -114,14 +113,16 @@ else
   end
   if cost > room then
     local leaves = oldest
-    if cost - room > 1 then leaves = instant(live - (cost - room)) end
+    if cost - room > 1 then leaves = instant(key, newest, head, slots, live - (cost - room)) end
     leaves = (leaves + window) * 1000 - now
     if leaves > wait then wait = leaves end
     reason = 1
   end
 end
 if reason > 0 then
-  if moved and cost > 0 then call('SETRANGE', key, '0', pack('>I6I6I4I4I4', newest, oldest, head, live, slots)) end
+  if moved and cost > 0 then
+    call('SETRANGE', key, '0', struct.pack('>I6I6I4I4I4', newest, oldest, head, live, slots))
+  end
   if wait > 0 then
     wait = wait + 999
     wait = (wait - wait % 1000) / 1000
@@ -134,7 +135,7 @@ stamp = (stamp - stamp % 1000) / 1000
 if slots ~= limit then
   -- The first call, or another limit: packed at full size, the live ones from slot 0 on, oldest first.
   local parts = {}
-  for age = live - 1, 0, -1 do parts[#parts + 1] = pack('>I4', instant(age) % WRAP) end
+  for age = live - 1, 0, -1 do parts[#parts + 1] = struct.pack('>I4', instant(key, newest, head, slots, age) % WRAP) end
   local ring = string.rep('\0', HEADER) .. table.concat(parts) .. string.rep('\0', 4 * (limit - live))
   if slots then
     call('SET', key, ring)
@@ -144,7 +145,7 @@ if slots ~= limit then
   head, slots = live, limit
 end
 if live == 0 then oldest = stamp end
-local entry = pack('>I4', stamp % WRAP)
+local entry = struct.pack('>I4', stamp % WRAP)
 if cost == 1 then
   call('SETRANGE', key, format('%d', HEADER + head * 4), entry)
 else
@@ -153,6 +154,6 @@ else
   call('SETRANGE', key, format('%d', HEADER + head * 4), string.rep(entry, first))
   if first < cost then call('SETRANGE', key, format('%d', HEADER), string.rep(entry, cost - first)) end
 end
-call('SETRANGE', key, '0', pack('>I6I6I4I4I4', stamp, oldest, (head + cost) % slots, live + cost, slots))
+call('SETRANGE', key, '0', struct.pack('>I6I6I4I4I4', stamp, oldest, (head + cost) % slots, live + cost, slots))
 call('PEXPIRE', key, format('%d', window + 1000))
 return {1, limit, room - cost, 0, stamp * 1000 > now and window + 1 or window, 0}

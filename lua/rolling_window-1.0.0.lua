@@ -2,20 +2,20 @@
 -- Rolling window: a sorted set of admitted instants in (now - window, now]; a minimum interval in the same step.
 local call, find, format = redis.call, string.find, string.format
 local MAX = 9007199254740992
-local limit, window, interval, cost, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if #KEYS ~= 1 or not window or ARGV[6] or limit == '' or window == '' then
+local limit, window, interval, cost, now, more = unpack(ARGV, 1, 6)
+if #KEYS ~= 1 or not window or more or limit == '' or window == '' then
   return redis.error_reply(
     'RLCTL_ARG rolling_window wants one key and limit, window_ms, min_interval_ms, cost, now_us')
 end
 if not now or now == '' then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-elseif find(now, '%D') then
+elseif not find(now, '^%d+$') then
   return redis.error_reply('RLCTL_ARG now_us is not a whole number')
 else
   now = now + 0
 end
-if find(limit .. window, '%D') or cost and find(cost, '%D') or interval and find(interval, '%D') then
+if not find(limit .. window .. (interval or '') .. (cost or ''), '^%d+$') then
   return redis.error_reply('RLCTL_ARG limit, window_ms, min_interval_ms and cost are whole numbers')
 end
 cost = (not cost or cost == '') and 1 or cost + 0
@@ -32,8 +32,10 @@ local newest = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')
 local member, last = newest[1], newest[2]
 local count, oldest, expired = 0, false, false
 if member then
-  if find(member .. last, '%D') then return redis.error_reply('RLCTL_STATE not a log of instants: ' .. key) end
-  member, last, count = member + 0, last + 0, call('ZCARD', key)
+  member, last, count = find(member, '^%d+$') and member + 0, last + 0, call('ZCARD', key)
+  if not member or last < 0 or last % 1 ~= 0 then
+    return redis.error_reply('RLCTL_STATE not a log of instants: ' .. key)
+  end
   if last > now + window then
     -- The clock went back by more than a window: what lies beyond is no history of this clock.
     local bound = format('%d', now + window)

@@ -1,36 +1,12 @@
 #!lua
 -- Sliding window counter, packed as three doubles: start of this window, its count, the last one's count.
 -- previous * (window - elapsed) + (current + cost) * window <= limit * window, compared without rounding.
-local call, find, format = redis.call, string.find, string.format
-local MAX = 9007199254740992
-local limit, window, cost, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if #KEYS ~= 1 or not window or ARGV[5] or limit == '' or window == '' then
-  return redis.error_reply('RLCTL_ARG sliding_counter wants one key and limit, window_ms, cost, now_us')
-end
-if not now or now == '' then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-elseif find(now, '%D') then
-  return redis.error_reply('RLCTL_ARG now_us is not a whole number')
-else
-  now = now + 0
-end
-if find(limit .. window, '%D') or cost and find(cost, '%D') then
-  return redis.error_reply('RLCTL_ARG limit, window_ms and cost are whole numbers')
-end
-cost = (not cost or cost == '') and 1 or cost + 0
-limit, window = limit + 0, window * 1000
-if window == 0 then return redis.error_reply('RLCTL_ARG window_ms is at least 1') end
-if 3 * limit >= MAX or cost >= MAX or now + 3 * window >= MAX then
-  return redis.error_reply('RLCTL_ARG numbers too large to be exact')
-end
-
 -- floor(x * y / z) for y <= z or a quotient below 2^53: the product goes in digits where it would not be exact.
 local function share(x, y, z)
-  if x * y < MAX then return (x * y - x * y % z) / z end
+  if x * y < 9007199254740992 then return (x * y - x * y % z) / z end
   local whole, rest = (x - x % z) / z * y, x % z
   local base, quotient, carry = 1048576, 0, 0
-  while base > 2 and 2 * z * base >= MAX do base = base / 2 end
+  while base > 2 and 2 * z * base >= 9007199254740992 do base = base / 2 end
   local digits = {}
   while y > 0 do
     digits[#digits + 1] = y % base
@@ -42,6 +18,30 @@ local function share(x, y, z)
     quotient = quotient * base + (sum - carry) / z
   end
   return whole + quotient
+end
+
+local call, find, format = redis.call, string.find, string.format
+local MAX = 9007199254740992
+local limit, window, cost, now, more = unpack(ARGV, 1, 5)
+if #KEYS ~= 1 or not window or more or limit == '' or window == '' then
+  return redis.error_reply('RLCTL_ARG sliding_counter wants one key and limit, window_ms, cost, now_us')
+end
+if not now or now == '' then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+elseif not find(now, '^%d+$') then
+  return redis.error_reply('RLCTL_ARG now_us is not a whole number')
+else
+  now = now + 0
+end
+if not find(limit .. window .. (cost or ''), '^%d+$') then
+  return redis.error_reply('RLCTL_ARG limit, window_ms and cost are whole numbers')
+end
+cost = (not cost or cost == '') and 1 or cost + 0
+limit, window = limit + 0, window * 1000
+if window == 0 then return redis.error_reply('RLCTL_ARG window_ms is at least 1') end
+if 3 * limit >= MAX or cost >= MAX or now + 3 * window >= MAX then
+  return redis.error_reply('RLCTL_ARG numbers too large to be exact')
 end
 
 local key = KEYS[1]

@@ -3,19 +3,19 @@
 -- One microsecond refills `rate` of the level, so no fraction is ever lost.
 local call, find, format = redis.call, string.find, string.format
 local MAX = 9007199254740992
-local capacity, rate, period, cost, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if #KEYS ~= 1 or not period or ARGV[6] or capacity == '' or rate == '' or period == '' then
+local capacity, rate, period, cost, now, more = unpack(ARGV, 1, 6)
+if #KEYS ~= 1 or not period or more or capacity == '' or rate == '' or period == '' then
   return redis.error_reply('RLCTL_ARG token_bucket wants one key and capacity, rate, period_ms, cost, now_us')
 end
 if not now or now == '' then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-elseif find(now, '%D') then
+elseif not find(now, '^%d+$') then
   return redis.error_reply('RLCTL_ARG now_us is not a whole number')
 else
   now = now + 0
 end
-if find(capacity .. rate .. period, '%D') or cost and find(cost, '%D') then
+if not find(capacity .. rate .. period .. (cost or ''), '^%d+$') then
   return redis.error_reply('RLCTL_ARG capacity, rate, period_ms and cost are whole numbers')
 end
 cost = (not cost or cost == '') and 1 or cost + 0
@@ -87,7 +87,7 @@ reset = (reset - reset % rate) / rate + 999
 reset = (reset - reset % 1000) / 1000
 local tokens = (level - level % period) / period
 if cost == 0 and capacity > 0 then return {1, capacity, tokens, 0, reset, 0} end
-if clamped and cost > 0 and capacity > 0 then
+if clamped and capacity > 0 then
   call('SET', key, struct.pack('<ddd', level, period, now), 'PX', format('%d', reset + 1000))
 end
 if cost > capacity or capacity == 0 then return {0, capacity, tokens, -1, reset, 3} end

@@ -13,7 +13,7 @@ DEMO_S = 60.0
 @click.command()
 @with_app
 def demo(app: App) -> None:
-    """Deploy a throw-away 3+3 fleet, look at it, count a few keys, and remove it again.
+    """Deploy a throw-away 3+3 fleet, look at it, make a few decisions, and remove it again.
 
     Needs no topology file and touches nothing of yours: ports, folder and secrets are its own.
 
@@ -27,5 +27,14 @@ def demo(app: App) -> None:
         app.output.result(report.to_json())
         return
     show(app, report.status)
-    app.output.table(["KEY", "COUNT", "SLOT"], [[one.key, str(one.value), str(one.slot)] for one in report.counters])
+    rows = [
+        [
+            one.identity,
+            "allowed" if one.decision.allowed else "denied",
+            str(one.decision.remaining),
+            str(one.decision.retry_after_ms),
+        ]
+        for one in report.decisions
+    ]
+    app.output.table(["IDENTITY", "DECISION", "REMAINING", "RETRY AFTER MS"], rows)
     app.output.line(f"healthy after {report.deployed.elapsed_s:.1f} s; the fleet is gone again")

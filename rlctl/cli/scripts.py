@@ -1,6 +1,5 @@
 """rlctl scripts: the Lua fleet."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from rlctl.scripts.lifecycle import (
 from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
 from rlctl.scripts.verify import verify as verify_scripts
+from rlctl.system.clock import SystemClock
 
 WATCH_S = 5.0
 
@@ -187,16 +187,17 @@ def watch(app: App, interval: float, duration: float | None) -> None:
     """
     topology = app.topology()
     release = load_release()
-    ends = None if duration is None else time.monotonic() + duration
+    clock = SystemClock()
+    ends = None if duration is None else clock.monotonic() + duration
     while True:
         with open_fleet(topology, app.home, release) as fleet:
             lacking = script_plan(fleet, read_scripts(fleet).observed).steps
         if lacking:
             app.output.note(f"{topology.name}: {len(lacking)} nodes lack scripts")
             _apply(app, release, yes=True, wait=True)
-        if ends is not None and time.monotonic() >= ends:
+        if ends is not None and clock.monotonic() >= ends:
             return
-        time.sleep(interval)
+        clock.sleep(interval)
 
 
 def _plan(app: App, release: Release) -> int:

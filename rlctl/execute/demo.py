@@ -1,12 +1,10 @@
 """The demo: the main job in one go, on a fleet that is thrown away."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from redis.cluster import RedisCluster
 
 from rlctl.execute.connection import As, connection
 from rlctl.execute.deploy import DeployOptions, DeployReport, run_deploy
@@ -16,6 +14,7 @@ from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.progress import Progress
 from rlctl.execute.status import FleetStatus, read_status
 from rlctl.execute.stop import StopFlag
+from rlctl.limiter import Decision, Limiter, SlidingCounter
 from rlctl.state.home import Home
 from rlctl.system.ports import free_base_port
 from rlctl.topology.model import MIB, Kind, LocalPlace, Memory, TargetName, Topology
@@ -23,16 +22,29 @@ from rlctl.topology.model import MIB, Kind, LocalPlace, Memory, TargetName, Topo
 NAME = "demo"
 NODES = 6
 ARGV = ("demo",)
-USERS = ("ada", "bob", "eve")
+USERS = ("ada", "bob")
+LIMIT = 3
+# The first decisions open connections; a demo on a busy machine need not hurry.
+BUDGET_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counter:
-    """One key that the demo counted up, and the slot that held it."""
+class Decided:
+    """One decision that the demo asked for."""
 
-    key: str
-    value: int
-    slot: int
+    identity: str
+    decision: Decision
+
+    def to_json(self) -> dict[str, object]:
+        """As `demo -o json` shows it."""
+        one = self.decision
+        return {
+            "identity": self.identity,
+            "allowed": one.allowed,
+            "remaining": one.remaining,
+            "retry_after_ms": one.retry_after_ms,
+            "source": one.source,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +53,7 @@ class DemoReport:
 
     deployed: DeployReport
     status: FleetStatus
-    counters: tuple[Counter, ...]
+    decisions: tuple[Decided, ...]
 
     def to_json(self) -> dict[str, object]:
         """As `demo -o json` shows it."""
@@ -49,12 +61,12 @@ class DemoReport:
             "schema": "rlctl.demo/1",
             "deploy": self.deployed.to_json(),
             "status": self.status.to_json(),
-            "counters": [{"key": one.key, "value": one.value, "slot": one.slot} for one in self.counters],
+            "decisions": [one.to_json() for one in self.decisions],
         }
 
 
 def run_demo(progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport:
-    """Deploy, look, count, remove; the fleet is removed whatever happens in between."""
+    """Deploy, look, decide, remove; the fleet is removed whatever happens in between."""
     topology = Topology(
         name=NAME,
         kind=Kind.CLUSTER,
@@ -68,7 +80,7 @@ def run_demo(progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport
         with hold(topology, home, "demo", stop, progress, waiting=Waiting(wanted=False)) as held:
             deployed = run_deploy(held, options, progress, stop, lambda _plan: None)
         with open_fleet(topology, home) as fleet:
-            return DemoReport(deployed=deployed, status=read_status(fleet), counters=_count(fleet))
+            return DemoReport(deployed=deployed, status=read_status(fleet), decisions=_decide(fleet))
 
 
 @contextmanager
@@ -84,14 +96,10 @@ def _throw_away(topology: Topology, progress: Progress) -> Iterator[Home]:
                 run_destroy(held, ARGV, progress)
 
 
-def _count(fleet: Fleet) -> tuple[Counter, ...]:
-    """A few writes as any program would do them: a stock client with the credentials that `env` prints."""
-    access = connection(fleet, As.LIMITER)
-    password = access.password.reveal() if access.password else None
-    client = RedisCluster(host=access.host, port=access.port, username=access.username, password=password)
-    # The library's methods carry no usable annotations.
-    increment: Callable[[str, int], int] = client.incrby
-    slot_of: Callable[[str], int] = client.keyslot
-    with client:
-        keys = [f"rl:{{user={user}}}:demo" for user in USERS]
-        return tuple(Counter(key=key, value=increment(key, 7), slot=slot_of(key)) for key in keys)
+def _decide(fleet: Fleet) -> tuple[Decided, ...]:
+    """One more call than the limit, as a service would make them with the credentials that `env` prints."""
+    rule = SlidingCounter(limit=LIMIT, window_ms=60_000)
+    settings = connection(fleet, As.LIMITER).to_json()
+    with Limiter.connect(settings, policy="closed", budget_ms=BUDGET_MS, release=fleet.release) as limiter:
+        answers = [(user, limiter.decide(rule, user, rule_id="demo")) for user in USERS for _ in range(LIMIT + 1)]
+    return tuple(Decided(identity=user, decision=decision) for user, decision in answers)

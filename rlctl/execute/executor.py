@@ -42,6 +42,8 @@ from rlctl.topology.nodes import NodeName, all_nodes
 FAILOVER_FACTOR = 10
 FAILOVER_MIN_S = 60.0
 ELECTION_S = 3.0
+LOADING_S = 60.0
+ASK_AGAIN_S = 0.05
 T = TypeVar("T")
 
 
@@ -113,13 +115,26 @@ class Executor:
     def _outcomes(self, batch: Sequence[Step], *, done: int, of: int) -> Mapping[Step, str]:
         """The steps of a batch that failed, each with its error."""
         try:
-            errors = self._carry_out(batch)
+            errors = self._carry_out_loaded(batch)
         except Interrupted:
             self._stop.check(done=done, of=of)
             raise
         except RlctlError as failure:
             return dict.fromkeys(batch, failure.message + (f"; {failure.hint}" if failure.hint else ""))
         return {step: errors[step.node] for step in batch if step.node in errors}
+
+    def _carry_out_loaded(self, batch: Sequence[Step]) -> Errors:
+        """A server that reads its data, after a start or for a first sync, refuses nearly all: it is asked again."""
+        deadline = self._fleet.clock.monotonic() + LOADING_S
+        errors = self._carry_out(batch)
+        while loading := [step for step in batch if errors.get(step.node, "").startswith("LOADING")]:
+            if self._fleet.clock.monotonic() >= deadline:
+                break
+            self._stop.check()
+            self._fleet.clock.sleep(ASK_AGAIN_S)
+            others = {node: error for node, error in errors.items() if node not in {step.node for step in loading}}
+            errors = others | self._carry_out(loading)
+        return errors
 
     def _record(self, step: Step, error: str | None, plan: Plan, position: int) -> StepResult:
         outcome = "done" if error is None else f"failed: {error}"

@@ -115,13 +115,17 @@ class NodeLink:
             self._connection.connect()
             self.is_open = True
             self._connection.send_packed_command(self._connection.pack_commands(commands))
-            return [self._read() for _ in commands]
+            replies = [self._read() for _ in commands]
         except BaseException as failure:
             self.close()
             translated = _translate(failure, self.endpoint)
             if translated is None:
                 raise
             raise translated from failure
+        if any(isinstance(reply, CommandFailed) and reply.prefix == "LOADING" for reply in replies):
+            # The library takes LOADING for a lost connection and leaves the reply unread: it would answer for ever.
+            self.close()
+        return replies
 
     def close(self) -> None:
         """Drop the connection; the next call opens a new one."""

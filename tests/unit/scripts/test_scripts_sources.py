@@ -139,7 +139,8 @@ def test_every_text_for_a_number_is_formatted(script: Script) -> None:
 def test_the_last_argument_is_the_instant(script: Script) -> None:
     assert script.args[-1] == "now_us"
     assert len(set(script.args)) == len(script.args)
-    assert f"local {', '.join(LOCAL_NAMES.get(name, name) for name in script.args)} = ARGV[1]" in text_of(script)
+    names = ", ".join(LOCAL_NAMES.get(name, name) for name in script.args)
+    assert f"local {names}, more = unpack(ARGV, 1, {len(script.args) + 1})\n" in text_of(script)
 
 
 @EACH

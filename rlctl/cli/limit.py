@@ -1,0 +1,117 @@
+"""rlctl limit: one decision from the command line."""
+
+import click
+
+from rlctl.cli.app import App, Duration, with_app
+from rlctl.errors import NotFound, UsageFault
+from rlctl.execute.connection import As, connection
+from rlctl.execute.fleet import open_fleet
+from rlctl.limiter import ALGORITHMS, Algorithm, Concurrent, Decision, Limiter, new_request_id
+
+# A person waits longer than a service does; the budget of a service would also count the first connection.
+BUDGET_S = 1.0
+DIRECT = "direct"
+
+# Which options make which parameters of an algorithm; the window of one is the lease or the period of another.
+_PARAMETERS: dict[str, dict[str, str]] = {
+    "token_bucket": {"capacity": "limit", "rate": "rate", "period_ms": "period"},
+    "gcra": {"burst": "limit", "rate": "rate", "period_ms": "period"},
+    "fixed_window": {"limit": "limit", "window_ms": "window"},
+    "sliding_counter": {"limit": "limit", "window_ms": "window"},
+    "rolling_window": {"limit": "limit", "window_ms": "window", "min_interval_ms": "min_interval"},
+    "rolling_ring": {"limit": "limit", "window_ms": "window", "min_interval_ms": "min_interval"},
+    "concurrent": {"limit": "limit", "lease_ms": "lease"},
+}
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="[RULE] IDENTITY")
+@click.option("--algorithm", type=click.Choice(list(_PARAMETERS)), help="Decide by this algorithm, without a rule.")
+@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Also capacity and burst.")
+@click.option("--window", type=Duration(), default="60s", show_default=True, help="For windows and counters.")
+@click.option("--min-interval", type=Duration(), help="For rolling windows: the least time between two calls.")
+@click.option("--rate", type=click.IntRange(min=1), default=100, show_default=True, help="For buckets: so many ...")
+@click.option("--period", type=Duration(), default="60s", show_default=True, help="... every so often.")
+@click.option(
+    "--lease", type=Duration(), default="30s", show_default=True, help="For concurrent: how long a lease lasts."
+)
+@click.option("--request-id", help="For concurrent: the lease's name [a new one].")
+@click.option("--cost", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--peek", is_flag=True, help="Only look, count nothing.")
+@click.option("--on-failure", type=click.Choice(["open", "closed", "local"]), default="closed", show_default=True)
+@with_app
+def limit(
+    app: App,
+    words: tuple[str, ...],
+    algorithm: str | None,
+    request_id: str | None,
+    cost: int,
+    peek: bool,
+    on_failure: str,
+    **options: float | None,
+) -> None:
+    """Make one decision and show it with the response headers it would give; a denial is exit 0 too.
+
+    \b
+    rlctl limit --algorithm sliding_counter --limit 1000 --window 60s ada
+    rlctl limit --algorithm gcra --limit 10 --rate 5 --period 1s --peek ada
+    """
+    rule, identity = _words(words, algorithm)
+    chosen = _algorithm(algorithm or "", options)
+    with open_fleet(app.topology(), app.home) as fleet:
+        if fleet.is_new:
+            raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` makes it")
+        settings, release = connection(fleet, As.LIMITER).to_json(), fleet.release
+    budget_ms = app.timeout(BUDGET_S) * 1000
+    with Limiter.connect(settings, policy=on_failure, budget_ms=budget_ms, release=release) as limiter:
+        if not isinstance(chosen, Concurrent):
+            decision = limiter.decide(chosen, identity, rule_id=rule, cost=cost, peek=peek)
+        elif peek:
+            decision = limiter.peek(chosen, identity, rule_id=rule)
+        else:
+            decision = limiter.acquire(chosen, identity, request_id or new_request_id(), rule_id=rule)
+    _show(app, rule, identity, decision)
+
+
+def _words(words: tuple[str, ...], algorithm: str | None) -> tuple[str, str]:
+    if len(words) > 2 or (algorithm and len(words) > 1):
+        raise UsageFault("one identity at a time", hint="see `rlctl limit --help`")
+    if algorithm is None:
+        if len(words) == 1:
+            raise UsageFault("a rule is missing", hint="name a rule before the identity, or give --algorithm")
+        raise NotFound(f"no rule {words[0]}: this version has no rules yet", hint="give --algorithm and its parameters")
+    return DIRECT, words[0]
+
+
+def _algorithm(name: str, options: dict[str, float | None]) -> Algorithm:
+    parameters = {}
+    for parameter, option in _PARAMETERS[name].items():
+        value = options[option]
+        if value is not None:
+            parameters[parameter] = round(value * 1000) if parameter.endswith("_ms") else int(value)
+    return ALGORITHMS[name](**parameters)
+
+
+def _show(app: App, rule: str, identity: str, decision: Decision) -> None:
+    headers = decision.headers()
+    if app.output.as_json:
+        app.output.result(
+            {
+                "schema": "rlctl.limit/1",
+                "rule": rule,
+                "identity": identity,
+                "allowed": decision.allowed,
+                "limit": decision.limit,
+                "remaining": decision.remaining,
+                "retry_after_ms": decision.retry_after_ms,
+                "reset_after_ms": decision.reset_after_ms,
+                "reason": decision.reason,
+                "source": decision.source,
+                "headers": headers,
+            }
+        )
+        return
+    verdict = "allowed" if decision.allowed else "denied"
+    app.output.text(f"{verdict} ({decision.reason}, decided by {decision.source})")
+    for name, value in headers.items():
+        app.output.text(f"{name}: {value}")

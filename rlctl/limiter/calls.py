@@ -1,0 +1,85 @@
+"""One limiter's EVALSHA, packed once: arguments bound by the names in the manifest. Pure."""
+
+from collections.abc import Mapping
+
+from rlctl.errors import InvalidFile, NotFound
+from rlctl.limiter.algorithms import Algorithm, Concurrent, Costed
+from rlctl.limiter.decision import Quota
+from rlctl.limiter.keys import key_end
+from rlctl.limiter.resp import bulk
+from rlctl.scripts.model import Release, Script
+
+_CLOCK = "now_us"
+_OPTIONAL = frozenset({"cost", "min_interval_ms", "request_id", _CLOCK})
+_KEPT_TAILS = (0, 1)
+
+
+class Call:
+    """What all calls of one algorithm with one rule share."""
+
+    def __init__(self, release: Release, algorithm: Algorithm, rule_id: str) -> None:
+        script = release.script(algorithm.name)
+        if script is None:
+            raise NotFound(f"release {release.version} holds no script {algorithm.name}")
+        self.sha1 = script.sha1
+        self.algorithm = algorithm
+        self._script = script
+        self._end = key_end(algorithm, rule_id, script.state)
+        unit = "concurrent-requests" if isinstance(algorithm, Concurrent) else None
+        self.quota = Quota(name=rule_id, window_ms=algorithm.quota_window_ms, unit=unit)
+
+    def key(self, tag: bytes) -> bytes:
+        """The key of one identity."""
+        return b"rl:{" + tag + self._end
+
+    def _message(self, tag: bytes, tail: tuple[bytes, bytes]) -> bytes:
+        key = b"rl:{%b%b" % (tag, self._end)
+        head, arguments = tail
+        return b"%b$%d\r\n%b\r\n%b" % (head, len(key), key, arguments)
+
+    def _tail(self, values: Mapping[str, object]) -> tuple[bytes, bytes]:
+        arguments = bind(self._script, values)
+        head = b"*%d\r\n" % (4 + len(arguments)) + b"".join(map(bulk, (b"EVALSHA", self.sha1.encode(), b"1")))
+        return head, b"".join(map(bulk, arguments))
+
+
+class CostedCall(Call):
+    """Calls of the algorithms that take a cost."""
+
+    def __init__(self, release: Release, algorithm: Costed, rule_id: str) -> None:
+        super().__init__(release, algorithm, rule_id)
+        self._check_cost = algorithm.check_cost
+        self._values = algorithm.arguments()
+        self._tails = {cost: self._tail({**self._values, "cost": cost}) for cost in _KEPT_TAILS}
+
+    def message(self, tag: bytes, cost: int) -> bytes:
+        """The command for one identity; a cost of 0 looks without counting."""
+        tail = self._tails.get(cost)
+        if tail is None:
+            self._check_cost(cost)
+            tail = self._tail({**self._values, "cost": cost})
+        return self._message(tag, tail)
+
+
+class ConcurrentCall(Call):
+    """Calls of the concurrent limiter."""
+
+    def __init__(self, release: Release, algorithm: Concurrent, rule_id: str) -> None:
+        super().__init__(release, algorithm, rule_id)
+        self._values = algorithm.arguments()
+
+    def message(self, tag: bytes, verb: str, request_id: str) -> bytes:
+        """The command for one lease of one identity."""
+        return self._message(tag, self._tail({**self._values, "verb": verb, "request_id": request_id}))
+
+
+def bind(script: Script, values: Mapping[str, object]) -> list[bytes]:
+    """The values in the script's own order; the server's clock is used, so now_us is left out or empty."""
+    unknown = [name for name in script.args if name not in values and name not in _OPTIONAL]
+    if unknown:
+        raise InvalidFile(
+            f"{script.file}: the script wants {', '.join(unknown)}, which this version of rlctl cannot give",
+            hint="use the release that came with this rlctl, or a newer rlctl",
+        )
+    names = script.args[:-1] if script.args[-1:] == (_CLOCK,) else script.args
+    return [str(values.get(name, "")).encode("utf-8", "surrogatepass") for name in names]

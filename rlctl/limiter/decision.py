@@ -1,0 +1,132 @@
+"""The answer of a limiter, and the response headers it gives. Pure."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rlctl.limiter.failures import Cause
+
+# The largest integer of a structured field (RFC 9651, section 3.3.1).
+_FIELD_MAX = 999_999_999_999_999
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+
+
+class Reason(StrEnum):
+    """Why the answer is what it is; the first five are the scripts' reasons 0 to 4."""
+
+    OK = "ok"
+    OVER_LIMIT = "over_limit"
+    MIN_INTERVAL = "min_interval"
+    IMPOSSIBLE = "impossible"
+    NO_LEASE = "no_lease"
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"
+    NO_SCRIPT = "no_script"
+    BREAKER_OPEN = "breaker_open"
+
+
+REASONS = (Reason.OK, Reason.OVER_LIMIT, Reason.MIN_INTERVAL, Reason.IMPOSSIBLE, Reason.NO_LEASE)
+_FALLBACK_REASONS = {
+    Cause.TIMEOUT: Reason.TIMEOUT,
+    Cause.NO_SCRIPT: Reason.NO_SCRIPT,
+    Cause.BREAKER_OPEN: Reason.BREAKER_OPEN,
+}
+
+
+def fallback_reason(cause: Cause) -> Reason:
+    """The reason of an answer that was given without asking what is left."""
+    return _FALLBACK_REASONS.get(cause, Reason.UNAVAILABLE)
+
+
+class Source(StrEnum):
+    """Who decided: Redis, or a failure policy."""
+
+    REDIS = "redis"
+    LOCAL = "local"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """What the headers say of the rule itself; a window of None is left out."""
+
+    name: str = "default"
+    window_ms: int | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One answer.
+
+    `retry_after_ms` is 0 when allowed and -1 when waiting does not help. `remaining` and `reset_after_ms` are
+    None where nobody knows them: a fallback that asked nobody does not say 0. `cause` says what kept Redis from
+    deciding, None where it did decide.
+    """
+
+    allowed: bool
+    limit: int
+    remaining: int | None
+    retry_after_ms: int
+    reset_after_ms: int | None
+    reason: Reason
+    source: Source
+    cause: Cause | None = None
+    quota: Quota = Quota()
+
+    def headers(self) -> dict[str, str]:
+        """The response headers.
+
+        X-RateLimit-Reset counts seconds from now, rounded up, not the epoch: it needs no clock that two sides
+        share. RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-10. Retry-After is
+        there on a denial that ends by itself. What is unknown is left out.
+        """
+        fields = {"X-RateLimit-Limit": str(max(0, self.limit))}
+        if self.remaining is not None:
+            fields["X-RateLimit-Remaining"] = str(max(0, self.remaining))
+        if self.reset_after_ms is not None:
+            fields["X-RateLimit-Reset"] = str(_seconds(self.reset_after_ms))
+        if self.retry_after_s is not None:
+            fields["Retry-After"] = str(self.retry_after_s)
+        fields["RateLimit-Policy"] = self._policy_field()
+        if self.remaining is not None:
+            fields["RateLimit"] = self._state_field(self.remaining)
+        return fields
+
+    @property
+    def retry_after_s(self) -> int | None:
+        """Whole seconds to wait after a denial, at least 1; None when allowed or when waiting does not help."""
+        if self.allowed or self.retry_after_ms < 0:
+            return None
+        return max(1, _seconds(self.retry_after_ms))
+
+    def _policy_field(self) -> str:
+        quota = self.quota
+        field = f"{_quoted(quota.name)};q={_integer(self.limit)}"
+        if quota.unit is not None:
+            field += f";qu={_quoted(quota.unit)}"
+        if quota.window_ms is not None:
+            field += f";w={_integer(_seconds(quota.window_ms))}"
+        return field
+
+    def _state_field(self, remaining: int) -> str:
+        field = f"{_quoted(self.quota.name)};r={_integer(remaining)}"
+        # The draft wants both to name the same instant where there is a Retry-After.
+        wait = self.retry_after_s
+        if wait is None and self.reset_after_ms is not None:
+            wait = _seconds(self.reset_after_ms)
+        return field if wait is None else f"{field};t={_integer(wait)}"
+
+
+def _seconds(ms: int) -> int:
+    return max(0, -(-ms // 1000))
+
+
+def _integer(value: int) -> int:
+    return min(_FIELD_MAX, max(0, value))
+
+
+def _quoted(text: str) -> str:
+    plain = _UNPRINTABLE.sub("?", text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{plain}"'

@@ -1,0 +1,93 @@
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlctl.errors import Exit
+from rlctl.limiter import (
+    ALGORITHMS,
+    Algorithm,
+    Concurrent,
+    FixedWindow,
+    Gcra,
+    InvalidLimit,
+    RollingRing,
+    RollingWindow,
+    SlidingCounter,
+    TokenBucket,
+)
+
+BIG = 2**53
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "arguments", "window_ms", "quota_ms"),
+    [
+        (TokenBucket(100, 60, 60_000), {"capacity": 100, "rate": 1, "period_ms": 1000}, None, 100_000),
+        (Gcra(5, 7, 1000), {"burst": 5, "rate": 7, "period_ms": 1000}, None, 715),
+        (FixedWindow(10, 1000), {"limit": 10, "window_ms": 1000}, 1000, 1000),
+        (SlidingCounter(10, 1000), {"limit": 10, "window_ms": 1000}, 1000, 1000),
+        (RollingWindow(9, 50, 5), {"limit": 9, "window_ms": 50, "min_interval_ms": 5}, 50, 50),
+        (RollingRing(9, 50), {"limit": 9, "window_ms": 50, "min_interval_ms": 0}, 50, 50),
+        (Concurrent(3, 500), {"limit": 3, "lease_ms": 500}, None, None),
+    ],
+    ids=lambda value: value.name if hasattr(value, "name") else "",
+)
+def test_arguments_by_name(
+    algorithm: Algorithm, arguments: dict[str, int], window_ms: int | None, quota_ms: int | None
+) -> None:
+    assert algorithm.arguments() == arguments
+    assert (algorithm.key_window_ms, algorithm.quota_window_ms) == (window_ms, quota_ms)
+
+
+def test_every_algorithm_is_found_by_its_name() -> None:
+    assert all(kind.name == name for name, kind in ALGORITHMS.items())
+    assert len(ALGORITHMS) == 7
+
+
+REFUSED: list[tuple[str, Callable[[], object]]] = [
+    ("rate 0", lambda: TokenBucket(1, 0, 1)),
+    ("period 0", lambda: Gcra(1, 1, 0)),
+    ("window 0", lambda: FixedWindow(1, 0)),
+    ("negative", lambda: SlidingCounter(-1, 1)),
+    ("a boolean", lambda: FixedWindow(True, 1)),
+    ("a fraction", lambda: FixedWindow(1.5, 1)),  # type: ignore[arg-type]
+    ("a text", lambda: Concurrent("1", 1)),  # type: ignore[arg-type]
+    ("lease 0", lambda: Concurrent(1, 0)),
+    ("interval beyond window", lambda: RollingWindow(1, 10, 11)),
+    ("ring too large", lambda: RollingRing(1_000_001, 10)),
+    ("ring too long", lambda: RollingRing(1, 2**32)),
+    ("capacity too large", lambda: TokenBucket(BIG, 1, 1)),
+    ("level too large", lambda: TokenBucket(10**9, 1, 10**7)),
+    ("span too large", lambda: Gcra(10**9, 1, 10**7)),
+    ("limit too large", lambda: FixedWindow(BIG, 1)),
+    ("window too long", lambda: SlidingCounter(1, BIG // 1000)),
+    ("lease too long", lambda: Concurrent(1, BIG // 1000)),
+    ("negative cost", lambda: FixedWindow(1, 1).check_cost(-1)),
+    ("cost too large", lambda: FixedWindow(1, 1).check_cost(BIG)),
+    ("cost beyond a bucket", lambda: TokenBucket(1, 1, 1000).check_cost(BIG)),
+    ("cost beyond a meter", lambda: Gcra(1, 1, 1000).check_cost(BIG)),
+    ("cost beyond a counter", lambda: SlidingCounter(1, 1000).check_cost(BIG)),
+    ("cost beyond a log", lambda: RollingWindow(1, 1000).check_cost(BIG - 10**15)),
+    ("limit too large for a third", lambda: SlidingCounter(BIG // 2, 1)),
+]
+
+
+@pytest.mark.parametrize("make", [make for _name, make in REFUSED], ids=[name for name, _make in REFUSED])
+def test_what_a_script_would_refuse_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(InvalidLimit) as refused:
+        make()
+    assert isinstance(refused.value, ValueError)
+    assert refused.value.exit_code is Exit.USAGE
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**7))
+def test_lowest_terms_are_the_same_rate(rate: int, period_ms: int) -> None:
+    found = TokenBucket(1, rate, period_ms).arguments()
+    assert Fraction(found["rate"], found["period_ms"]) == Fraction(rate, period_ms)
+
+
+def test_the_kill_switch_is_a_limit() -> None:
+    assert [TokenBucket(0, 1, 1).limit, Gcra(0, 1, 1).limit, Concurrent(0, 1).limit] == [0, 0, 0]

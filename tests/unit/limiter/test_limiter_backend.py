@@ -1,0 +1,249 @@
+"""Asking, following and giving up, over connections that are played: the same stories for threads and asyncio."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rlctl.errors import RlctlError
+from rlctl.limiter import BrokenState, Cause
+from rlctl.limiter.async_backend import AsyncBackend
+from rlctl.limiter.backend import Backend
+from rlctl.limiter.breaker import BreakerSettings
+from rlctl.limiter.counters import Counters
+from rlctl.limiter.failures import ErrorReply, Failure
+from rlctl.limiter.link import Link
+from rlctl.limiter.lookup import Answer, Question
+from rlctl.limiter.options import Options
+from rlctl.limiter.resp import ASKING
+from rlctl.limiter.routes import slot_of
+from rlctl.limiter.settings import Endpoint, read_settings
+
+A, B = Endpoint("10.0.0.1", 7000), Endpoint("10.0.0.1", 7001)
+TAG, SHA1 = b"foo", "aa"
+SLOT = slot_of(TAG)
+YES = [1, 10, 9, 0, 1000, 0]
+CLUSTER = {"kind": "cluster", "nodes": ["10.0.0.1:7000"]}
+SENTINEL = {"kind": "sentinel", "sentinels": ["10.0.0.1:8000"], "master_name": "limiter"}
+MOVED, ASK = (ErrorReply(f"{word} {SLOT} 10.0.0.1:7001") for word in ("MOVED", "ASK"))
+OPTIONS = Options(
+    budget_ms=30_000, refresh_ms=1, breaker=BreakerSettings(failures=2, backoff_ms=30_000, max_backoff_ms=30_000)
+)
+
+
+class Play:
+    """What each server answers, in order; the last answer stays."""
+
+    def __init__(self, owner: Endpoint, **answers: list[Any]) -> None:
+        self.owner = owner
+        self.answers = {Endpoint("10.0.0.1", int(port[1:])): given for port, given in answers.items()}
+        self.asked: list[tuple[Endpoint, bytes]] = []
+
+    def reply(self, endpoint: Endpoint, message: bytes) -> Any:
+        self.asked.append((endpoint, message))
+        answers = self.answers.get(endpoint, [Failure(Cause.UNREACHABLE, "refused")])
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def look_up(self, question: Question) -> Answer:
+        where = [self.owner.host.encode(), str(self.owner.port).encode()]
+        if question.to_sentinel:
+            return [where, [b"config-epoch", b"1"]]
+        if len(question.commands) == 1:
+            return [[b"role", b"master"]]
+        return [b"cluster_state:ok", [[0, 16383, *([where[0], port, b"id"] for port in (self.owner.port, 7000, 7001))]]]
+
+
+class PlayedLink:
+    is_primary = True
+    is_open = True
+    used_at_s = 0.0
+
+    def __init__(self, play: Play, endpoint: Endpoint) -> None:
+        self.play = play
+        self.endpoint = endpoint
+
+    def exchange(self, message: bytes, _deadline_s: float, _replies: int = 1) -> Any:
+        return self.play.reply(self.endpoint, message)
+
+    def is_stale(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class PlayedAsyncLink(PlayedLink):
+    async def exchange(self, message: bytes, _deadline_s: float, _replies: int = 1) -> Any:
+        return self.play.reply(self.endpoint, message)
+
+
+class PlayedBackend(Backend):
+    play: Play
+
+    def _open(self, endpoint: Endpoint) -> Link:
+        return PlayedLink(self.play, endpoint)  # type: ignore[return-value]
+
+    def _answer(self, question: Question) -> Answer:
+        return self.play.look_up(question)
+
+
+class PlayedAsyncBackend(AsyncBackend):
+    play: Play
+
+    async def open_link(self, endpoint: Endpoint) -> Any:
+        return PlayedAsyncLink(self.play, endpoint)
+
+    async def _answer(self, question: Question) -> Answer:
+        return self.play.look_up(question)
+
+
+Outcome = list[int] | RlctlError | Failure
+Run = Callable[[dict[str, Any], Play, int], tuple[list[Outcome], Counters]]
+
+
+# Between two calls: longer than `refresh_ms`, within which a look-up is not repeated.
+PAUSE_S = 0.005
+
+
+def with_threads(settings: dict[str, Any], play: Play, times: int) -> tuple[list[Outcome], Counters]:
+    counters = Counters()
+    backend = PlayedBackend(read_settings(settings), OPTIONS, counters)
+    backend.play = play
+    backend.warm(1)
+    outcomes: list[Outcome] = []
+    for _ in range(times):
+        time.sleep(PAUSE_S)
+        try:
+            outcomes.append(backend.ask(b"call", TAG, SHA1))
+        except (Failure, RlctlError) as failure:
+            outcomes.append(failure)
+    backend.close()
+    return outcomes, counters
+
+
+def with_asyncio(settings: dict[str, Any], play: Play, times: int) -> tuple[list[Outcome], Counters]:
+    async def story() -> tuple[list[Outcome], Counters]:
+        counters = Counters()
+        backend = PlayedAsyncBackend(read_settings(settings), OPTIONS, counters)
+        backend.play = play
+        await backend.warm()
+        outcomes: list[Outcome] = []
+        for _ in range(times):
+            await asyncio.sleep(PAUSE_S)
+            try:
+                outcomes.append(await backend.ask(b"call", TAG, SHA1))
+            except (Failure, RlctlError) as failure:
+                outcomes.append(failure)
+        await backend.close()
+        return outcomes, counters
+
+    return asyncio.run(story())
+
+
+@pytest.fixture(params=[with_threads, with_asyncio], ids=["threads", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Run:
+    chosen: Run = request.param
+    return chosen
+
+
+def causes(outcomes: list[Outcome]) -> list[Cause | None]:
+    return [outcome.cause if isinstance(outcome, Failure) else None for outcome in outcomes]
+
+
+def test_the_owner_is_asked(run: Run) -> None:
+    play = Play(A, _7000=[YES])
+    assert run(CLUSTER, play, 2)[0] == [YES, YES]
+    assert play.asked == [(A, b"call")] * 2
+
+
+def test_moved_is_followed_once_and_the_map_is_asked_for_again(run: Run) -> None:
+    play = Play(A, _7000=[MOVED], _7001=[YES])
+    outcomes, counters = run(CLUSTER, play, 1)
+    assert outcomes == [YES]
+    assert [endpoint for endpoint, _message in play.asked] == [A, B]
+    stats = counters.snapshot()
+    assert (stats.errors, stats.lookups) == ({Cause.MOVED: 1}, 2)
+
+
+def test_ask_is_followed_with_asking_and_not_believed(run: Run) -> None:
+    play = Play(A, _7000=[ASK], _7001=[YES])
+    assert run(CLUSTER, play, 2)[0] == [YES, YES]
+    assert play.asked == [(A, b"call"), (B, ASKING + b"call")] * 2
+
+
+def test_a_second_redirection_is_one_too_many(run: Run) -> None:
+    outcomes, _counters = run(CLUSTER, Play(A, _7000=[MOVED], _7001=[ASK]), 1)
+    assert causes(outcomes) == [Cause.MOVED]
+
+
+def test_failures_are_the_nodes_that_failed(run: Run) -> None:
+    play = Play(A, _7000=[ASK])
+    outcomes, counters = run(CLUSTER, play, 4)
+    assert causes(outcomes) == [Cause.UNREACHABLE, Cause.UNREACHABLE, Cause.BREAKER_OPEN, Cause.BREAKER_OPEN]
+    assert [endpoint for endpoint, _message in play.asked].count(A) == 4
+    assert counters.snapshot().breakers_opened == 1
+
+
+def test_timeouts_open_the_breaker(run: Run) -> None:
+    play = Play(A, _7000=[Failure(Cause.TIMEOUT, "late")])
+    outcomes, _counters = run(CLUSTER, play, 3)
+    assert causes(outcomes) == [Cause.TIMEOUT, Cause.TIMEOUT, Cause.BREAKER_OPEN]
+
+
+def test_a_missing_script_is_not_asked_for_again_at_once(run: Run) -> None:
+    play = Play(A, _7000=[ErrorReply("NOSCRIPT No matching script")])
+    outcomes, _counters = run(CLUSTER, play, 2)
+    assert causes(outcomes) == [Cause.NO_SCRIPT, Cause.BREAKER_OPEN]
+    assert len(play.asked) == 1
+
+
+def test_a_script_that_breaks_is_not_asked_for_ever(run: Run) -> None:
+    play = Play(A, _7000=[ErrorReply("ERR user_script:8: bad argument")])
+    outcomes, counters = run(CLUSTER, play, 3)
+    assert causes(outcomes) == [Cause.ERROR, Cause.ERROR, Cause.BREAKER_OPEN]
+    assert counters.snapshot().breakers_opened == 1
+
+
+def test_a_readonly_primary_is_looked_up_again(run: Run) -> None:
+    play = Play(A, _7000=[ErrorReply("READONLY You can't write")], _7001=[YES])
+    look_up, seen = play.look_up, []
+
+    def promoted(question: Question) -> Answer:
+        seen.append(question)
+        play.owner = A if len(seen) <= 2 else B
+        return look_up(question)
+
+    play.look_up = promoted  # type: ignore[method-assign]
+    outcomes, _counters = run(SENTINEL, play, 2)
+    assert causes(outcomes) == [Cause.READONLY, None]
+    assert [endpoint for endpoint, _message in play.asked] == [A, B]
+
+
+def test_a_broken_key_opens_nothing(run: Run) -> None:
+    play = Play(A, _7000=[ErrorReply("WRONGTYPE Operation against a key")])
+    outcomes, _counters = run(CLUSTER, play, 5)
+    assert all(isinstance(outcome, BrokenState) for outcome in outcomes)
+
+
+@pytest.mark.parametrize("reply", [b"OK", 5, None])
+def test_what_is_no_reply_of_a_script(run: Run, reply: object) -> None:
+    outcomes, _counters = run(CLUSTER, Play(A, _7000=[reply]), 1)
+    assert causes(outcomes) == [Cause.ERROR]
+
+
+def test_nobody_can_say_who_is_in_charge(run: Run) -> None:
+    play = Play(A)
+    play.look_up = lambda _question: Failure(Cause.AUTH, "WRONGPASS")  # type: ignore[method-assign]
+    outcomes, _counters = run(CLUSTER, play, 4)
+    assert causes(outcomes) == [Cause.AUTH, Cause.AUTH, Cause.BREAKER_OPEN, Cause.BREAKER_OPEN]
+
+
+def test_a_slot_that_nobody_serves(run: Run) -> None:
+    play = Play(A)
+    play.look_up = lambda _question: [b"cluster_state:ok", [[SLOT + 1, SLOT + 1, [b"10.0.0.1", 7000]]]]  # type: ignore[method-assign]
+    assert causes(run(CLUSTER, play, 1)[0]) == [Cause.CLUSTER_DOWN]

@@ -1,0 +1,111 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlctl.limiter import Cause, Decision, Quota, Reason, Source
+
+
+def decision(**changes: object) -> Decision:
+    values: dict[str, Any] = {
+        "allowed": True,
+        "limit": 10,
+        "remaining": 9,
+        "retry_after_ms": 0,
+        "reset_after_ms": 1000,
+        "reason": Reason.OK,
+        "source": Source.REDIS,
+        "quota": Quota(name="api", window_ms=60_000),
+    }
+    return Decision(**values | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "headers"),
+    [
+        pytest.param(
+            {},
+            {
+                "X-RateLimit-Limit": "10",
+                "X-RateLimit-Remaining": "9",
+                "X-RateLimit-Reset": "1",
+                "RateLimit-Policy": '"api";q=10;w=60',
+                "RateLimit": '"api";r=9;t=1',
+            },
+            id="allowed",
+        ),
+        pytest.param(
+            {"allowed": False, "remaining": 0, "retry_after_ms": 1001, "reset_after_ms": 59_001},
+            {
+                "X-RateLimit-Limit": "10",
+                "X-RateLimit-Remaining": "0",
+                "X-RateLimit-Reset": "60",
+                "Retry-After": "2",
+                "RateLimit-Policy": '"api";q=10;w=60',
+                "RateLimit": '"api";r=0;t=2',
+            },
+            id="denied, both waits rounded up",
+        ),
+        pytest.param(
+            {"allowed": False, "retry_after_ms": -1, "reset_after_ms": 0, "reason": Reason.IMPOSSIBLE},
+            {
+                "X-RateLimit-Limit": "10",
+                "X-RateLimit-Remaining": "9",
+                "X-RateLimit-Reset": "0",
+                "RateLimit-Policy": '"api";q=10;w=60',
+                "RateLimit": '"api";r=9;t=0',
+            },
+            id="never: no Retry-After",
+        ),
+        pytest.param(
+            {
+                "remaining": None,
+                "reset_after_ms": None,
+                "source": Source.OPEN,
+                "quota": Quota(unit="concurrent-requests"),
+            },
+            {"X-RateLimit-Limit": "10", "RateLimit-Policy": '"default";q=10;qu="concurrent-requests"'},
+            id="unknown is left out",
+        ),
+    ],
+)
+def test_headers(changes: dict[str, Any], headers: dict[str, str]) -> None:
+    assert decision(**changes).headers() == headers
+
+
+@given(
+    allowed=st.booleans(),
+    limit=st.integers(0, 2**53),
+    remaining=st.integers(-5, 2**53),
+    retry=st.integers(-1, 2**53),
+    reset=st.integers(-5, 2**53),
+    name=st.text(),
+)
+def test_headers_are_never_negative_and_always_plain(
+    *, allowed: bool, limit: int, remaining: int, retry: int, reset: int, name: str
+) -> None:
+    given_decision = decision(
+        allowed=allowed,
+        limit=limit,
+        remaining=remaining,
+        retry_after_ms=retry,
+        reset_after_ms=reset,
+        quota=Quota(name=name, window_ms=1),
+    )
+    headers = given_decision.headers()
+    assert all(text.isascii() and text.isprintable() for text in headers.values())
+    assert all(int(text) >= 0 for key, text in headers.items() if not key.startswith("RateLimit"))
+    assert ("Retry-After" in headers) is (not allowed and retry >= 0)
+    assert int(headers.get("Retry-After", "1")) >= 1
+
+
+def test_a_policy_name_cannot_leave_its_quotes() -> None:
+    assert decision(quota=Quota(name='a"b\\c\n')).headers()["RateLimit-Policy"] == '"a\\"b\\\\c?";q=10'
+
+
+def test_a_decision_is_a_value() -> None:
+    assert decision() == decision()
+    assert hash(decision(cause=Cause.TIMEOUT)) != hash(decision())
+    with pytest.raises(AttributeError):
+        decision().allowed = False  # type: ignore[misc]
