@@ -2,7 +2,8 @@
 -- Rolling window as a packed ring: 4 bytes an admitted instant (ms modulo 2^32) behind a header of 24 bytes:
 -- newest and oldest live instant (6 bytes each, ms), next slot, live entries, slots (4 bytes each).
 -- What is live is less than 2^32 ms older than the newest, so four bytes tell its instant; the rest is never read.
--- The instant of the entry that has `age` newer ones. Outer locals would have to be allocated at every call.
+
+-- The instant of the entry that has `age` newer ones. All is handed in: shared locals would cost every call.
 local function instant(key, newest, head, slots, age)
   local at = 24 + (head - 1 - age) % slots * 4
   local entry = redis.call('GETRANGE', key, string.format('%d', at), string.format('%d', at + 3))

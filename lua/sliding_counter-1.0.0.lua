@@ -1,25 +1,6 @@
 #!lua
 -- Sliding window counter, packed as three doubles: start of this window, its count, the last one's count.
 -- previous * (window - elapsed) + (current + cost) * window <= limit * window, compared without rounding.
--- floor(x * y / z) for y <= z or a quotient below 2^53: the product goes in digits where it would not be exact.
-local function share(x, y, z)
-  if x * y < 9007199254740992 then return (x * y - x * y % z) / z end
-  local whole, rest = (x - x % z) / z * y, x % z
-  local base, quotient, carry = 1048576, 0, 0
-  while base > 2 and 2 * z * base >= 9007199254740992 do base = base / 2 end
-  local digits = {}
-  while y > 0 do
-    digits[#digits + 1] = y % base
-    y = (y - y % base) / base
-  end
-  for i = #digits, 1, -1 do
-    local sum = carry * base + rest * digits[i]
-    carry = sum % z
-    quotient = quotient * base + (sum - carry) / z
-  end
-  return whole + quotient
-end
-
 local call, find, format = redis.call, string.find, string.format
 local MAX = 9007199254740992
 local limit, window, cost, now, more = unpack(ARGV, 1, 5)
@@ -42,6 +23,25 @@ limit, window = limit + 0, window * 1000
 if window == 0 then return redis.error_reply('RLCTL_ARG window_ms is at least 1') end
 if 3 * limit >= MAX or cost >= MAX or now + 3 * window >= MAX then
   return redis.error_reply('RLCTL_ARG numbers too large to be exact')
+end
+
+-- floor(x * y / z) for y <= z or a quotient below 2^53: the product goes in digits where it would not be exact.
+local function share(x, y, z)
+  if x * y < MAX then return (x * y - x * y % z) / z end
+  local whole, rest = (x - x % z) / z * y, x % z
+  local base, quotient, carry = 1048576, 0, 0
+  while base > 2 and 2 * z * base >= MAX do base = base / 2 end
+  local digits = {}
+  while y > 0 do
+    digits[#digits + 1] = y % base
+    y = (y - y % base) / base
+  end
+  for i = #digits, 1, -1 do
+    local sum = carry * base + rest * digits[i]
+    carry = sum % z
+    quotient = quotient * base + (sum - carry) / z
+  end
+  return whole + quotient
 end
 
 local key = KEYS[1]
