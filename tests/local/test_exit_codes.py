@@ -143,14 +143,14 @@ def test_11_a_replica_is_down_and_13_when_it_cannot_be_started(patient: LocalFle
     assert ran.out == ""
     error = ran.error()
     assert error["code"] == "partly-done"
-    assert "1 of 2 steps done, 1 failed: node-3: start" in error["message"]
+    assert "1 of 4 steps done, 1 failed: node-3: start" in error["message"]
     assert "on purpose" in error["message"]
     assert "same command again" in error["hint"]
     assert_failed_cleanly(patient.run("deploy", "--yes", expect=13, RLCTL_REDIS_SERVER=str(refuses)))
     operations = patient.run("history", "-o", "json").json()["operations"]
     assert operations[-1]["outcome"] == "partly-done"
     assert patient.status(expect=11)["state"] == "degraded"
-    assert len(patient.deploy().json()["steps"]) == 1
+    assert [step["kind"] for step in patient.deploy().json()["steps"]] == ["start-node", "load-scripts", "load-scripts"]
     assert patient.status()["state"] == "healthy"
 
 
