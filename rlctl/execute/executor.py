@@ -1,5 +1,6 @@
 """The executor: walks a plan in batches of one kind, journals every step, stops at safe points."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -44,6 +45,8 @@ FAILOVER_MIN_S = 60.0
 ELECTION_S = 3.0
 LOADING_S = 60.0
 ASK_AGAIN_S = 0.05
+# The server's error code, alone or after what it refused.
+_LOADING = re.compile(r"(^|: )LOADING ")
 T = TypeVar("T")
 
 
@@ -127,7 +130,7 @@ class Executor:
         """A server that reads its data, after a start or for a first sync, refuses nearly all: it is asked again."""
         deadline = self._fleet.clock.monotonic() + LOADING_S
         errors = self._carry_out(batch)
-        while loading := [step for step in batch if errors.get(step.node, "").startswith("LOADING")]:
+        while loading := [step for step in batch if _LOADING.search(errors.get(step.node, ""))]:
             if self._fleet.clock.monotonic() >= deadline:
                 break
             self._stop.check()
