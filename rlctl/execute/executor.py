@@ -187,6 +187,7 @@ class Executor:
         return self._launch([Launch(spec=specs[step.node], follow=specs[step.primary]) for step in batch])
 
     def _launch(self, launches: Sequence[Launch]) -> Errors:
+        self._progress.note(f"starting {len(launches)} server{'s' if len(launches) != 1 else ''}")
         results = self._fleet.target.converge(launches)
         return {name: result.error for name, result in results.items() if result.error is not None}
 

@@ -22,6 +22,7 @@ READ_EVERY_S = 0.1
 def wait_healthy(fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float) -> tuple[Finding, ...]:
     """Nothing is left to find, or what was still found when the time was up."""
     deadline = fleet.clock.monotonic() + timeout_s
+    progress.note("waiting until every node agrees")
     _settle(fleet, stop, timeout_s)
     told = fleet.clock.monotonic()
     while True:
