@@ -11,7 +11,7 @@ from rlctl.render.redis_conf import tunables
 from rlctl.scripts.model import Release
 from rlctl.secrets import FleetSecrets
 from rlctl.system.connect import Connector
-from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, NotRedis, Reply, greeting
+from rlctl.system.redis import CommandFailed, Dropped, LinkFailure, NodeLink, NotRedis, Reply, greeting
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, node_id
 
@@ -22,6 +22,7 @@ _PRESENCE = {
     "closed": Presence.ABSENT,
     "silent": Presence.HUNG,
     "stranger": Presence.STRANGER,
+    "dropped": Presence.STRANGER,
     "denied": Presence.DENIED,
 }
 _SECTIONS = ("server", "replication", "persistence", "memory", "keyspace")
@@ -61,12 +62,24 @@ class Collector:
             name=spec.name, id=node_id(self._secrets.fleet_id, spec.name), presence=Presence.ABSENT, disk=disk
         )
         try:
-            if not self._connector.is_open(spec):
-                self._check_greeting(spec)
-            link = self._connector.link(spec)
-            return _sentinel(facts, link, self._topology) if spec.is_sentinel else self._data(facts, link)
+            return self._ask(spec, facts)
+        except Dropped:
+            # A server that was just ending refuses the second time; a stranger hangs up again.
+            return self._ask_once_more(spec, facts)
         except LinkFailure as failure:
             return replace(facts, presence=self._presence(failure, disk), evidence=str(failure))
+
+    def _ask_once_more(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
+        try:
+            return self._ask(spec, facts)
+        except LinkFailure as failure:
+            return replace(facts, presence=self._presence(failure, facts.disk), evidence=str(failure))
+
+    def _ask(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
+        if not self._connector.is_open(spec):
+            self._check_greeting(spec)
+        link = self._connector.link(spec)
+        return _sentinel(facts, link, self._topology) if spec.is_sentinel else self._data(facts, link)
 
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
         """What refuses us or keeps silent is ours only where our process runs, or where we cannot know."""

@@ -59,6 +59,13 @@ class NotRedis(LinkFailure):
         super().__init__("stranger", evidence)
 
 
+class Dropped(LinkFailure):
+    """It took the connection and hung up in the TLS handshake: a stranger, or a server that is just ending."""
+
+    def __init__(self, evidence: str) -> None:
+        super().__init__("dropped", evidence)
+
+
 class LoginRefused(LinkFailure):
     """The server does not accept our user or password."""
 
@@ -190,6 +197,9 @@ def _translate(failure: BaseException, endpoint: str) -> LinkFailure | None:
     for kind, meaning in _TRANSLATIONS:
         if isinstance(failure, kind):
             text = str(failure).removesuffix(".")
+            told = f"{endpoint}: {text or kind.__name__}"
+            if "UNEXPECTED_EOF" in text:
+                return Dropped(told)
             of_tls = meaning is Closed and ("SSL" in text or "certificate" in text)
-            return (NotRedis if of_tls else meaning)(f"{endpoint}: {text or kind.__name__}")
+            return (NotRedis if of_tls else meaning)(told)
     return None
