@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ from processes import scratch
 from rlctl.system.ports import free_base_port
 
 NAME = "bench"
-ASK_EVERY_S = 0.3
 
 
 def rlctl_argv(*args: str) -> list[str]:
@@ -80,21 +78,10 @@ def access_from(answer: Mapping[str, Any]) -> Access:
 
 
 def ask_for_access(folder: Path, env: Mapping[str, str]) -> Access | None:
-    """The admin's settings, once there are any; asked at low priority, the deploy has the processors."""
-    argv = ["nice", *rlctl_argv("env", "--as", "admin", "-f", "topology.yaml", "-o", "json")]
+    """The admin's settings, once there are any."""
+    argv = rlctl_argv("env", "--as", "admin", "-f", "topology.yaml", "-o", "json")
     asked = subprocess.run(argv, cwd=folder, env=env, check=False, capture_output=True, timeout=TIMEOUT_S)
     return access_from(json.loads(asked.stdout)) if asked.returncode == 0 else None
-
-
-def wait_for_access(folder: Path, env: Mapping[str, str], process: subprocess.Popen[bytes]) -> Access:
-    """Ask until rlctl knows them; the first spawn is taken from the kernel later, so no time is lost."""
-    while True:
-        has_ended = process.poll() is not None
-        if access := ask_for_access(folder, env):
-            return access
-        if has_ended:
-            raise ContestError(f"rlctl env fails after deploy:\n{tail(folder)}")
-        time.sleep(ASK_EVERY_S)
 
 
 def tail(folder: Path) -> str:
@@ -121,10 +108,13 @@ def form_with_rlctl(shape: Shape) -> Timing:
         env = environment(folder)
         started_s = now_s()
         with deploying(folder, env) as process:
-            access = wait_for_access(folder, env, process)
-            checks = checks_of(shape, access)
-            healthy_s = wait_healthy(checks, timeout_s=TIMEOUT_S, abort=lambda: bool(process.poll()))
+            # An outside poller beside it would measure itself: on two cores it costs as much as the deploy.
             if process.wait(timeout=TIMEOUT_S) != 0:
                 raise ContestError(f"rlctl deploy ended with {process.returncode}:\n{tail(folder)}")
-            whole_s = max(healthy_s, now_s()) - started_s
-            return Timing(healthy_s=healthy_s - first_spawn_s(access), whole_s=whole_s)
+            ended_s = now_s()
+            access = ask_for_access(folder, env)
+            if access is None:
+                raise ContestError(f"rlctl env fails after deploy:\n{tail(folder)}")
+            checks = checks_of(shape, access)
+            healthy_s = ended_s if all(check() for check in checks) else wait_healthy(checks, timeout_s=TIMEOUT_S)
+            return Timing(healthy_s=healthy_s - first_spawn_s(access), whole_s=healthy_s - started_s)

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import NewType
 
@@ -37,6 +38,8 @@ class NodeSpec:
         return f"{self.address}:{self.port}"
 
 
+# Asked for thousands of times while a plan for a hundred nodes is simulated; a topology never changes.
+@lru_cache(maxsize=16)
 def data_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
     """Data nodes: the first of each shard, then the second of each, so that more replicas only append."""
     is_cluster = topology.kind is Kind.CLUSTER
@@ -55,6 +58,7 @@ def data_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
     )
 
 
+@lru_cache(maxsize=16)
 def sentinel_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
     """The sentinels of a topology; none for a cluster."""
     if topology.kind is Kind.CLUSTER:
@@ -72,6 +76,7 @@ def sentinel_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
     )
 
 
+@lru_cache(maxsize=16)
 def all_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
     """Every process of the fleet, data nodes first."""
     return data_nodes(topology) + sentinel_nodes(topology)
