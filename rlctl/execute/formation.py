@@ -39,7 +39,7 @@ class Formation:
     def meet(self, steps: Sequence[Meet]) -> Errors:
         """CLUSTER MEET, all introductions of a node in one write."""
         specs = self._specs()
-        return self._send((step.node, [_meet(specs[peer]) for peer in step.peers]) for step in steps)
+        return self._send((step.node, [meeting(specs[peer]) for peer in step.peers]) for step in steps)
 
     def assign_slots(self, steps: Sequence[AssignSlots]) -> Errors:
         """CLUSTER ADDSLOTSRANGE, one atomic command a node."""
@@ -128,7 +128,8 @@ class Formation:
         return node_id(self.secrets.fleet_id, name)
 
 
-def _meet(peer: NodeSpec) -> Command:
+def meeting(peer: NodeSpec) -> Command:
+    """The command by which a node introduces itself to another."""
     return "CLUSTER", "MEET", peer.address, peer.port, peer.port + BUS_PORT_OFFSET
 
 

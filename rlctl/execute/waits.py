@@ -1,9 +1,11 @@
 """Waiting for a fleet to come to rest: cheap questions first, the full reading once they are all answered well."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 
 from rlctl.errors import TimedOut
 from rlctl.execute.fleet import Fleet
+from rlctl.execute.formation import meeting
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
@@ -12,10 +14,11 @@ from rlctl.plan.findings import Finding, assess
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
-from rlctl.topology.nodes import NodeSpec, data_nodes
+from rlctl.topology.nodes import SLOTS, NodeName, NodeSpec, data_nodes
 
 TELL_EVERY_S = 1.0
 LOOK_EVERY_S = 0.02
+INTRODUCE_EVERY_S = 0.5
 READ_EVERY_S = 0.1
 
 
@@ -60,14 +63,11 @@ def wait_observed(
 
 def _settle(fleet: Fleet, stop: StopFlag, timeout_s: float) -> None:
     """Ask each node until it is content, and then no more; a node that never is shows in the full reading."""
-    is_cluster = fleet.topology.kind is Kind.CLUSTER
-    waiting = list(data_nodes(fleet.topology))
-    members = len(waiting)
+    settling = _Settling(fleet)
 
     def all_content() -> bool:
         stop.check()
-        waiting[:] = [spec for spec in waiting if not _content(fleet, spec, members if is_cluster else None)]
-        return not waiting
+        return settling.is_over()
 
     try:
         wait_until(all_content, timeout_s=timeout_s, clock=fleet.clock, what="nodes at rest", every_s=LOOK_EVERY_S)
@@ -75,18 +75,55 @@ def _settle(fleet: Fleet, stop: StopFlag, timeout_s: float) -> None:
         return
 
 
-def _content(fleet: Fleet, spec: NodeSpec, members: int | None) -> bool:
-    questions = [("INFO", "replication"), ("CLUSTER", "INFO")] if members else [("INFO", "replication")]
-    try:
-        answers = fleet.connector.link(spec).pipeline(questions)
-    except LinkFailure:
-        return False
-    if any(isinstance(answer, CommandFailed) for answer in answers):
-        return False
-    own = parse.info(str(answers[0]))
-    if own.get("role") == "slave" and own.get("master_link_status") != "up":
-        return False
-    if members is None:
-        return True
-    cluster = parse.info(str(answers[1]))
-    return cluster.get("cluster_state") == "ok" and cluster.get("cluster_known_nodes") == str(members)
+class _Settling:
+    """The nodes that are not content yet; who lacks slots is introduced to their owners once more.
+
+    A node learns slots only from their owner, whose greetings come by turns and take seconds. To meet again sends
+    one at once.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._is_cluster = fleet.topology.kind is Kind.CLUSTER
+        self._nodes = data_nodes(fleet.topology)
+        self._waiting = list(self._nodes)
+        self._primaries: set[NodeSpec] = set()
+        self._introduced_at: dict[NodeName, float] = {}
+
+    def is_over(self) -> bool:
+        """Whether everybody was content when asked."""
+        self._waiting = [spec for spec in self._waiting if not self._is_content(spec)]
+        return not self._waiting
+
+    def _is_content(self, spec: NodeSpec) -> bool:
+        questions = [("INFO", "replication"), *([("CLUSTER", "INFO")] if self._is_cluster else [])]
+        try:
+            answers = self._fleet.connector.link(spec).pipeline(questions)
+        except LinkFailure:
+            return False
+        if any(isinstance(answer, CommandFailed) for answer in answers):
+            return False
+        own = parse.info(str(answers[0]))
+        if own.get("role") == "master":
+            self._primaries.add(spec)
+        elif own.get("master_link_status") != "up":
+            return False
+        return not self._is_cluster or self._knows_all(spec, parse.info(str(answers[1])))
+
+    def _knows_all(self, spec: NodeSpec, view: Mapping[str, str]) -> bool:
+        if view.get("cluster_known_nodes") != str(len(self._nodes)):
+            return False
+        if view.get("cluster_slots_assigned") != str(SLOTS):
+            self._introduce_again(spec)
+            return False
+        return view.get("cluster_state") == "ok"
+
+    def _introduce_again(self, spec: NodeSpec) -> None:
+        now = self._fleet.clock.monotonic()
+        if now - self._introduced_at.get(spec.name, -INTRODUCE_EVERY_S) < INTRODUCE_EVERY_S:
+            return
+        self._introduced_at[spec.name] = now
+        for primary in self._primaries - {spec}:
+            # A primary that cannot be reached now is not content itself, and is asked again.
+            with contextlib.suppress(LinkFailure):
+                self._fleet.connector.link(primary).pipeline([meeting(spec)])
