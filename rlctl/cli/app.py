@@ -39,6 +39,7 @@ class App:
     """One invocation."""
 
     file: Path
+    names_file: bool
     output: Output
     timeout_s: float | None
     verbose: bool
@@ -132,6 +133,7 @@ def _app(options: dict[str, Any]) -> App:
     file = options["file"] or Path(os.environ.get("RLCTL_TOPOLOGY") or DEFAULT_FILE)
     return App(
         file=file,
+        names_file=bool(options["file"] or os.environ.get("RLCTL_TOPOLOGY")),
         output=Output(
             as_json=options["output"] == "json",
             quiet=bool(options["quiet"]),

@@ -138,6 +138,9 @@ def place(topology: Topology, spec: NodeSpec, files: NodeFiles) -> list[Directiv
             quote(f"{{title}} {{listen-addr}} {{server-mode}} {process_title(topology.name, spec.name)}"),
         ),
     ]
+    if topology.local.spread:
+        # Who speaks is told by the address: a cut between two nodes is a rule about a pair of addresses.
+        directives.append(("bind-source-addr", spec.address))
     if topology.security.acl:
         directives.append(("aclfile", quote(str(files.acl))))
     return directives + (_tls(files, port) if topology.security.tls else [("port", port)])

@@ -42,6 +42,11 @@ class Home:
         return self.root / "locks" / f"{name}.lock"
 
     @property
+    def drills(self) -> Path:
+        """One folder for each drill run."""
+        return self.root / "drills"
+
+    @property
     def bugs(self) -> Path:
         """Where tracebacks go instead of the terminal."""
         return self.root / "bugs"
@@ -55,7 +60,7 @@ class Home:
             write_private(marker, json.dumps({"version": STATE_VERSION}) + "\n")
         else:
             _check_version(marker, text)
-        for folder in ("fleets", "journal", "locks"):
+        for folder in ("fleets", "journal", "locks", "drills"):
             make_private_folder(self.root / folder)
 
     def check(self) -> None:

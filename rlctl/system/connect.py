@@ -5,6 +5,8 @@ from rlctl.system.redis import Login, NodeLink
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec
 
+ANSWER_S = 2.0
+
 
 class Connector:
     """One connection a node; each node is only ever talked to by one thread at a time."""
@@ -20,7 +22,7 @@ class Connector:
             self._links[spec.name] = self.separate_link(spec)
         return self._links[spec.name]
 
-    def separate_link(self, spec: NodeSpec, user: User = User.ADMIN) -> NodeLink:
+    def separate_link(self, spec: NodeSpec, user: User = User.ADMIN, *, timeout_s: float = ANSWER_S) -> NodeLink:
         """A connection of one's own, for another thread or user; whoever asks closes it."""
         security, authority = self._topology.security, self._secrets.authority
         login = Login(
@@ -28,7 +30,7 @@ class Connector:
             password=self._secrets.password(user) if security.acl else None,
             ca=authority.certificate if security.tls and authority is not None else None,
         )
-        return NodeLink(spec.address, spec.port, login)
+        return NodeLink(spec.address, spec.port, login, timeout_s=timeout_s)
 
     def is_open(self, spec: NodeSpec) -> bool:
         """Whether the node has been talked to and did not hang up since."""

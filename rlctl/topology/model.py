@@ -120,10 +120,11 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPlace:
-    """Section `local`."""
+    """Section `local`; `spread` is no setting of a file: inside a network of its own every node has an own address."""
 
     address: str = "127.0.0.1"
     base_port: int = 7_000
+    spread: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

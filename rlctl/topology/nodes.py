@@ -14,6 +14,8 @@ NodeId = NewType("NodeId", str)
 SENTINEL_PORT_OFFSET = 1_000
 BUS_PORT_OFFSET = 10_000
 SLOTS = 16_384
+_DATA_NET, _SENTINEL_NET = "127.77", "127.78"
+_HOSTS_A_NET = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -49,7 +51,7 @@ def data_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
         NodeSpec(
             index=index,
             name=NodeName(f"node-{index}"),
-            address=topology.local.address,
+            address=_address(topology, _DATA_NET, index),
             port=topology.local.base_port + index,
             shard=index % shards,
             starts_as_primary=index < shards,
@@ -67,7 +69,7 @@ def sentinel_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
         NodeSpec(
             index=index,
             name=NodeName(f"sentinel-{index}"),
-            address=topology.local.address,
+            address=_address(topology, _SENTINEL_NET, index),
             port=topology.local.base_port + SENTINEL_PORT_OFFSET + index,
             shard=None,
             starts_as_primary=False,
@@ -80,6 +82,13 @@ def sentinel_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
 def all_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
     """Every process of the fleet, data nodes first."""
     return data_nodes(topology) + sentinel_nodes(topology)
+
+
+def _address(topology: Topology, net: str, index: int) -> str:
+    if not topology.local.spread:
+        return topology.local.address
+    high, low = divmod(index, _HOSTS_A_NET)
+    return f"{net}.{high}.{low + 1}"
 
 
 def node_id(fleet_id: str, name: NodeName) -> NodeId:

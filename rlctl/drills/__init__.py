@@ -1,0 +1,1 @@
+"""Failover drills: a scenario is data, a run is recorded, and pure checkers say what was lost and why."""

@@ -1,0 +1,80 @@
+"""Who plays which part: the victim, its replicas, the witnesses. Pure."""
+
+from dataclasses import dataclass
+
+from rlctl.drills.model import Who
+from rlctl.observe.model import Observed, Role, SlotRange
+from rlctl.topology.model import Kind, Topology
+from rlctl.topology.nodes import NodeSpec, data_nodes, sentinel_nodes
+
+WITNESSES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """The nodes of a run by the parts they play, fixed before anything is broken."""
+
+    victim: NodeSpec
+    replicas: tuple[NodeSpec, ...]
+    others: tuple[NodeSpec, ...]
+    seconds: tuple[NodeSpec, ...]
+    sentinels: tuple[NodeSpec, ...]
+    slots: tuple[SlotRange, ...]
+
+    @property
+    def shard(self) -> tuple[NodeSpec, ...]:
+        """The victim's shard, the victim first."""
+        return (self.victim, *self.replicas)
+
+    @property
+    def everybody(self) -> tuple[NodeSpec, ...]:
+        """All nodes of the fleet."""
+        return (*self.shard, *self.others, *self.sentinels)
+
+    @property
+    def watched(self) -> tuple[NodeSpec, ...]:
+        """Whom the sampler looks at: the shard, some primaries that can accuse the victim, the sentinels."""
+        return (*self.shard, *self.seconds[:WITNESSES], *self.sentinels)
+
+    @property
+    def alone(self) -> tuple[NodeSpec, ...]:
+        """Who is shut in together: the victim, and one sentinel where there are some."""
+        return (self.victim, *self.sentinels[:1])
+
+    def of(self, who: Who) -> tuple[NodeSpec, ...]:
+        """The nodes that play a part; who was promoted is not known beforehand."""
+        match who:
+            case Who.VICTIM:
+                return (self.victim,)
+            case Who.REPLICAS:
+                return self.replicas
+            case Who.REPLICA:
+                return self.replicas[:1]
+            case Who.SECOND:
+                return self.seconds[:1]
+            case Who.SENTINELS:
+                return self.sentinels[: len(self.sentinels) // 2 + 1]
+            case Who.SHARD:
+                return self.shard
+            case Who.PROMOTED:
+                return ()
+
+
+def cast(topology: Topology, observed: Observed) -> Cast:
+    """Shard 0's primary is the victim."""
+    specs = {spec.name: spec for spec in data_nodes(topology)}
+    primaries = [node for node in observed.up if node.role is Role.PRIMARY and node.name in specs]
+    if topology.kind is Kind.CLUSTER:
+        primaries.sort(key=lambda node: min((low for low, _ in node.slots), default=1 << 20))
+    victim = primaries[0]
+    replicas = tuple(specs[node.name] for node in observed.up if node.follows == victim.id and node.name in specs)
+    seconds = tuple(specs[node.name] for node in primaries[1:])
+    shard = {victim.name, *(spec.name for spec in replicas)}
+    return Cast(
+        victim=specs[victim.name],
+        replicas=replicas,
+        others=tuple(spec for spec in specs.values() if spec.name not in shard),
+        seconds=seconds,
+        sentinels=sentinel_nodes(topology),
+        slots=tuple(victim.slots) if topology.kind is Kind.CLUSTER else ((0, 16_383),),
+    )

@@ -1,0 +1,70 @@
+"""Which clients a scenario has, and what each asks of whom. Pure."""
+
+from collections.abc import Mapping
+
+from rlctl.drills.cast import Cast
+from rlctl.drills.crew import Member
+from rlctl.drills.ledger import COLD_USERS, Keys
+from rlctl.drills.model import Load, Mode, Side
+from rlctl.drills.requests import Work
+from rlctl.drills.wire import Place
+from rlctl.topology.nodes import NodeSpec
+
+# A cold user's limit: never reached, so that what is lost of him is pure loss.
+_NEVER = 1_000_000_000
+_SHORTEST_WINDOW_MS = 600_000
+_ROOM_MS = 180_000
+_STEP_MS = 60_000
+
+
+def window_without_edge(now_ms: int) -> int:
+    """A window length of whose windows none ends within minutes: a roll-over would look like a reset."""
+    window_ms = _SHORTEST_WINDOW_MS
+    while window_ms - now_ms % window_ms < _ROOM_MS:
+        window_ms += _STEP_MS
+    return window_ms
+
+
+def members(
+    load: Load, cast: Cast, keys: Mapping[Side, Keys], sha1: str, addresses: Mapping[Side, str], window_ms: int
+) -> tuple[Member, ...]:
+    """The clients of a scenario, one for each side."""
+    return tuple(
+        Member(
+            name=side.value,
+            side=side,
+            places=tuple(map(_place, _nodes(side, cast))),
+            work=_work(load, keys[side], sha1, side, window_ms),
+            pinned=side in {Side.MINORITY, Side.STALE},
+            source=addresses.get(side),
+        )
+        for side in load.sides
+    )
+
+
+def _nodes(side: Side, cast: Cast) -> tuple[NodeSpec, ...]:
+    match side:
+        case Side.MAJORITY:
+            return cast.shard
+        case Side.MINORITY | Side.STALE:
+            return (cast.victim,)
+        case Side.OTHERS:
+            return cast.seconds[-1:]
+
+
+def _place(spec: NodeSpec) -> Place:
+    return Place(name=spec.name, host=spec.address, port=spec.port)
+
+
+def _work(load: Load, keys: Keys, sha1: str, side: Side, window_ms: int) -> Work:
+    return Work(
+        mode=Mode.BITS if load.mode is Mode.BITS else Mode.LIMITER,
+        sha1=sha1,
+        hot_key=keys.hot,
+        cold_keys=tuple(map(keys.cold, range(COLD_USERS))),
+        ledger_key=keys.ledger(side.value),
+        hot_args=(str(load.limit), str(window_ms), "1", ""),
+        cold_args=(str(_NEVER), str(window_ms), "1", ""),
+        wait_replicas=load.wait_replicas,
+        wait_ms=load.wait_ms,
+    )

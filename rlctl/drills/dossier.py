@@ -1,0 +1,78 @@
+"""Reads a run's folder back into its evidence, whether the run came to its end or was killed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rlctl.drills.crew import read_history
+from rlctl.drills.evidence import Event, Evidence, Heard, Seen
+from rlctl.drills.ledger import Ledger, read_bitmap, read_list
+from rlctl.drills.model import Mode, Scenario
+from rlctl.drills.records import RunFolder, journal_lines
+from rlctl.drills.sample import Sample
+
+_MOMENTS = ("doomed", "final")
+_SAMPLE_FIELDS = set(Sample.__slots__)
+
+
+def read_evidence(folder: RunFolder, scenario: Scenario) -> Evidence:
+    """Everything that was written down."""
+    lines = list(journal_lines(folder))
+    begin: dict[str, Any] = next((line for line in lines if line["event"] == "begin"), {})
+    places = {name: tuple(nodes) for name, nodes in begin.get("clients", {}).items()}
+    ends = folder.read("clients.json") or {}
+    shard = tuple(begin.get("shard", ()))
+    clients = tuple(read_history(folder, name, name, ends.get(name, {})) for name in places)
+    return Evidence(
+        scenario=scenario,
+        victim=begin.get("victim", ""),
+        shard=shard,
+        method=begin.get("method", ""),
+        events=tuple(sorted(_events(lines), key=lambda event: event.at_s)),
+        samples=tuple(sorted(_samples(lines), key=lambda seen: seen.at_s)),
+        canaries=tuple(sorted(_canaries(lines), key=lambda one: one.at_s)),
+        clients=clients,
+        attempted={name: ends.get(name, {}).get("attempted") for name in places},
+        ledgers={moment: _ledgers(folder, moment, shard, tuple(places), scenario) for moment in _MOMENTS},
+        places=places,
+    )
+
+
+def _events(lines: list[dict[str, Any]]) -> Iterator[Event]:
+    for line in lines:
+        if line["event"] in {"sample", "canary"}:
+            continue
+        details = {key: value for key, value in line.items() if key not in {"t", "event", "until"}}
+        yield Event(name=line["event"], at_s=line["t"], until_s=line.get("until", line["t"]), details=details)
+
+
+def _samples(lines: list[dict[str, Any]]) -> Iterator[Seen]:
+    for line in lines:
+        if line["event"] == "sample":
+            facts = {key: value for key, value in line.items() if key in _SAMPLE_FIELDS}
+            yield Seen(at_s=line["t"], node=line["node"], sample=Sample(**facts))
+
+
+def _canaries(lines: list[dict[str, Any]]) -> Iterator[Heard]:
+    for line in lines:
+        if line["event"] == "canary":
+            for at_s, heard in line["notes"]:
+                yield Heard(at_s=at_s, name=line["name"], is_across=line["across"], heard=heard)
+
+
+def _ledgers(
+    folder: RunFolder, moment: str, shard: tuple[str, ...], clients: tuple[str, ...], scenario: Scenario
+) -> dict[str, dict[str, Ledger]]:
+    found: dict[str, dict[str, Ledger]] = {}
+    for node in shard:
+        for client in clients:
+            path = folder.ledger(moment, node, client)
+            if path.exists():
+                found.setdefault(node, {})[client] = _read(path.read_bytes(), scenario)
+    return found
+
+
+def _read(raw: bytes, scenario: Scenario) -> Ledger:
+    if scenario.load.mode is not Mode.BITS:
+        return read_list(raw)
+    head, _, rest = raw.partition(b"\r\n")
+    return read_bitmap(rest[:-2] if head != b"$-1" else b"")

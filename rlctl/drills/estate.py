@@ -1,0 +1,152 @@
+"""What a drill puts into a fleet and takes away again: its script, its user, its keys, its ledgers."""
+
+import contextlib
+import secrets as randomness
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlctl.drills.ledger import Keys, Wrapped, wrap
+from rlctl.drills.records import RunFolder
+from rlctl.drills.wire import Entry, Place, ask_whole, open_channel
+from rlctl.errors import Unreachable
+from rlctl.execute.fleet import Fleet
+from rlctl.secrets import User
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import NodeSpec, data_nodes
+
+USER_PREFIX = "rlctl-drill-"
+ALGORITHM = "fixed_window"
+READ_S = 20.0
+# "$10", ten digits and sign, and two line ends: what LRANGE answers for each entry.
+_ENTRY_BYTES = 17
+_CLIENT_COMMANDS = ("ping", "wait", "setbit", "time")
+
+
+def drill_script(fleet: Fleet) -> Wrapped:
+    """The shipped decision with the ledger's append around it."""
+    shipped = fleet.release.script(ALGORITHM)
+    if shipped is None:
+        raise Unreachable(f"release {fleet.release.version} has no {ALGORITHM}", hint="drills need it; see --lua")
+    return wrap(shipped, (Path(__file__).parent / "ledger.lua").read_bytes())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estate:
+    """The drill's belongings on one fleet."""
+
+    fleet: Fleet
+    keys: Keys
+    clients: tuple[str, ...]
+    script: Wrapped
+    password: str = field(repr=False)
+
+    @classmethod
+    def plan(cls, fleet: Fleet, keys: Keys, clients: tuple[str, ...]) -> "Estate":
+        """What will be put there."""
+        password = randomness.token_urlsafe(24)
+        return cls(fleet=fleet, keys=keys, clients=clients, script=drill_script(fleet), password=password)
+
+    @property
+    def user(self) -> str:
+        """The user that the clients log in as."""
+        return f"{USER_PREFIX}{self.keys.run}"
+
+    @property
+    def entry(self) -> Entry:
+        """How the clients are let in."""
+        security, authority = self.fleet.topology.security, self.fleet.secrets.authority
+        return Entry(
+            username=self.user if security.acl else None,
+            password=self.password if security.acl else None,
+            authority=authority.certificate if security.tls and authority is not None else None,
+        )
+
+    def set_up(self, nodes: Iterable[NodeSpec], *, with_script: bool = True) -> None:
+        """Load the script and make the user on these nodes."""
+        for spec in nodes:
+            link = self.fleet.connector.link(spec)
+            commands: list[tuple[object, ...]] = []
+            if self.fleet.topology.security.acl:
+                commands.append(("ACL", "SETUSER", self.user, "reset", "on", f">{self.password}", *self._rights()))
+            if with_script:
+                commands.append(("SCRIPT", "LOAD", self.script.source))
+            answers = link.pipeline(commands)
+            refused = [str(answer) for answer in answers if isinstance(answer, CommandFailed)]
+            if refused or (with_script and answers[-1] != self.script.sha1):
+                raise Unreachable(
+                    f"{spec.name} does not take the drill's script or user: {refused}", hint="see its log"
+                )
+
+    def take_down(self) -> tuple[str, ...]:
+        """Remove the user and the keys from every node; what could not be removed."""
+        left = []
+        for spec in data_nodes(self.fleet.topology):
+            try:
+                self._remove(self.fleet.connector.link(spec))
+            except (LinkFailure, CommandFailed) as failure:
+                left.append(f"{spec.name}: {failure}")
+        return tuple(left)
+
+    def residue(self) -> tuple[str, ...]:
+        """What is still there of the drill's."""
+        found = []
+        for spec in data_nodes(self.fleet.topology):
+            link = self.fleet.connector.link(spec)
+            with contextlib.suppress(LinkFailure, CommandFailed):
+                users = [str(user) for user in link.call("ACL", "USERS") if str(user).startswith(USER_PREFIX)]
+                found += [f"{spec.name}: user {user}" for user in users]
+                if link.call("ROLE")[0] == "master":
+                    keys = int(self._on_own_slots(link, "EXISTS"))
+                    found += [f"{spec.name}: {keys} keys"] if keys else []
+        return tuple(found)
+
+    def copy_ledgers(self, folder: RunFolder, moment: str, nodes: Sequence[NodeSpec], *, bits: bool) -> tuple[str, ...]:
+        """Write every client's ledger down as each node holds it; the nodes that could not be asked."""
+        silent = []
+        for spec in nodes:
+            try:
+                self._copy(folder, moment, spec, bits=bits)
+            except OSError:
+                silent.append(spec.name)
+        return tuple(silent)
+
+    def _copy(self, folder: RunFolder, moment: str, spec: NodeSpec, *, bits: bool) -> None:
+        admin = self._admin()
+        channel = open_channel(Place(name=spec.name, host=spec.address, port=spec.port), admin, timeout_s=READ_S)
+        with channel:
+            if self.fleet.topology.kind is Kind.CLUSTER:
+                ask_whole(channel, b"READONLY", entry_bytes=0)
+            for client in self.clients:
+                key = self.keys.ledger(client).encode()
+                words = (b"GET", key) if bits else (b"LRANGE", key, b"0", b"-1")
+                raw = ask_whole(channel, *words, entry_bytes=_ENTRY_BYTES)
+                folder.ledger(moment, spec.name, client).write_bytes(raw)
+
+    def _admin(self) -> Entry:
+        security, authority = self.fleet.topology.security, self.fleet.secrets.authority
+        return Entry(
+            username=User.ADMIN.value if security.acl else None,
+            password=self.fleet.secrets.password(User.ADMIN).reveal() if security.acl else None,
+            authority=authority.certificate if security.tls and authority is not None else None,
+        )
+
+    def _rights(self) -> tuple[str, ...]:
+        commands = (*self.script.commands, "evalsha", *_CLIENT_COMMANDS)
+        return (f"~{self.keys.prefix}*", "-@all", *(f"+{command}" for command in dict.fromkeys(commands)))
+
+    def _remove(self, link: NodeLink) -> None:
+        if self.fleet.topology.security.acl:
+            link.call("ACL", "DELUSER", self.user)
+        if link.call("ROLE")[0] == "master":
+            self._on_own_slots(link, "UNLINK")
+
+    def _on_own_slots(self, link: NodeLink, verb: str) -> int:
+        """All keys of the run are in one shard; the other shards answer that they are elsewhere."""
+        [answer] = link.pipeline([(verb, *self.keys.all(self.clients))])
+        if isinstance(answer, CommandFailed):
+            if answer.prefix == "MOVED":
+                return 0
+            raise answer
+        return int(answer)

@@ -1,0 +1,85 @@
+"""Everything that was written down of a run, as one value: what the checkers judge. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rlctl.drills.history import ClientHistory
+from rlctl.drills.ledger import Ledger
+from rlctl.drills.model import Scenario
+from rlctl.drills.sample import Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that rlctl did, or waited for; done between `at_s` and `until_s`."""
+
+    name: str
+    at_s: float
+    until_s: float
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes it was done to."""
+        listed = self.details.get("nodes")
+        return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One look at a node."""
+
+    at_s: float
+    node: str
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """One canary's word, and whether it was answered."""
+
+    at_s: float
+    name: str
+    is_across: bool
+    heard: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One run. Ledgers are by moment (`doomed`: before the heal, `final`: after it), node and client."""
+
+    scenario: Scenario
+    victim: str
+    shard: tuple[str, ...]
+    method: str
+    events: tuple[Event, ...]
+    samples: tuple[Seen, ...]
+    canaries: tuple[Heard, ...]
+    clients: tuple[ClientHistory, ...]
+    attempted: Mapping[str, int | None]
+    ledgers: Mapping[str, Mapping[str, Mapping[str, Ledger]]]
+    places: Mapping[str, tuple[str, ...]]
+
+    def first(self, *names: str) -> Event | None:
+        """The first event of these names."""
+        return next((event for event in self.events if event.name in names), None)
+
+    def last(self, *names: str) -> Event | None:
+        """The last event of these names."""
+        return next((event for event in reversed(self.events) if event.name in names), None)
+
+    def on_victim(self, *names: str) -> Event | None:
+        """The first event of these names that was done to the victim."""
+        return next((event for event in self.events if event.name in names and self.victim in event.nodes), None)
+
+    @property
+    def started_s(self) -> float:
+        """When every client was being served."""
+        loaded = self.first("loaded")
+        return loaded.at_s if loaded else (self.events[0].at_s if self.events else 0.0)
+
+    @property
+    def stopped_s(self) -> float:
+        """When the load was ended."""
+        stopping = self.first("stopping")
+        return stopping.at_s if stopping else (self.events[-1].at_s if self.events else 0.0)

@@ -1,0 +1,23 @@
+"""Brings a fleet back after a drill, by the same plan that `deploy` makes, and notes when it is whole again."""
+
+from rlctl.drills.records import RunJournal
+from rlctl.drills.sample import SILENT, is_one
+from rlctl.drills.sampler import Sampler
+from rlctl.drills.stage import Stage
+from rlctl.execute.deploy import DeployOptions, run_deploy
+from rlctl.system.clock import wait_until
+
+HEAL_S = 90.0
+
+
+def heal(stage: Stage, sampler: Sampler, journal: RunJournal) -> None:
+    """Start what is dead, let roles settle, and wait until the victim's shard is one again."""
+    options = DeployOptions(argv=("failover-drill", "heal"), saved=None, timeout_s=HEAL_S)
+    run_deploy(stage.held, options, stage.progress, stage.stop, lambda _plan: None)
+
+    def is_whole() -> bool:
+        samples = [sampler.latest.get(spec.name, SILENT) for spec in stage.cast.shard]
+        return is_one(samples)
+
+    wait_until(is_whole, timeout_s=HEAL_S, clock=stage.clock, what="the shard whole again", hint="see rlctl status")
+    journal.write("healed")

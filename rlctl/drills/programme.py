@@ -1,0 +1,193 @@
+"""Runs scenarios one after another: each in a folder and a process of its own, judged by what it wrote down."""
+
+import json
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rlctl.drills.dossier import read_evidence
+from rlctl.drills.model import Scenario
+from rlctl.drills.order import Order
+from rlctl.drills.records import RunFolder, journal_lines
+from rlctl.drills.result import run_json, series
+from rlctl.drills.scenario import ScenarioFile, read_scenario
+from rlctl.drills.settings import SHORT_PERIODS
+from rlctl.drills.verdict import Judged, judge
+from rlctl.errors import Exit, Interrupted, NotFound, RlctlError, Terminated, TimedOut, Unreachable
+from rlctl.execute.progress import Progress
+from rlctl.execute.stop import StopFlag
+from rlctl.state.home import Home
+from rlctl.system.clock import Clock
+from rlctl.system.process import ProcessId, ProcessRunner
+from rlctl.system.sandbox import enter_argv, why_not
+from rlctl.system.talk import Child
+from rlctl.topology.model import Kind
+
+LISTEN_S = 0.2
+END_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programme:
+    """What is run, on a fleet like which."""
+
+    home: Home
+    clock: Clock
+    topology: str
+    kind: Kind
+    live: bool
+    stock_timers: bool
+    argv: tuple[str, ...]
+
+    def run(self, files: Sequence[ScenarioFile], progress: Progress, stop: StopFlag) -> list[dict[str, object]]:
+        """Every scenario and variant; a run that fails does not keep the others from being made."""
+        self.home.open_for_writing()
+        results = []
+        for file in files:
+            for scenario in file.for_kind(self.kind):
+                stop.check()
+                results.append(self._one(file, scenario, progress, stop))
+        return results
+
+    def _one(self, file: ScenarioFile, scenario: Scenario, progress: Progress, stop: StopFlag) -> dict[str, object]:
+        folder = self._open(file, scenario)
+        progress.note(f"{scenario.label} on a twin, {self.kind}: run {folder.id}")
+        code = self._carry_out(folder, progress, stop)
+        if code in {Exit.INTERRUPTED, Exit.TERMINATED}:
+            raise (Terminated if code == Exit.TERMINATED else Interrupted)(
+                f"run {folder.id} was stopped; everything it had broken is healed",
+                hint=f"`rlctl failover-drill report {folder.id}` shows how far it came",
+            )
+        if code:
+            _fail(folder, code)
+        return conclude(folder)
+
+    def _open(self, file: ScenarioFile, scenario: Scenario) -> RunFolder:
+        now = self.clock.now()
+        name = f"{now:%Y%m%d-%H%M%S}-{scenario.name}-{secrets.token_hex(2)}"
+        folder = RunFolder(self.home.drills / name)
+        folder.open()
+        folder.write_text("scenario.yaml", file.text.decode())
+        folder.write_text("topology.yaml", self.topology)
+        reason = why_not(ProcessRunner())
+        order = Order(
+            scenario=scenario.name,
+            variant=scenario.variant,
+            kind=self.kind,
+            live=self.live,
+            stock_timers=self.stock_timers,
+            sandbox=reason is None and not self.live,
+            why_no_sandbox=reason or "",
+            argv=self.argv,
+            started=now.isoformat(timespec="seconds"),
+        )
+        folder.write("order.json", order.to_json())
+        return folder
+
+    def _carry_out(self, folder: RunFolder, progress: Progress, stop: StopFlag) -> int:
+        """Start the process that does it and pass on what it says; when we are told to stop, so is it."""
+        argv = [sys.executable, "-m", "rlctl.drills.inside", str(folder.root)]
+        order = read_order(folder)
+        with Child(enter_argv(argv) if order.sandbox else argv) as child:
+            owner = ProcessId.of(child.pid)
+            if owner is not None:
+                owner.save(folder.owner)
+            told_to_stop = False
+            while (line := _hear(child)) is not None:
+                if line:
+                    progress.note(f"  {json.loads(line)['note']}")
+                if stop.is_set and not told_to_stop:
+                    told_to_stop = True
+                    child.close()
+            code = child.wait(timeout_s=END_S)
+            if code not in set(Exit) or code == Exit.BUG:
+                raise Unreachable(f"run {folder.id} ended with {code}: {child.complaint()}", hint=f"see {folder.root}")
+        return code
+
+
+def conclude(folder: RunFolder) -> dict[str, object]:
+    """Judge a run by its folder, and keep the result beside it."""
+    judged = judge_folder(folder)
+    document = run_json(judged, about(folder, read_order(folder), judged))
+    folder.write("series.json", series(judged))
+    folder.write("result.json", document)
+    return document
+
+
+def judge_folder(folder: RunFolder) -> Judged:
+    """Read and judge what a run wrote down."""
+    order = read_order(folder)
+    path = folder.root / "scenario.yaml"
+    scenario = read_scenario(path.read_bytes(), str(path)).one(order.kind, order.variant)
+    return judge(read_evidence(folder, scenario))
+
+
+def read_order(folder: RunFolder) -> Order:
+    """What the run was told; NotFound where the folder is none of a run."""
+    document = folder.read("order.json")
+    if document is None:
+        raise NotFound(
+            f"there is no run {folder.id}", hint="`rlctl failover-drill list` names the runs of this machine"
+        )
+    return Order.from_json(document)
+
+
+def about(folder: RunFolder, order: Order, judged: Judged) -> dict[str, object]:
+    """What the order and the folder know of a run."""
+    failure = judged.evidence.last("failed")
+    return {
+        "id": folder.id,
+        "started": order.started,
+        "live": order.live,
+        "timers": "stock" if order.stock_timers else "short",
+        "periods": None if order.stock_timers or order.kind is Kind.CLUSTER else SHORT_PERIODS,
+        "why_no_sandbox": order.why_no_sandbox or None,
+        "configuration": _configuration(judged),
+        "failure": str(failure.details.get("message")) if failure else None,
+        "rerun": rerun(order),
+        "folder": str(folder.root),
+        "report": str(folder.report) if folder.report.exists() else None,
+    }
+
+
+def rerun(order: Order) -> str:
+    """The command that makes the same run again."""
+    words = ["rlctl", "failover-drill", "run", order.scenario, "--kind", order.kind.value]
+    words += ["--stock-timers"] if order.stock_timers else []
+    words += ["--live"] if order.live else []
+    return " ".join(words)
+
+
+def _configuration(judged: Judged) -> Mapping[str, object]:
+    begin = judged.evidence.first("begin")
+    found = begin.details.get("configuration") if begin else None
+    return found if isinstance(found, dict) else {}
+
+
+def _hear(child: Child) -> str | None:
+    try:
+        return child.hear(timeout_s=LISTEN_S)
+    except TimedOut:
+        return ""
+
+
+def _fail(folder: RunFolder, code: int) -> None:
+    """A run that never began is no drill: what kept it from beginning is told as it is."""
+    lines = list(journal_lines(folder))
+    if any(line["event"] == "begin" for line in lines):
+        return
+    failed = next((line for line in reversed(lines) if line["event"] == "failed"), None)
+    if failed is None:
+        raise Unreachable(f"run {folder.id} ended with {code} before it began", hint=f"see {folder.root}")
+    raise _error_of(str(failed["code"]))(str(failed["message"]), hint=str(failed["hint"]))
+
+
+def _error_of(code: str) -> type[RlctlError]:
+    """The error that carries this code; the process that met it could only pass on its words."""
+    kinds = [RlctlError]
+    for kind in kinds:
+        if kind.code == code and kind is not RlctlError:
+            return kind
+        kinds += kind.__subclasses__()
+    return RlctlError

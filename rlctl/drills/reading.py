@@ -1,0 +1,110 @@
+"""Reads the values of a scenario file, each with its line; parameters are filled in by name. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from rlctl.topology.problems import Mistakes, shown
+from rlctl.topology.units import parse_duration
+from rlctl.topology.yaml_lines import Entry, Node, Scalar, Sequence
+from rlctl.topology.yaml_lines import Mapping as Map
+
+E = TypeVar("E", bound=StrEnum)
+
+_SUM = re.compile(r"([a-z][a-z_]*)\s*([+-])\s*(\S+)")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+
+
+class Reader:
+    """What one file's values mean; a mistake is noted with its line, and reading goes on with a stand-in."""
+
+    def __init__(self, mistakes: Mistakes, parameters: Mapping[str, str]) -> None:
+        self.mistakes = mistakes
+        self._parameters = parameters
+
+    def keys(self, node: Map, known: Iterable[str], required: Iterable[str] = ()) -> dict[str, Entry]:
+        """The mapping's entries; unknown and missing keys are mistakes."""
+        allowed = list(known)
+        for key, entry in node.entries.items():
+            if key not in allowed:
+                self.mistakes.add(entry.line, f"the key {shown(key)} is unknown; known are {', '.join(allowed)}")
+        for key in required:
+            if key not in node.entries:
+                self.mistakes.add(node.line, f"`{key}` is missing")
+        return {key: entry for key, entry in node.entries.items() if key in allowed}
+
+    def mapping(self, node: Node, what: str) -> Map:
+        """A mapping."""
+        if isinstance(node, Map):
+            return node
+        self.mistakes.add(node.line, f"{what}: settings by name belong here")
+        return Map(line=node.line, entries={})
+
+    def items(self, node: Node, what: str) -> tuple[Node, ...]:
+        """A list."""
+        if isinstance(node, Sequence):
+            return node.items
+        self.mistakes.add(node.line, f"{what}: a list belongs here")
+        return ()
+
+    def text(self, node: Node) -> str:
+        """A text on one line."""
+        if isinstance(node, Scalar) and not node.is_null:
+            return " ".join(node.text.split())
+        self.mistakes.add(node.line, "a text belongs here")
+        return ""
+
+    def given(self, node: Node) -> str:
+        """A text, or the parameter of that name."""
+        text = self.text(node)
+        return self._parameters.get(text, text)
+
+    def word(self, node: Node, members: type[E]) -> E:
+        """One of a closed set of words."""
+        text = self.given(node)
+        try:
+            return members(text)
+        except ValueError:
+            self.mistakes.add(node.line, f"{shown(text)} is none of {', '.join(members)}")
+            return next(iter(members))
+
+    def whole(self, node: Node) -> int:
+        """A whole number."""
+        text = self.given(node)
+        if text.isdecimal():
+            return int(text)
+        self.mistakes.add(node.line, f"{shown(text)} is not a whole number")
+        return 0
+
+    def yes_or_no(self, node: Node) -> bool:
+        """A boolean."""
+        text = self.given(node)
+        if text not in {"true", "false"}:
+            self.mistakes.add(node.line, f"{shown(text)} is neither true nor false")
+        return text == "true"
+
+    def ms(self, node: Node) -> int:
+        """A duration, or a parameter that holds one; 0 needs no unit."""
+        return int(self.bound(node))
+
+    def bound(self, node: Node) -> float:
+        """A number, a duration in milliseconds, a percentage, a parameter, or a parameter and some more or less."""
+        text = self.text(node)
+        try:
+            return self._amount(text)
+        except ValueError as failure:
+            self.mistakes.add(node.line, str(failure))
+            return 0.0
+
+    def _amount(self, text: str) -> float:
+        if sum_of := _SUM.fullmatch(text):
+            base, more = self._amount(sum_of[1]), self._amount(sum_of[3])
+            return base + more if sum_of[2] == "+" else max(0.0, base - more)
+        value = self._parameters.get(text, text)
+        if _NUMBER.fullmatch(value):
+            return float(value)
+        if percent := _PERCENT.fullmatch(value):
+            return float(percent[1])
+        return float(parse_duration(value))

@@ -1,0 +1,209 @@
+"""One run from its first look at the fleet to the last ledger: everything is written down, nothing is judged here."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlctl.drills.actions import Actor
+from rlctl.drills.canary import Canaries, Perch
+from rlctl.drills.casting import members, window_without_edge
+from rlctl.drills.crew import Crew, Member
+from rlctl.drills.estate import ALGORITHM, Estate
+from rlctl.drills.healing import heal
+from rlctl.drills.ledger import Keys, tag_in
+from rlctl.drills.model import Cut, Flow, Mode, Scenario, Side, Who
+from rlctl.drills.records import RunFolder, RunJournal
+from rlctl.drills.sampler import Sampler
+from rlctl.drills.stage import Stage
+from rlctl.drills.tail import Tail
+from rlctl.drills.watch import BudgetBlown, Watch
+from rlctl.drills.wire import Place
+from rlctl.errors import RlctlError
+from rlctl.secrets import User
+from rlctl.system.clock import wait_until
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import NodeSpec, node_id
+
+WARM_S = 20.0
+SAMPLE_TIMEOUT_S = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One scenario on one stage, with the folder that keeps what happens."""
+
+    stage: Stage
+    scenario: Scenario
+    folder: RunFolder
+    journal: RunJournal
+
+    def carry_out(self) -> None:
+        """Load, break, wait, heal, read; whatever happens in between, the fleet is healed."""
+        keys = self._keys()
+        estate = Estate.plan(self.stage.held.fleet, keys[Side.MAJORITY], tuple(self.scenario.load.sides))
+        crew_members = self._members(keys, estate.script.sha1)
+        self._begin(estate, crew_members)
+        crew = Crew(self.folder, crew_members, self.scenario.load, estate.entry)
+        try:
+            self._set_up(estate)
+            crew.start()
+            with self._sampled() as sampler, self._canaries(estate):
+                self._play(estate, crew, sampler)
+        finally:
+            crew.kill()
+            self.stage.faults.mend()
+            self.stage.processes.resume_all()
+            left = estate.take_down()
+            residue = (*left, *estate.residue(), *self.stage.faults.residue())
+            self.journal.write("cleaned", residue=residue)
+
+    def _play(self, estate: Estate, crew: Crew, sampler: Sampler) -> None:
+        tails = {side: Tail(self.folder.history(side), 0) for side in self.scenario.load.sides}
+        watch = Watch(self.stage, sampler, tails, self.journal, self.scenario.budget)
+        actor = Actor(self.stage, estate, crew, watch, self.journal, lambda: self._copy(estate, "doomed"))
+        self.stage.faults.prepare()
+        watch.begin()
+        crew.go()
+        self._await_load(tails)
+        self.journal.write("loaded")
+        try:
+            for action in self.scenario.actions:
+                actor.perform(action)
+        except BudgetBlown as blown:
+            self.journal.write("budget", text=str(blown))
+            self.stage.progress.note(f"over budget: {blown}")
+        self.journal.write("stopping")
+        crew.end()
+        self.folder.write("clients.json", crew.ends)
+        self._copy(estate, "doomed")
+        self._heal(sampler)
+        self._copy(estate, "final")
+
+    def _heal(self, sampler: Sampler) -> None:
+        self.stage.progress.note("heal")
+        self.journal.write("heal")
+        self.stage.faults.mend()
+        self.stage.processes.resume_all()
+        try:
+            heal(self.stage, sampler, self.journal)
+        except RlctlError as failure:
+            self.journal.write("unhealed", text=failure.message)
+            self.stage.progress.note(f"not healed: {failure.message}")
+
+    def _copy(self, estate: Estate, moment: str) -> None:
+        bits = self.scenario.load.mode is Mode.BITS
+        silent = estate.copy_ledgers(self.folder, moment, self.stage.cast.shard, bits=bits)
+        self.journal.write("copied", moment=moment, silent=silent)
+
+    def _await_load(self, tails: Mapping[Side, Tail]) -> None:
+        """Every client got its first answer: before that nothing was really loaded."""
+
+        def is_loaded() -> bool:
+            self.stage.stop.check()
+            for tail in tails.values():
+                tail.read()
+            return all(tail.last_ack_s is not None for tail in tails.values())
+
+        wait_until(is_loaded, timeout_s=WARM_S, clock=self.stage.clock, what="every client acknowledged once")
+
+    def _keys(self) -> dict[Side, Keys]:
+        """All of a run's keys are in the victim's shard, but those of the client that asks another one."""
+        cast = self.stage.cast
+        own = Keys(run=self.folder.id, tag=tag_in(cast.slots))
+        return dict.fromkeys(Side, own)
+
+    def _members(self, keys: Mapping[Side, Keys], sha1: str) -> tuple[Member, ...]:
+        window_ms = window_without_edge(int(self.stage.clock.now().timestamp() * 1000))
+        return members(self.scenario.load, self.stage.cast, keys, sha1, self.stage.addresses, window_ms)
+
+    def _set_up(self, estate: Estate) -> None:
+        cast = self.stage.cast
+        estate.set_up([cast.victim])
+        others = [*cast.replicas, *cast.others]
+        estate.set_up(others, with_script=self.scenario.load.preload)
+
+    def _begin(self, estate: Estate, crew: tuple[Member, ...]) -> None:
+        cast, fleet = self.stage.cast, self.stage.held.fleet
+        self.journal.write(
+            "begin",
+            scenario=self.scenario.name,
+            victim=cast.victim.name,
+            shard=[spec.name for spec in cast.shard],
+            nodes={spec.name: spec.endpoint for spec in cast.everybody},
+            ids={spec.name: node_id(fleet.secrets.fleet_id, spec.name) for spec in cast.everybody},
+            clients={member.name: [place.name for place in member.places] for member in crew},
+            ledgers={name: estate.keys.ledger(name) for name in estate.clients},
+            method=self.stage.faults.method,
+            configuration=self._configuration(),
+            wall=self.stage.clock.now().isoformat(timespec="milliseconds"),
+        )
+
+    def _configuration(self) -> dict[str, object]:
+        """What the result depends on, as the report prints it."""
+        topology, load = self.stage.held.fleet.topology, self.scenario.load
+        is_cluster = topology.kind is Kind.CLUSTER
+        observed = self.stage.held.fleet.observe()
+        return {
+            "server": f"{topology.engine.flavor} {observed.node(self.stage.cast.victim.name).version}",
+            "nodes": len(self.stage.cast.everybody),
+            "replicas": len(self.stage.cast.replicas),
+            "timeout_ms": topology.cluster.node_timeout_ms if is_cluster else topology.sentinel.down_after_ms,
+            "full_coverage": topology.cluster.full_coverage if is_cluster else None,
+            "min_replicas": topology.consistency.min_replicas,
+            "max_lag_ms": topology.consistency.max_lag_ms,
+            "persistence": topology.persistence.mode,
+            "fsync": topology.persistence.fsync,
+            "maxmemory_bytes": topology.memory.maxmemory_bytes,
+            "acl": topology.security.acl,
+            "tls": topology.security.tls,
+            "script": f"{ALGORITHM} of release {self.stage.held.fleet.release.version}",
+            "rate_per_client": load.rate,
+            "connections": load.connections,
+            "depth": load.depth,
+            "wait_replicas": load.wait_replicas,
+            "client_timeout_ms": load.timeout_ms,
+            "parameters": dict(self.scenario.parameters),
+        }
+
+    @contextmanager
+    def _sampled(self) -> Iterator[Sampler]:
+        cast, fleet = self.stage.cast, self.stage.held.fleet
+        links = [
+            (spec, fleet.connector.separate_link(spec, User.MONITOR, timeout_s=SAMPLE_TIMEOUT_S))
+            for spec in cast.watched
+        ]
+        victim_id = node_id(fleet.secrets.fleet_id, cast.victim.name)
+        sampler = Sampler(links, victim_id, fleet.topology.name, fleet.topology.kind, self.stage.clock)
+        sampler.start(self.journal)
+        try:
+            yield sampler
+        finally:
+            sampler.stop()
+
+    @contextmanager
+    def _canaries(self, estate: Estate) -> Iterator[None]:
+        canaries = Canaries(self._perches(), estate.entry.authority, self.stage.clock)
+        canaries.start(self.journal)
+        try:
+            yield
+        finally:
+            canaries.stop()
+
+    def _perches(self) -> tuple[Perch, ...]:
+        """Flows across the coming cut, one for each way, and one that it must leave alone."""
+        cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
+        if not cuts or not self.stage.is_twin:
+            return ()
+        cast, cut = self.stage.cast, cuts[0]
+        perches = [Perch(name="beside", source=None, place=_place(cast.victim), is_across=False)]
+        alone, rest = cast.victim, cast.replicas[0]
+        if cut.flow is Flow.EVERYTHING and cut.who is Who.REPLICA:
+            alone, rest = cast.replicas[0], cast.victim
+        perches.append(Perch(name="inwards", source=rest.address, place=_place(alone), is_across=True))
+        if cut.flow is Flow.EVERYTHING:
+            perches.append(Perch(name="outwards", source=alone.address, place=_place(rest), is_across=True))
+        return tuple(perches)
+
+
+def _place(spec: NodeSpec) -> Place:
+    return Place(name=spec.name, host=spec.address, port=spec.port)

@@ -1,0 +1,74 @@
+"""The topology of a twin: the deployed one's shape and settings, with what a drill has to change. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlctl.topology.fields import Field
+from rlctl.topology.model import MIB, Kind, LocalPlace, TargetName, Topology
+from rlctl.topology.table import SECTIONS
+from rlctl.topology.yaml_lines import Scalar
+
+TWIN_NAME = "drill"
+TWIN_PORT = 7_000
+TWIN_MEMORY_BYTES = 64 * MIB
+SHORT_TIMER_MS = 1_000
+SHORT_FAILOVER_MS = 10_000
+# The watchers' own periods in ms; a test setting, which is why it is printed and --stock-timers goes without.
+SHORT_PERIODS = {"publish-period": 300, "info-period": 500, "ask-period": 200}
+
+
+def check_settings(settings: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with settings, spelled `section.key`."""
+    for path, value in settings.items():
+        try:
+            field = _field(path)
+            refusal = field.type.refuse(_value(field, value))
+        except (KeyError, ValueError) as failure:
+            yield f"{path}: {failure.args[0]}"
+            continue
+        if refusal:
+            yield f"{path}: {refusal}"
+
+
+def with_settings(topology: Topology, settings: Mapping[str, str]) -> Topology:
+    """The topology with some settings changed."""
+    for path, value in settings.items():
+        section, field = path.split(".")[0], _field(path)
+        changes: dict[str, Any] = {field.attribute: _value(field, value)}
+        topology = replace(topology, **{section: replace(getattr(topology, section), **changes)})
+    return topology
+
+
+def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stock_timers: bool) -> Topology:
+    """A throw-away fleet like this one; its nodes have an address each, its timers are short unless asked otherwise."""
+    memory = min(topology.memory.maxmemory_bytes, TWIN_MEMORY_BYTES)
+    twin = replace(
+        topology,
+        name=TWIN_NAME,
+        kind=kind,
+        target=TargetName.LOCAL,
+        memory=replace(topology.memory, maxmemory_bytes=memory),
+        local=LocalPlace(base_port=TWIN_PORT, spread=True),
+        hosts=(),
+    )
+    if not stock_timers:
+        twin = replace(
+            twin,
+            cluster=replace(twin.cluster, node_timeout_ms=SHORT_TIMER_MS),
+            sentinel=replace(twin.sentinel, down_after_ms=SHORT_TIMER_MS, failover_timeout_ms=SHORT_FAILOVER_MS),
+        )
+    return with_settings(twin, settings)
+
+
+def _field(path: str) -> Field:
+    section, _, key = path.partition(".")
+    found = next((one for one in SECTIONS if one.key == section), None)
+    field = next((one for one in found.fields if one.key == key), None) if found else None
+    if field is None:
+        raise KeyError("no such setting of a topology")
+    return field
+
+
+def _value(field: Field, text: str) -> Any:  # noqa: ANN401  a table row holds any type
+    return field.type.read(Scalar(line=0, text=text, is_plain=True))

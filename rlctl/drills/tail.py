@@ -1,0 +1,50 @@
+"""Follows a client's history file while it grows: what was acknowledged last, and where."""
+
+from pathlib import Path
+
+from rlctl.drills.history import ACKED, Outcome, outcome, unpack
+
+_CHUNK = 1 << 20
+
+
+class Tail:
+    """One client's file, read as far as it is written."""
+
+    def __init__(self, path: Path, home: int) -> None:
+        self._path = path
+        self._home = home
+        self._rest = b""
+        self._at = 0
+        self.last_ack_s: float | None = None
+        self.first_away_s: float | None = None
+        self.last_home_ack_s: float | None = None
+        self.refused = 0
+
+    def read(self) -> None:
+        """Take in what is new."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as stream:
+            stream.seek(self._at)
+            while data := stream.read(_CHUNK):
+                self._at += len(data)
+                self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        whole = self._rest + data
+        used = 0
+        for batch in unpack(whole):
+            used += batch.size
+            outcomes = {outcome(code) for code in set(batch.codes)}
+            if Outcome.REFUSED in outcomes:
+                self.refused += len(batch.codes)
+            if outcomes & ACKED:
+                self._acked(batch.node, batch.done_s)
+        self._rest = whole[used:]
+
+    def _acked(self, node: int, done_s: float) -> None:
+        self.last_ack_s = max(self.last_ack_s or 0.0, done_s)
+        if node == self._home:
+            self.last_home_ack_s = max(self.last_home_ack_s or 0.0, done_s)
+        else:
+            self.first_away_s = min(self.first_away_s or done_s, done_s)

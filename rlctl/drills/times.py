@@ -1,0 +1,220 @@
+"""When what happened: from the fault to the last node that agrees. Pure."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rlctl.drills.evidence import Event, Evidence
+from rlctl.drills.history import ACKED, ClientHistory, outcome
+from rlctl.drills.sample import SILENT, Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """The instants of a run, on its one monotonic clock; what did not happen or was not seen is None."""
+
+    fork_s: float | None
+    fault_s: float | None
+    suspected_s: float | None
+    condemned_s: float | None
+    promoted_s: float | None
+    served_s: float | None
+    stopped_s: float | None
+    demoted_s: float | None
+    heal_s: float | None
+    converged_s: float | None
+
+    def to_json(self) -> dict[str, float | None]:
+        """The contract's `times_ms`."""
+        overlap = None
+        if self.promoted_s is not None and self.stopped_s is not None:
+            overlap = round(max(0.0, self.stopped_s - self.promoted_s) * 1000, 1)
+        condemned_s = self.condemned_s
+        if condemned_s is not None and self.promoted_s is not None:
+            # Seen at the next look only: the vote came after the verdict, whatever the sampler saw first.
+            condemned_s = min(condemned_s, self.promoted_s)
+        return {
+            "detect": _ms(self.fault_s, condemned_s),
+            "elect": _ms(condemned_s, self.promoted_s),
+            "serve": _ms(self.fault_s, self.served_s),
+            "divergence": _ms(self.fork_s, self.stopped_s),
+            "overlap": overlap,
+            "converge": _ms(self.heal_s, self.converged_s),
+        }
+
+
+def times(evidence: Evidence) -> Times:
+    """Read the instants off the events, the samples and the clients' histories."""
+    fault = _fault(evidence)
+    fault_s = fault.until_s if fault else None
+    promoted_s = _promotion(evidence, fault_s)
+    forked = fork(evidence)
+    heal = evidence.first("mend") if _is_isolated(evidence) else None
+    heal = heal or evidence.first("heal")
+    heal_s = heal.until_s if heal else None
+    return Times(
+        fork_s=forked,
+        fault_s=fault_s,
+        suspected_s=_first_seen(evidence, fault_s, lambda one: one.suspects or one.condemns),
+        condemned_s=_first_seen(evidence, fault_s, lambda one: one.condemns),
+        promoted_s=promoted_s,
+        served_s=_served(evidence, fault_s),
+        stopped_s=_stopped(evidence, forked) if promoted_s is not None else None,
+        demoted_s=_demoted(evidence, promoted_s),
+        heal_s=heal_s,
+        converged_s=_converged(evidence, heal_s),
+    )
+
+
+def fork(evidence: Evidence) -> float | None:
+    """When the histories part: the cut, else whatever stopped or replaced the victim."""
+    cut = next((one for one in evidence.events if one.name == "cut" and _concerns_victim(evidence, one)), None)
+    started = cut or evidence.on_victim("kill", "pause") or evidence.first("failover")
+    return started.at_s if started else None
+
+
+def promotions(evidence: Evidence) -> int:
+    """How often a replica of the victim's shard became the primary while the load ran."""
+    roles: dict[str, str] = {}
+    count = 0
+    for seen in evidence.samples:
+        if seen.node not in evidence.shard or not seen.sample.alive:
+            continue
+        if seen.sample.role == "master" and roles.get(seen.node) == "slave" and seen.at_s <= evidence.stopped_s:
+            count += 1
+        roles[seen.node] = seen.sample.role
+    return count
+
+
+def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -> float | None:
+    """The longest time without an acknowledged operation, the edges of the run included; None without any."""
+    acked = sorted(
+        batch.done_s for batch in history.batches if any(outcome(code) in ACKED for code in set(batch.codes))
+    )
+    within = [one for one in acked if started_s <= one <= stopped_s]
+    if not within:
+        return None
+    edges = [started_s, *within, stopped_s]
+    return round(max(after - before for before, after in pairwise(edges)) * 1000, 1)
+
+
+def sampler_gap_ms(evidence: Evidence) -> float:
+    """The longest time between two looks at a node that answers: how long the machine stalled."""
+    last: dict[str, float] = {}
+    longest = 0.0
+    for seen in evidence.samples:
+        if seen.node in last and seen.sample.alive:
+            longest = max(longest, seen.at_s - last[seen.node])
+        last[seen.node] = seen.at_s
+    return round(longest * 1000, 1)
+
+
+def _fault(evidence: Evidence) -> Event | None:
+    """What makes the failover necessary; a cut of the replication alone does not."""
+    hard = evidence.on_victim("kill", "pause")
+    isolation = next((one for one in evidence.events if _isolates_victim(evidence, one)), None)
+    return isolation or hard or evidence.first("failover") or evidence.first("kill", "cut")
+
+
+def _is_isolated(evidence: Evidence) -> bool:
+    return any(_isolates_victim(evidence, one) for one in evidence.events)
+
+
+def _isolates_victim(evidence: Evidence, event: Event) -> bool:
+    return event.name == "cut" and event.details.get("flow") == "everything" and evidence.victim in event.nodes
+
+
+def _concerns_victim(evidence: Evidence, event: Event) -> bool:
+    return event.details.get("flow") == "replication" or evidence.victim in event.nodes
+
+
+def _promotion(evidence: Evidence, since_s: float | None) -> float | None:
+    was_replica: set[str] = set()
+    for seen in evidence.samples:
+        if seen.node == evidence.victim or seen.node not in evidence.shard or not seen.sample.alive:
+            continue
+        if seen.sample.role == "slave":
+            was_replica.add(seen.node)
+        elif seen.sample.role == "master" and seen.node in was_replica and seen.at_s >= (since_s or 0.0):
+            return seen.at_s
+    return None
+
+
+def _first_seen(evidence: Evidence, since_s: float | None, is_so: Callable[[Sample], bool]) -> float | None:
+    if since_s is None:
+        return None
+    return next((seen.at_s for seen in evidence.samples if seen.at_s >= since_s and is_so(seen.sample)), None)
+
+
+def _served(evidence: Evidence, since_s: float | None) -> float | None:
+    """The first acknowledgement from another node than the victim after the fault."""
+    if since_s is None:
+        return None
+    first = [
+        batch.done_s
+        for client in evidence.clients
+        if client.side == "majority"
+        for batch in client.batches
+        if batch.done_s >= since_s and _is_acked_away(evidence, client, batch.node, batch.codes)
+    ]
+    return min(first, default=None)
+
+
+def _is_acked_away(evidence: Evidence, client: ClientHistory, node: int, codes: bytes) -> bool:
+    places = evidence.places.get(client.name, ())
+    away = node < len(places) and places[node] != evidence.victim
+    return away and any(outcome(code) in ACKED for code in set(codes))
+
+
+def _stopped(evidence: Evidence, since_s: float | None) -> float | None:
+    """The last acknowledgement of the old branch: by the victim, before it was demoted or ended."""
+    if since_s is None:
+        return None
+    demoted_s = _demoted(evidence, since_s)
+    latest = None
+    for client in evidence.clients:
+        places = evidence.places.get(client.name, ())
+        for batch in client.batches:
+            is_victim = batch.node < len(places) and places[batch.node] == evidence.victim
+            if not is_victim or batch.done_s < since_s or (demoted_s is not None and batch.sent_s > demoted_s):
+                continue
+            if any(outcome(code) in ACKED for code in set(batch.codes)):
+                latest = max(latest or 0.0, batch.done_s)
+    return latest
+
+
+def _demoted(evidence: Evidence, since_s: float | None) -> float | None:
+    if since_s is None:
+        return None
+    looks = (seen for seen in evidence.samples if seen.node == evidence.victim and seen.at_s >= since_s)
+    return next((seen.at_s for seen in looks if seen.sample.role == "slave"), None)
+
+
+def _converged(evidence: Evidence, since_s: float | None) -> float | None:
+    """When the shard was one again for good."""
+    if since_s is None:
+        return None
+    state: dict[str, Sample] = {}
+    since_one: float | None = None
+    for seen in evidence.samples:
+        if seen.node not in evidence.shard:
+            continue
+        state[seen.node] = seen.sample
+        if not _is_whole([state.get(node, SILENT) for node in evidence.shard]):
+            since_one = None
+        elif since_one is None:
+            since_one = seen.at_s
+    return None if since_one is None else max(since_one, since_s)
+
+
+def _is_whole(samples: Iterable[Sample]) -> bool:
+    """By roles and connections: how far each got is written down too seldom to be compared."""
+    listed = list(samples)
+    followers = [one for one in listed if one.role == "slave" and one.link == "up"]
+    return sum(one.role == "master" for one in listed) == 1 and len(followers) == len(listed) - 1
+
+
+def _ms(start_s: float | None, end_s: float | None) -> float | None:
+    if start_s is None or end_s is None:
+        return None
+    return round(max(0.0, end_s - start_s) * 1000, 1)

@@ -1,0 +1,226 @@
+"""From the evidence of a run to its result: numbers, checks, and a verdict with its reasons. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rlctl.drills.accounts import Account, account
+from rlctl.drills.admission import Admission, admission
+from rlctl.drills.evidence import Evidence
+from rlctl.drills.invariants import Check, Cut, invariants, is_wiped, verified_cut
+from rlctl.drills.ledger import Ledger
+from rlctl.drills.model import Expectation, Metric, Mode
+from rlctl.drills.times import Times, longest_gap_ms, promotions, sampler_gap_ms, times
+
+_STALL_MS = 1_000
+
+
+class Verdict(StrEnum):
+    """Inconclusive says that the drill proves nothing, whatever it saw."""
+
+    PASS = "pass"  # noqa: S105  a verdict
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One expectation beside what was seen."""
+
+    expectation: Expectation
+    value: float | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it lies within the bounds; what was not measured does not."""
+        if self.value is None:
+            return False
+        low, high = self.expectation.least, self.expectation.most
+        return (low is None or self.value >= low) and (high is None or self.value <= high)
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        low, high = self.expectation.least, self.expectation.most
+        if low is not None and high is not None:
+            wanted = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        else:
+            wanted = f"at least {low:g}" if low is not None else f"at most {high:g}"
+        found = "not measured" if self.value is None else f"{self.value:g}"
+        return f"{self.expectation.metric} {found}, expected {wanted}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """Everything that a run says."""
+
+    evidence: Evidence
+    accounts: tuple[Account, ...]
+    admission: Admission | None
+    times: Times
+    cut: Cut
+    checks: tuple[Check, ...]
+    metrics: Mapping[Metric, float | None]
+    seen: tuple[Seen, ...]
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    gaps: Mapping[str, float | None] = field(default_factory=dict)
+
+
+def judge(evidence: Evidence) -> Judged:
+    """The whole of it."""
+    final = evidence.ledgers.get("final", {})
+    survivors = _survivors(evidence)
+    accounts = tuple(
+        account(client, evidence.places.get(client.name, ()), survivors.get(client.name) if final else None)
+        for client in evidence.clients
+    )
+    when = times(evidence)
+    cut = verified_cut(evidence)
+    wiped = is_wiped(evidence, when)
+    admitted = admission(accounts, evidence.scenario.load.limit, when.promoted_s, wiped=wiped)
+    gaps = {one.name: longest_gap_ms(one, evidence.started_s, evidence.stopped_s) for one in evidence.clients}
+    metrics = _metrics(evidence, accounts, admitted, when, gaps)
+    seen = tuple(Seen(expectation=one, value=metrics[one.metric]) for one in evidence.scenario.expectations)
+    checks = invariants(evidence, accounts, admitted, when, cut)
+    verdict, reasons = _verdict(evidence, checks, seen)
+    return Judged(
+        evidence=evidence,
+        accounts=accounts,
+        admission=admitted,
+        times=when,
+        cut=cut,
+        checks=checks,
+        metrics=metrics,
+        seen=seen,
+        verdict=verdict,
+        reasons=reasons,
+        gaps=gaps,
+    )
+
+
+def _survivors(evidence: Evidence) -> Mapping[str, Ledger]:
+    """The ledgers of whoever is the primary after the heal; that the replicas hold the same is an invariant."""
+    final = evidence.ledgers.get("final", {})
+    roles = {seen.node: seen.sample.role for seen in evidence.samples if seen.sample.alive}
+    primary = next((node for node in evidence.shard if roles.get(node) == "master" and node in final), None)
+    return final[primary] if primary is not None else {}
+
+
+def _verdict(evidence: Evidence, checks: Sequence[Check], seen: Sequence[Seen]) -> tuple[Verdict, tuple[str, ...]]:
+    broken = tuple(f"{check.code} {check.text}: {check.evidence}" for check in checks if not check.ok)
+    if evidence.first("ended") is None and evidence.first("cleaned") is None:
+        last = evidence.events[-1].name if evidence.events else "nothing"
+        broken = (f"the run was killed after `{last}`", *broken)
+    if stall := _stall(evidence):
+        broken = (*broken, stall)
+    blown = evidence.first("budget")
+    if blown is not None:
+        return Verdict.FAIL, (str(blown.details.get("text")), *broken)
+    if broken:
+        return Verdict.INCONCLUSIVE, broken
+    missed = tuple(one.text for one in seen if not one.ok)
+    return (Verdict.FAIL, missed) if missed else (Verdict.PASS, tuple(one.text for one in seen))
+
+
+def _stall(evidence: Evidence) -> str | None:
+    gap_ms = sampler_gap_ms(evidence)
+    return f"the machine stalled: nobody looked for {gap_ms:g} ms" if gap_ms > _STALL_MS else None
+
+
+def _metrics(
+    evidence: Evidence,
+    accounts: Sequence[Account],
+    admitted: Admission | None,
+    when: Times,
+    gaps: Mapping[str, float | None],
+) -> dict[Metric, float | None]:
+    books = totals(evidence, accounts)
+    instants = when.to_json()
+    refusals = _refusals(evidence)
+    lost_ops = [op for one in accounts for op in one.lost]
+    span_s = max((op.done_s for op in lost_ops), default=0.0) - min((op.done_s for op in lost_ops), default=0.0)
+    others = next((one for one in accounts if one.side == "others"), None)
+    stale = next((one for one in accounts if one.side == "stale"), None)
+    healed_s = when.heal_s
+    return {
+        Metric.ACKED: books["acked"],
+        Metric.LOST: books["lost"],
+        Metric.LOST_LOCAL: books["lost_local"],
+        Metric.LOST_SHARE: round(100 * len(lost_ops) / max(1, sum(len(one.acked) for one in accounts)), 3),
+        Metric.LOST_SPAN: round(span_s * 1000, 1),
+        Metric.LOST_SPAN_OFF: _span_off_ms(evidence, span_s),
+        Metric.LOST_AFTER: sum(healed_s is not None and op.done_s > healed_s for op in lost_ops),
+        Metric.RECOVERED: books["recovered"],
+        Metric.REFUSED: books["refused"],
+        Metric.INDETERMINATE: books["indeterminate"],
+        Metric.NOT_SENT: books["not_sent"],
+        Metric.OVER: admitted.over if admitted else None,
+        Metric.UNDER: admitted.under if admitted else None,
+        Metric.RATIO: admitted.ratio if admitted else None,
+        Metric.PROMOTIONS: promotions(evidence),
+        Metric.DETECT: instants["detect"],
+        Metric.ELECT: instants["elect"],
+        Metric.SERVE: instants["serve"],
+        Metric.DIVERGENCE: instants["divergence"],
+        Metric.OVERLAP: instants["overlap"],
+        Metric.CONVERGE: instants["converge"],
+        Metric.GAP: gaps.get("majority"),
+        Metric.NOSCRIPT: refusals.get("NOSCRIPT", 0),
+        Metric.NOREPLICAS: refusals.get("NOREPLICAS", 0),
+        Metric.STALE_ACKED: None if stale is None else _acked_after(stale, evidence, healed_s),
+        Metric.OTHERS_REFUSED: None if others is None else len(others.refused),
+        Metric.FALLBACK: None,
+        Metric.FALLBACK_ADMITTED: None,
+    }
+
+
+def totals(evidence: Evidence, accounts: Sequence[Account]) -> dict[str, int | None]:
+    """The books of all clients together; with WAIT, what it did not confirm is indeterminate in its ledger."""
+    by_wait = evidence.scenario.load.wait_replicas > 0
+    acked_local = sum(len(one.acked) for one in accounts)
+    acked = sum(len(one.waited) for one in accounts) if by_wait else acked_local
+    lost_local = sum(len(one.lost) for one in accounts)
+    lost = sum(len(one.lost_ids & one.waited) for one in accounts) if by_wait else lost_local
+    indeterminate = sum(len(one.indeterminate) for one in accounts) + acked_local - acked
+    bits = evidence.scenario.load.mode is Mode.BITS
+    return {
+        "attempted": sum(one.recorded for one in accounts),
+        "acked": acked,
+        "refused": sum(len(one.refused) for one in accounts),
+        "indeterminate": indeterminate,
+        "not_sent": sum(one.not_sent for one in accounts),
+        "survived": acked - lost,
+        "lost": lost,
+        "acked_local": acked_local,
+        "survived_local": acked_local - lost_local,
+        "lost_local": lost_local,
+        "recovered": sum(len(one.recovered) for one in accounts),
+        "duplicated": None if bits else sum(one.duplicated for one in accounts),
+        "unexpected": sum(len(one.unexpected) for one in accounts),
+    }
+
+
+def _span_off_ms(evidence: Evidence, span_s: float) -> float | None:
+    """How far the loss's length is from the injected lag's, as it was measured and not as it was asked for."""
+    cut, kill = evidence.first("cut"), evidence.first("kill")
+    if cut is None or kill is None:
+        return None
+    return round(abs(span_s - (kill.at_s - cut.until_s)) * 1000, 1)
+
+
+def _refusals(evidence: Evidence) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for client in evidence.clients:
+        for prefix, times_seen in client.refusals.items():
+            counts[prefix] = counts.get(prefix, 0) + times_seen
+    return counts
+
+
+def _acked_after(stale: Account, evidence: Evidence, healed_s: float | None) -> int | None:
+    """What a client with an old map still got acknowledged by the old primary after the heal."""
+    if healed_s is None:
+        return None
+    history = next(client for client in evidence.clients if client.name == stale.name)
+    late = [batch for batch in history.batches if batch.sent_s > healed_s]
+    return sum(1 for batch in late for place in range(len(batch.codes)) if batch.first + place in stale.acked)

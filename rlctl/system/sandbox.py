@@ -1,0 +1,99 @@
+"""A private user, network and process namespace: a fleet inside it needs no root, and dies whole with its parent."""
+
+import contextlib
+import fcntl
+import socket
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlctl.errors import TimedOut, Unreachable
+from rlctl.system.process import Runner, find_program
+from rlctl.system.talk import Child
+
+_PROBE_S = 10.0
+_NFT_S = 10.0
+# Ordinary users lack these folders on PATH, although they may run what lies there.
+_SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_INTERFACE = struct.Struct("16sh22x")
+
+
+def enter_argv(argv: Sequence[str]) -> list[str]:
+    """How to run a program as the first process of new namespaces, killed when we are."""
+    return [
+        *("setpriv", "--pdeathsig", "KILL"),
+        *("unshare", "--user", "--map-root-user", "--net", "--pid", "--mount-proc"),
+        *("--fork", "--kill-child=KILL", "--", *argv),
+    ]
+
+
+def why_not(runner: Runner) -> str | None:
+    """Why this machine gives no sandbox with packet filters of its own, or None where it does."""
+    for program in ("unshare", "setpriv"):
+        if find_program([program]) is None:
+            return f"there is no {program} (package util-linux)"
+    nft = find_nft()
+    if nft is None:
+        return "there is no nft (package nftables)"
+    try:
+        done = runner.run(enter_argv([nft, "add", "table", "inet", "rlctl_probe"]), timeout_s=_PROBE_S)
+    except (Unreachable, TimedOut) as failure:
+        return failure.message
+    if done.code:
+        return f"namespaces are refused here: {' '.join(done.errors.split()) or f'exit {done.code}'}"
+    return None
+
+
+def find_nft() -> str | None:
+    """The packet filter's program."""
+    beside = (str(Path(folder) / "nft") for folder in _SBIN)
+    return find_program(["nft", *beside])
+
+
+def raise_loopback() -> None:
+    """Bring up the interface that a new network namespace has, and that is down there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        asked = fcntl.ioctl(channel, _SIOCGIFFLAGS, _INTERFACE.pack(b"lo", 0))
+        _name, flags = _INTERFACE.unpack(asked)
+        fcntl.ioctl(channel, _SIOCSIFFLAGS, _INTERFACE.pack(b"lo", flags | _IFF_UP))
+
+
+class PacketFilter:
+    """Applies rules at once: the program is started beforehand and only waits for its text."""
+
+    def __init__(self, runner: Runner) -> None:
+        program = find_nft()
+        if program is None:
+            raise Unreachable("there is no nft to cut a network with", hint="install the package nftables")
+        self._program = program
+        self._runner = runner
+        self._waiting: Child | None = None
+
+    def prepare(self) -> None:
+        """Have a program wait: to start one takes tens of milliseconds on a busy machine."""
+        if self._waiting is None:
+            self._waiting = Child([self._program, "-f", "-"], reads_output=False)
+
+    def apply(self, rules: str) -> None:
+        """Put rules in force."""
+        self.prepare()
+        child, self._waiting = self._waiting, None
+        assert child is not None
+        child.tell(rules)
+        child.close()
+        code = child.wait(timeout_s=_NFT_S)
+        child.end()
+        if code:
+            raise Unreachable(f"nft refuses the rules: {child.complaint()}", hint="see `nft list ruleset`")
+
+    def listing(self) -> str:
+        """What is in force."""
+        return self._runner.run([self._program, "list", "ruleset"], timeout_s=_NFT_S).output
+
+    def close(self) -> None:
+        """Let the waiting program go."""
+        if self._waiting is not None:
+            with contextlib.suppress(TimedOut):
+                self._waiting.end()
+            self._waiting = None

@@ -1,0 +1,120 @@
+"""A child process that is talked to line by line, and that does not outlive its purpose."""
+
+import subprocess
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+from rlctl.errors import TimedOut, Unreachable
+
+
+class Child:
+    """A program with pipes to its standard input and output; its end of input tells it that we are gone."""
+
+    def __init__(self, argv: Sequence[str], *, detached: bool = False, reads_output: bool = True) -> None:
+        self._argv = list(argv)
+        try:
+            self._process = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if reads_output else subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+                start_new_session=detached,
+            )
+        except OSError as failure:
+            raise Unreachable(
+                f"cannot run {argv[0]}: {failure.strerror}", hint="it must be an executable that this user may run"
+            ) from failure
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._errors: list[str] = []
+        self._listeners = [Thread(target=self._collect_errors, daemon=True)]
+        if reads_output:
+            self._listeners.append(Thread(target=self._collect_lines, daemon=True))
+        for listener in self._listeners:
+            listener.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _failure: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    def tell(self, line: str) -> None:
+        """Send one line; one who is gone hears nothing."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            return
+
+    def hear(self, *, timeout_s: float) -> str | None:
+        """The next line it says; None once it has ended; TimedOut when it says nothing."""
+        try:
+            return self._lines.get(timeout=timeout_s)
+        except Empty:
+            raise TimedOut(f"{self._argv[0]} says nothing for {timeout_s:g} s", hint=self.complaint()) from None
+
+    def close(self) -> None:
+        """End its input."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            return
+
+    def wait(self, *, timeout_s: float) -> int:
+        """Its exit code; TimedOut while it runs on."""
+        try:
+            code = self._process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired as failure:
+            raise TimedOut(f"{self._argv[0]} does not end within {timeout_s:g} s", hint="") from failure
+        for listener in self._listeners:
+            listener.join(timeout=timeout_s)
+        return code
+
+    def end(self, *, patience_s: float = 5.0) -> None:
+        """Close its input, wait a little, then kill it."""
+        self.close()
+        try:
+            self.wait(timeout_s=patience_s)
+        except TimedOut:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+
+    def interrupt(self, number: int) -> None:
+        """Pass a signal on."""
+        self._process.send_signal(number)
+
+    def complaint(self) -> str:
+        """What it said on its standard error, the last of it."""
+        return " / ".join(line.strip() for line in self._errors[-3:] if line.strip())
+
+    def _collect_lines(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def _collect_errors(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._errors.append(line)
