@@ -1,19 +1,16 @@
 """rlctl failover-drill: break a fleet on purpose, and say with numbers what was lost."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.drills.library import all_shipped, find, flagships
+from rlctl.drills.library import find, flagships
 from rlctl.drills.programme import Programme
-from rlctl.drills.scenario import ScenarioFile
-from rlctl.errors import Exit, NotFound
+from rlctl.errors import Exit
 from rlctl.execute.stop import StopFlag
 from rlctl.system.clock import SystemClock
-from rlctl.topology.load import load_topology
 from rlctl.topology.model import Kind
 
 RUN_S = 90.0

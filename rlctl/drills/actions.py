@@ -27,7 +27,7 @@ from rlctl.drills.model import (
 from rlctl.drills.records import RunJournal
 from rlctl.drills.stage import Stage
 from rlctl.drills.watch import Watch
-from rlctl.errors import Refused
+from rlctl.errors import Refused, Unreachable
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
@@ -128,7 +128,7 @@ class Actor:
         def is_ready() -> bool:
             try:
                 self._estate.set_up([spec])
-            except (LinkFailure, CommandFailed, Refused):
+            except (LinkFailure, CommandFailed, Unreachable):
                 return False
             return True
 

@@ -20,6 +20,7 @@ class Cast:
     seconds: tuple[NodeSpec, ...]
     sentinels: tuple[NodeSpec, ...]
     slots: tuple[SlotRange, ...]
+    other_slots: tuple[SlotRange, ...] = ()
 
     @property
     def shard(self) -> tuple[NodeSpec, ...]:
@@ -77,4 +78,5 @@ def cast(topology: Topology, observed: Observed) -> Cast:
         seconds=seconds,
         sentinels=sentinel_nodes(topology),
         slots=tuple(victim.slots) if topology.kind is Kind.CLUSTER else ((0, 16_383),),
+        other_slots=tuple(primaries[-1].slots) if len(primaries) > 1 else (),
     )

@@ -21,6 +21,7 @@ def read_evidence(folder: RunFolder, scenario: Scenario) -> Evidence:
     places = {name: tuple(nodes) for name, nodes in begin.get("clients", {}).items()}
     ends = folder.read("clients.json") or {}
     shard = tuple(begin.get("shard", ()))
+    nodes = tuple(dict.fromkeys((*shard, *(node for listed in places.values() for node in listed))))
     clients = tuple(read_history(folder, name, name, ends.get(name, {})) for name in places)
     return Evidence(
         scenario=scenario,
@@ -32,7 +33,7 @@ def read_evidence(folder: RunFolder, scenario: Scenario) -> Evidence:
         canaries=tuple(sorted(_canaries(lines), key=lambda one: one.at_s)),
         clients=clients,
         attempted={name: ends.get(name, {}).get("attempted") for name in places},
-        ledgers={moment: _ledgers(folder, moment, shard, tuple(places), scenario) for moment in _MOMENTS},
+        ledgers={moment: _ledgers(folder, moment, nodes, tuple(places), scenario) for moment in _MOMENTS},
         places=places,
     )
 
@@ -60,10 +61,10 @@ def _canaries(lines: list[dict[str, Any]]) -> Iterator[Heard]:
 
 
 def _ledgers(
-    folder: RunFolder, moment: str, shard: tuple[str, ...], clients: tuple[str, ...], scenario: Scenario
+    folder: RunFolder, moment: str, nodes: tuple[str, ...], clients: tuple[str, ...], scenario: Scenario
 ) -> dict[str, dict[str, Ledger]]:
     found: dict[str, dict[str, Ledger]] = {}
-    for node in shard:
+    for node in nodes:
         for client in clients:
             path = folder.ledger(moment, node, client)
             if path.exists():

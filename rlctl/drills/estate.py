@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets as randomness
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,21 +37,24 @@ class Estate:
     """The drill's belongings on one fleet."""
 
     fleet: Fleet
-    keys: Keys
-    clients: tuple[str, ...]
+    keys: Mapping[str, Keys]
     script: Wrapped
     password: str = field(repr=False)
 
     @classmethod
-    def plan(cls, fleet: Fleet, keys: Keys, clients: tuple[str, ...]) -> "Estate":
-        """What will be put there."""
-        password = randomness.token_urlsafe(24)
-        return cls(fleet=fleet, keys=keys, clients=clients, script=drill_script(fleet), password=password)
+    def plan(cls, fleet: Fleet, keys: Mapping[str, Keys]) -> "Estate":
+        """What will be put there; keys are by client."""
+        return cls(fleet=fleet, keys=keys, script=drill_script(fleet), password=randomness.token_urlsafe(24))
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Whose ledgers there are."""
+        return tuple(self.keys)
 
     @property
     def user(self) -> str:
         """The user that the clients log in as."""
-        return f"{USER_PREFIX}{self.keys.run}"
+        return f"{USER_PREFIX}{next(iter(self.keys.values())).run}"
 
     @property
     def entry(self) -> Entry:
@@ -102,24 +105,26 @@ class Estate:
                     found += [f"{spec.name}: {keys} keys"] if keys else []
         return tuple(found)
 
-    def copy_ledgers(self, folder: RunFolder, moment: str, nodes: Sequence[NodeSpec], *, bits: bool) -> tuple[str, ...]:
+    def copy_ledgers(
+        self, folder: RunFolder, moment: str, nodes: Sequence[NodeSpec], clients: Sequence[str], *, bits: bool
+    ) -> tuple[str, ...]:
         """Write every client's ledger down as each node holds it; the nodes that could not be asked."""
         silent = []
         for spec in nodes:
             try:
-                self._copy(folder, moment, spec, bits=bits)
+                self._copy(folder, moment, spec, clients, bits=bits)
             except OSError:
                 silent.append(spec.name)
         return tuple(silent)
 
-    def _copy(self, folder: RunFolder, moment: str, spec: NodeSpec, *, bits: bool) -> None:
+    def _copy(self, folder: RunFolder, moment: str, spec: NodeSpec, clients: Sequence[str], *, bits: bool) -> None:
         admin = self._admin()
         channel = open_channel(Place(name=spec.name, host=spec.address, port=spec.port), admin, timeout_s=READ_S)
         with channel:
             if self.fleet.topology.kind is Kind.CLUSTER:
                 ask_whole(channel, b"READONLY", entry_bytes=0)
-            for client in self.clients:
-                key = self.keys.ledger(client).encode()
+            for client in clients:
+                key = self.keys[client].ledger(client).encode()
                 words = (b"GET", key) if bits else (b"LRANGE", key, b"0", b"-1")
                 raw = ask_whole(channel, *words, entry_bytes=_ENTRY_BYTES)
                 folder.ledger(moment, spec.name, client).write_bytes(raw)
@@ -134,7 +139,11 @@ class Estate:
 
     def _rights(self) -> tuple[str, ...]:
         commands = (*self.script.commands, "evalsha", *_CLIENT_COMMANDS)
-        return (f"~{self.keys.prefix}*", "-@all", *(f"+{command}" for command in dict.fromkeys(commands)))
+        return (
+            f"~{next(iter(self.keys.values())).prefix}*",
+            "-@all",
+            *(f"+{command}" for command in dict.fromkeys(commands)),
+        )
 
     def _remove(self, link: NodeLink) -> None:
         if self.fleet.topology.security.acl:
@@ -143,10 +152,13 @@ class Estate:
             self._on_own_slots(link, "UNLINK")
 
     def _on_own_slots(self, link: NodeLink, verb: str) -> int:
-        """All keys of the run are in one shard; the other shards answer that they are elsewhere."""
-        [answer] = link.pipeline([(verb, *self.keys.all(self.clients))])
-        if isinstance(answer, CommandFailed):
-            if answer.prefix == "MOVED":
-                return 0
-            raise answer
-        return int(answer)
+        """Do something to the run's keys on their shard; the other shards answer that they are elsewhere."""
+        done = 0
+        for client, keys in self.keys.items():
+            [answer] = link.pipeline([(verb, *keys.all([client]))])
+            if isinstance(answer, CommandFailed):
+                if answer.prefix == "MOVED":
+                    continue
+                raise answer
+            done += int(answer)
+        return done

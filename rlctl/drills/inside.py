@@ -30,6 +30,7 @@ from rlctl.execute.locking import HeldFleet, Waiting, hold
 from rlctl.execute.stop import StopFlag
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
+from rlctl.system.files import read_damaged
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import PacketFilter, raise_loopback
 from rlctl.topology.load import load_topology
@@ -37,6 +38,7 @@ from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import sentinel_nodes
 
 DEPLOY_S = 60.0
+LOG_BYTES = 100_000
 ARGV = ("failover-drill",)
 # Each side of a cut has its clients at an address of their own, so that a cut cuts them off too.
 ADDRESSES = {
@@ -127,8 +129,18 @@ def _twin(topology: Topology, folder: RunFolder, order: Order, teller: Teller, s
             yield held
     finally:
         with hold(topology, home, "failover-drill", StopFlag(), teller, waiting=waiting, removing=True) as held:
+            _keep_logs(held, folder)
             run_destroy(held, ARGV, teller)
         shutil.rmtree(home.root)
+
+
+def _keep_logs(held: HeldFleet, folder: RunFolder) -> None:
+    """What the servers said goes with the run: the twin's folders do not stay."""
+    for name in held.fleet.target.placed():
+        node = held.fleet.folder.node(name)
+        text = "".join(read_damaged(node / log) for log in ("redis.log.1", "redis.log"))[-LOG_BYTES:]
+        if text:
+            folder.write_text(f"{name}.log", text)
 
 
 def _hurry(held: HeldFleet) -> None:

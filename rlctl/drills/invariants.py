@@ -141,7 +141,7 @@ def _ledgers_agree(evidence: Evidence) -> Check:
 def _losses_explained(evidence: Evidence, accounts: Sequence[Account], times: Times) -> Check:
     windows = loss_windows(evidence, times)
     lost = [op for account in accounts for op in account.lost]
-    strange = [op for op in lost if not any(start <= op.done_s <= end for start, end in windows)]
+    strange = [op for op in lost if not any(start <= op.done_s and op.sent_s <= end for start, end in windows)]
     told = f"{len(strange)} of {len(lost)} lost outside every window of the fault"
     return Check(code="I6", text="every loss lies in a window of the fault", ok=not strange, evidence=told)
 

@@ -34,6 +34,7 @@ class Condition(StrEnum):
     SILENT = "silent"
     REFUSED = "refused"
     RETURNED = "returned"
+    RESUMED = "resumed"
 
 
 class Manual(StrEnum):

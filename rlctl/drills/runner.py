@@ -40,9 +40,9 @@ class Run:
     def carry_out(self) -> None:
         """Load, break, wait, heal, read; whatever happens in between, the fleet is healed."""
         keys = self._keys()
-        estate = Estate.plan(self.stage.held.fleet, keys[Side.MAJORITY], tuple(self.scenario.load.sides))
+        estate = Estate.plan(self.stage.held.fleet, {side.value: keys[side] for side in self.scenario.load.sides})
         crew_members = self._members(keys, estate.script.sha1)
-        self._begin(estate, crew_members)
+        self._begin(crew_members)
         crew = Crew(self.folder, crew_members, self.scenario.load, estate.entry)
         try:
             self._set_up(estate)
@@ -92,7 +92,11 @@ class Run:
 
     def _copy(self, estate: Estate, moment: str) -> None:
         bits = self.scenario.load.mode is Mode.BITS
-        silent = estate.copy_ledgers(self.folder, moment, self.stage.cast.shard, bits=bits)
+        cast = self.stage.cast
+        here = [name for name in estate.clients if name != Side.OTHERS]
+        silent = estate.copy_ledgers(self.folder, moment, cast.shard, here, bits=bits)
+        if Side.OTHERS in estate.clients:
+            silent += estate.copy_ledgers(self.folder, moment, cast.seconds[-1:], [Side.OTHERS], bits=bits)
         self.journal.write("copied", moment=moment, silent=silent)
 
     def _await_load(self, tails: Mapping[Side, Tail]) -> None:
@@ -110,7 +114,8 @@ class Run:
         """All of a run's keys are in the victim's shard, but those of the client that asks another one."""
         cast = self.stage.cast
         own = Keys(run=self.folder.id, tag=tag_in(cast.slots))
-        return dict.fromkeys(Side, own)
+        others = Keys(run=self.folder.id, tag=tag_in(cast.other_slots or cast.slots))
+        return {side: others if side is Side.OTHERS else own for side in Side}
 
     def _members(self, keys: Mapping[Side, Keys], sha1: str) -> tuple[Member, ...]:
         window_ms = window_without_edge(int(self.stage.clock.now().timestamp() * 1000))
@@ -122,7 +127,7 @@ class Run:
         others = [*cast.replicas, *cast.others]
         estate.set_up(others, with_script=self.scenario.load.preload)
 
-    def _begin(self, estate: Estate, crew: tuple[Member, ...]) -> None:
+    def _begin(self, crew: tuple[Member, ...]) -> None:
         cast, fleet = self.stage.cast, self.stage.held.fleet
         self.journal.write(
             "begin",
@@ -132,7 +137,6 @@ class Run:
             nodes={spec.name: spec.endpoint for spec in cast.everybody},
             ids={spec.name: node_id(fleet.secrets.fleet_id, spec.name) for spec in cast.everybody},
             clients={member.name: [place.name for place in member.places] for member in crew},
-            ledgers={name: estate.keys.ledger(name) for name in estate.clients},
             method=self.stage.faults.method,
             configuration=self._configuration(),
             wall=self.stage.clock.now().isoformat(timespec="milliseconds"),

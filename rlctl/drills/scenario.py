@@ -76,6 +76,9 @@ class Variant:
     values: Mapping[str, str]
 
 
+_PLAIN = Variant(name="", values={})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioFile:
     """A scenario before it is filled in for a kind of fleet and a variant."""
@@ -92,15 +95,15 @@ class ScenarioFile:
         if kind not in self.kinds:
             known = ", ".join(self.kinds)
             raise UsageFault(f"scenario {self.name} is for {known}, not for {kind}", hint=f"--kind {self.kinds[0]}")
-        variants = self.variants or (Variant(name="", values={}),)
+        variants = self.variants or (_PLAIN,)
         return tuple(self.one(kind, variant.name) for variant in variants)
 
     def one(self, kind: Kind, variant: str) -> Scenario:
         """The scenario as it is run: parameters filled in, what is for the other kind left out."""
-        values = next((one.values for one in self.variants if one.name == variant), {})
+        chosen = next((one for one in self.variants if one.name == variant), _PLAIN)
         mistakes = Mistakes(self.path, hint=_HINT)
         root = compose(self.text, mistakes)
-        scenario = _Filling(root, mistakes, kind, values).scenario(variant)
+        scenario = _Filling(root, mistakes, kind, chosen).scenario()
         mistakes.raise_any()
         return scenario
 
@@ -140,22 +143,23 @@ def _variants(read: Reader, node: Node) -> tuple[Variant, ...]:
 class _Filling:
     """One reading of a file for one kind of fleet and one variant."""
 
-    def __init__(self, root: Map, mistakes: Mistakes, kind: Kind, values: Mapping[str, str]) -> None:
+    def __init__(self, root: Map, mistakes: Mistakes, kind: Kind, variant: Variant) -> None:
         plain = Reader(mistakes, {})
         given = root.entries.get("parameters")
         defaults = {} if given is None else _texts(plain, plain.mapping(given.value, "parameters"))
-        for key in values.keys() - defaults.keys():
+        for key in variant.values.keys() - defaults.keys():
             mistakes.add(root.line, f"a variant sets `{key}`, which is no parameter")
         self._root = root
         self._kind = kind
-        self._parameters = {**defaults, **values}
+        self._variant = variant.name
+        self._parameters = {**defaults, **variant.values}
         self._read = Reader(mistakes, self._parameters)
 
-    def scenario(self, variant: str) -> Scenario:
+    def scenario(self) -> Scenario:
         texts = {name: self._text(name) for name in _TEXTS}
         return Scenario(
             **texts,
-            variant=variant,
+            variant=self._variant,
             kind=self._kind,
             overall=self._text("overall"),
             actions=tuple(self._action(node) for node in self._listed("steps")),
@@ -181,8 +185,9 @@ class _Filling:
         return [one for one in (self._read.mapping(item, key) for item in items) if self._is_ours(one)]
 
     def _is_ours(self, node: Map) -> bool:
+        """Whether an entry is for this kind of fleet, this variant or these parameters."""
         only = node.entries.get("only")
-        return only is None or self._read.word(only.value, Kind) is self._kind
+        return only is None or self._read.text(only.value) in {self._kind, self._variant, *self._parameters.values()}
 
     def _action(self, node: Map) -> Action:
         verbs = [key for key in node.entries if key != "only"]

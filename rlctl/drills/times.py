@@ -1,6 +1,6 @@
 """When what happened: from the fault to the last node that agrees. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -75,15 +75,7 @@ def fork(evidence: Evidence) -> float | None:
 
 def promotions(evidence: Evidence) -> int:
     """How often a replica of the victim's shard became the primary while the load ran."""
-    roles: dict[str, str] = {}
-    count = 0
-    for seen in evidence.samples:
-        if seen.node not in evidence.shard or not seen.sample.alive:
-            continue
-        if seen.sample.role == "master" and roles.get(seen.node) == "slave" and seen.at_s <= evidence.stopped_s:
-            count += 1
-        roles[seen.node] = seen.sample.role
-    return count
+    return sum(at_s <= evidence.stopped_s for at_s, _node in _promoted(evidence))
 
 
 def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -> float | None:
@@ -129,15 +121,21 @@ def _concerns_victim(evidence: Evidence, event: Event) -> bool:
 
 
 def _promotion(evidence: Evidence, since_s: float | None) -> float | None:
-    was_replica: set[str] = set()
+    others = (at_s for at_s, node in _promoted(evidence) if node != evidence.victim)
+    return next((at_s for at_s in others if at_s >= (since_s or 0.0)), None)
+
+
+def _promoted(evidence: Evidence) -> Iterator[tuple[float, str]]:
+    """Replicas of the shard that became primaries; one that just started may call itself one, with an epoch of old."""
+    roles: dict[str, str] = {}
+    epoch = 0
     for seen in evidence.samples:
-        if seen.node == evidence.victim or seen.node not in evidence.shard or not seen.sample.alive:
+        if seen.node not in evidence.shard or not seen.sample.alive:
             continue
-        if seen.sample.role == "slave":
-            was_replica.add(seen.node)
-        elif seen.sample.role == "master" and seen.node in was_replica and seen.at_s >= (since_s or 0.0):
-            return seen.at_s
-    return None
+        if seen.sample.role == "master" and roles.get(seen.node) == "slave" and seen.sample.epoch >= epoch:
+            yield seen.at_s, seen.node
+        roles[seen.node] = seen.sample.role
+        epoch = max(epoch, seen.sample.epoch)
 
 
 def _first_seen(evidence: Evidence, since_s: float | None, is_so: Callable[[Sample], bool]) -> float | None:

@@ -104,7 +104,11 @@ def _survivors(evidence: Evidence) -> Mapping[str, Ledger]:
     final = evidence.ledgers.get("final", {})
     roles = {seen.node: seen.sample.role for seen in evidence.samples if seen.sample.alive}
     primary = next((node for node in evidence.shard if roles.get(node) == "master" and node in final), None)
-    return final[primary] if primary is not None else {}
+    found = dict(final[primary]) if primary is not None else {}
+    for client, places in evidence.places.items():
+        if places and places[0] not in evidence.shard and places[0] in final:
+            found[client] = final[places[0]][client]
+    return found
 
 
 def _verdict(evidence: Evidence, checks: Sequence[Check], seen: Sequence[Seen]) -> tuple[Verdict, tuple[str, ...]]:

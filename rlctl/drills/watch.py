@@ -81,6 +81,8 @@ class Watch:
                 return any(tail.refused for tail in self._tails.values())
             case Condition.RETURNED:
                 return self._is_returned()
+            case Condition.RESUMED:
+                return (self._tails[Side.MAJORITY].last_ack_s or 0.0) > since_s
 
     def _is_served(self) -> bool:
         return any(tail.first_away_s is not None for side, tail in self._tails.items() if side is Side.MAJORITY)

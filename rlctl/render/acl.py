@@ -38,6 +38,9 @@ def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, 
     monitor = (*_libraries(version), *_CLUSTER_READS, "info", "role", "dbsize", "time")
     return _file(
         secrets,
+        # Nobody can log in as it, but a server replays its log as this user and drops every transaction, and every
+        # script's writes, that it may not make (redis #14541, valkey #3983).
+        "~* &* +@all",
         {
             User.ADMIN: "~* &* +@all",
             User.LIMITER: f"~rl:* &rlctl:* {_allow(limiter + commands)} {rules}",
@@ -54,6 +57,7 @@ def sentinel_acl(secrets: FleetSecrets, version: Version) -> str:
     lookups = (*_libraries(version), "subscribe", "unsubscribe", "psubscribe", "punsubscribe", *_SENTINEL_LOOKUPS)
     return _file(
         secrets,
+        "",
         {
             User.ADMIN: "~* &* +@all",
             User.LIMITER: f"&* {_allow(lookups)}",
@@ -79,8 +83,8 @@ def _allow(commands: tuple[str, ...]) -> str:
     return "-@all " + " ".join(f"+{command}" for command in dict.fromkeys(commands))
 
 
-def _file(secrets: FleetSecrets, rules: dict[User, str]) -> str:
-    lines = ["user default reset off\n"]
+def _file(secrets: FleetSecrets, nobody: str, rules: dict[User, str]) -> str:
+    lines = [f"user default reset off {nobody}".rstrip() + "\n"]
     lines += [f"user {user} reset on #{secrets.password(user).sha256()} {rule}\n" for user, rule in rules.items()]
     body = "".join(lines)
     return body + f"user {REVISION_USER} reset off #{hashlib.sha256(body.encode()).hexdigest()}\n"

@@ -68,9 +68,9 @@ def sha256(user: str) -> str:
     return hashlib.sha256(f"password-of-{user}-0000".encode()).hexdigest()
 
 
-def whole(rules: dict[str, str]) -> str:
+def whole(rules: dict[str, str], nobody: str = "") -> str:
     users = [f"user {user} reset on #{sha256(user)} {rule}\n" for user, rule in rules.items()]
-    body = "user default reset off\n" + "".join(users)
+    body = f"user default reset off{nobody}\n" + "".join(users)
     return body + f"user {REVISION_USER} reset off #{hashlib.sha256(body.encode()).hexdigest()}\n"
 
 
@@ -80,7 +80,7 @@ def rule_of(text: str, user: str) -> list[str]:
 
 
 def test_a_data_node() -> None:
-    assert data_node_acl(SECRETS, OLD, COMMANDS) == whole(DATA_NODE)
+    assert data_node_acl(SECRETS, OLD, COMMANDS) == whole(DATA_NODE, " ~* &* +@all")
 
 
 def test_a_sentinel() -> None:
@@ -132,7 +132,16 @@ def test_the_monitor_reads_no_secrets_and_no_keys(version: Version) -> None:
 @RENDERERS
 def test_the_default_user_is_off(render: object) -> None:
     text = render(SECRETS, OLD)
-    assert text.splitlines()[0] == "user default reset off"
+    first = text.splitlines()[0]
+    assert first.startswith("user default reset off")
+    assert " on" not in first
+    assert ">" not in first
+    assert "nopass" not in first
+
+
+def test_a_data_node_replays_its_log_as_a_user_who_may_write() -> None:
+    rule = rule_of(data_node_acl(SECRETS, OLD, COMMANDS), "default")
+    assert {"off", "~*", "&*", "+@all"} <= set(rule)
 
 
 def test_replicas_have_no_user_on_sentinels() -> None:
