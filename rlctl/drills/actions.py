@@ -128,6 +128,7 @@ class Actor:
         def is_ready() -> bool:
             try:
                 self._estate.set_up([spec])
+                self._estate.load_release(spec)
             except (LinkFailure, CommandFailed, Unreachable):
                 return False
             return True
@@ -147,7 +148,9 @@ class Actor:
             spec = cast.sentinels[0]
             words = ["SENTINEL", "FAILOVER", fleet.topology.name]
         self._stage.progress.note(f"{' '.join(words)} on {spec.name}")
-        stamp = self._stamped(lambda: fleet.connector.link(spec).call(*words))
+        link = fleet.connector.separate_link(spec)
+        stamp = self._stamped(lambda: link.call(*words))
+        link.close()
         self._tell("failover", stamp, how=how, nodes=[spec.name], text=" ".join(words))
 
     def _nodes(self, who: Who) -> tuple[NodeSpec, ...]:

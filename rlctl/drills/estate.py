@@ -2,7 +2,8 @@
 
 import contextlib
 import secrets as randomness
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rlctl.drills.records import RunFolder
 from rlctl.drills.wire import Entry, Place, ask_whole, open_channel
 from rlctl.errors import Unreachable
 from rlctl.execute.fleet import Fleet
+from rlctl.scripts.loader import load_scripts
 from rlctl.secrets import User
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.topology.model import Kind
@@ -69,25 +71,33 @@ class Estate:
     def set_up(self, nodes: Iterable[NodeSpec], *, with_script: bool = True) -> None:
         """Load the script and make the user on these nodes."""
         for spec in nodes:
-            link = self.fleet.connector.link(spec)
             commands: list[tuple[object, ...]] = []
             if self.fleet.topology.security.acl:
                 commands.append(("ACL", "SETUSER", self.user, "reset", "on", f">{self.password}", *self._rights()))
             if with_script:
                 commands.append(("SCRIPT", "LOAD", self.script.source))
-            answers = link.pipeline(commands)
+            with self._link(spec) as link:
+                answers = link.pipeline(commands)
             refused = [str(answer) for answer in answers if isinstance(answer, CommandFailed)]
             if refused or (with_script and answers[-1] != self.script.sha1):
                 raise Unreachable(
                     f"{spec.name} does not take the drill's script or user: {refused}", hint="see its log"
                 )
 
+    def load_release(self, spec: NodeSpec) -> None:
+        """What a restarted node lacks of the shipped scripts, as the watcher would load it."""
+        with self._link(spec) as link:
+            failure = load_scripts(link, self.fleet.release.scripts)
+        if failure is not None:
+            raise Unreachable(f"{spec.name} does not take the release: {failure}", hint="see its log")
+
     def take_down(self) -> tuple[str, ...]:
         """Remove the user and the keys from every node; what could not be removed."""
         left = []
         for spec in data_nodes(self.fleet.topology):
             try:
-                self._remove(self.fleet.connector.link(spec))
+                with self._link(spec) as link:
+                    self._remove(link)
             except (LinkFailure, CommandFailed) as failure:
                 left.append(f"{spec.name}: {failure}")
         return tuple(left)
@@ -96,8 +106,7 @@ class Estate:
         """What is still there of the drill's."""
         found = []
         for spec in data_nodes(self.fleet.topology):
-            link = self.fleet.connector.link(spec)
-            with contextlib.suppress(LinkFailure, CommandFailed):
+            with contextlib.suppress(LinkFailure, CommandFailed), self._link(spec) as link:
                 users = [str(user) for user in link.call("ACL", "USERS") if str(user).startswith(USER_PREFIX)]
                 found += [f"{spec.name}: user {user}" for user in users]
                 if link.call("ROLE")[0] == "master":
@@ -116,6 +125,15 @@ class Estate:
             except OSError:
                 silent.append(spec.name)
         return tuple(silent)
+
+    @contextmanager
+    def _link(self, spec: NodeSpec) -> Iterator[NodeLink]:
+        """A connection for one purpose: Sentinel ends those that are open when it promotes."""
+        link = self.fleet.connector.separate_link(spec)
+        try:
+            yield link
+        finally:
+            link.close()
 
     def _copy(self, folder: RunFolder, moment: str, spec: NodeSpec, clients: Sequence[str], *, bits: bool) -> None:
         admin = self._admin()

@@ -23,7 +23,7 @@ from rlctl.drills.runner import Run
 from rlctl.drills.scenario import read_scenario
 from rlctl.drills.settings import SHORT_PERIODS, twin_of
 from rlctl.drills.stage import Processes, Stage
-from rlctl.errors import Exit, RlctlError
+from rlctl.errors import Exit, RlctlError, Unreachable
 from rlctl.execute.deploy import DeployOptions, run_deploy
 from rlctl.execute.destroy import run_destroy
 from rlctl.execute.locking import HeldFleet, Waiting, hold
@@ -32,6 +32,7 @@ from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
 from rlctl.system.files import read_damaged
 from rlctl.system.process import ProcessRunner
+from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.system.sandbox import PacketFilter, raise_loopback
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Kind, Topology
@@ -181,10 +182,19 @@ def main() -> int:
     try:
         with stop.armed():
             carry_out(folder, Order.from_json(document), teller, stop)
+    except (LinkFailure, CommandFailed) as failure:
+        return _failed(
+            folder, Unreachable(f"a node did not do as told: {failure}", hint="its log is in the run's folder")
+        )
     except RlctlError as failure:
-        RunJournal(folder, SystemClock()).write("failed", code=failure.code, message=failure.message, hint=failure.hint)
-        return failure.exit_code
+        return _failed(folder, failure)
     return Exit.OK
+
+
+def _failed(folder: RunFolder, failure: RlctlError) -> int:
+    journal = RunJournal(folder, SystemClock())
+    journal.write("failed", code=failure.code, message=failure.message, hint=failure.hint)
+    return failure.exit_code
 
 
 if __name__ == "__main__":

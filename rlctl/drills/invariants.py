@@ -179,8 +179,12 @@ def _holes(evidence: Evidence, account: Account) -> int:
     for op in sorted(account.lost, key=_order):
         first_lost.setdefault((op.connection, op.node), op.id)
     kept = frozenset(account.survivors.ids)
+    killed = evidence.on_victim("kill")
     holes = 0
     for batch in history.batches:
+        if killed is not None and batch.sent_s > killed.at_s:
+            # Another life of the node, which knows nothing of the one before.
+            continue
         node = places[batch.node] if batch.node < len(places) else ""
         start = first_lost.get((batch.connection, node))
         if start is not None and batch.first + len(batch.codes) > start:

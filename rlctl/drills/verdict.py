@@ -9,7 +9,7 @@ from rlctl.drills.admission import Admission, admission
 from rlctl.drills.evidence import Evidence
 from rlctl.drills.invariants import Check, Cut, invariants, is_wiped, verified_cut
 from rlctl.drills.ledger import Ledger
-from rlctl.drills.model import Expectation, Metric, Mode
+from rlctl.drills.model import Expectation, Metric, Mode, Side
 from rlctl.drills.times import Times, longest_gap_ms, promotions, sampler_gap_ms, times
 
 _STALL_MS = 1_000
@@ -78,7 +78,8 @@ def judge(evidence: Evidence) -> Judged:
     when = times(evidence)
     cut = verified_cut(evidence)
     wiped = is_wiped(evidence, when)
-    admitted = admission(accounts, evidence.scenario.load.limit, when.promoted_s, wiped=wiped)
+    here = [one for one in accounts if one.side != Side.OTHERS]
+    admitted = admission(here, evidence.scenario.load.limit, when.promoted_s, wiped=wiped)
     gaps = {one.name: longest_gap_ms(one, evidence.started_s, evidence.stopped_s) for one in evidence.clients}
     metrics = _metrics(evidence, accounts, admitted, when, gaps)
     seen = tuple(Seen(expectation=one, value=metrics[one.metric]) for one in evidence.scenario.expectations)
