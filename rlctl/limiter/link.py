@@ -7,6 +7,7 @@ client libraries retry, translate READONLY, and need twice the time for six inte
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from math import ceil
 
 from rlctl.limiter.failures import Cause, Failure, before_asking
@@ -55,10 +56,26 @@ class Link:
             if replies == 1 and (numbers := decision_numbers(data)) is not None:
                 return numbers
             return self._read(data, deadline_s, replies)
-        except TimeoutError:
-            raise Failure(Cause.TIMEOUT, f"{self.endpoint}: no reply in time") from None
         except OSError as failure:
-            raise Failure(Cause.CLOSED, f"{self.endpoint}: {failure.strerror or failure}") from None
+            raise self._failure(failure) from None
+
+    def send(self, message: bytes, deadline_s: float) -> None:
+        """Send without waiting for the replies; `receive` takes them."""
+        try:
+            self._limit(deadline_s)
+            self._socket.sendall(message)
+        except OSError as failure:
+            raise self._failure(failure) from None
+
+    def receive(self, is_whole: Callable[[bytes], bool], deadline_s: float) -> bytes:
+        """Everything that arrives until it is whole, unparsed."""
+        data = b""
+        try:
+            while not is_whole(data):
+                data += self._more(deadline_s, is_empty=False)
+        except OSError as failure:
+            raise self._failure(failure) from None
+        return data
 
     def is_stale(self) -> bool:
         """Whether the server hung up, or said something unasked, while nobody looked."""
@@ -89,6 +106,11 @@ class Link:
                 except Incomplete:
                     data += self._more(deadline_s, is_empty=not data)
         return reply
+
+    def _failure(self, failure: OSError) -> Failure:
+        if isinstance(failure, TimeoutError):
+            return Failure(Cause.TIMEOUT, f"{self.endpoint}: no reply in time")
+        return Failure(Cause.CLOSED, f"{self.endpoint}: {failure.strerror or failure}")
 
     def _more(self, deadline_s: float, *, is_empty: bool) -> bytes:
         chunk = b""

@@ -42,6 +42,17 @@ class _Timex(ctypes.Structure):
     )
 
 
+def busy_s() -> float:
+    """Seconds that this machine's processors have spent on work since it started, all processors together."""
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
+
+
+def processors() -> int:
+    """How many processors share that work."""
+    return psutil.cpu_count() or 1
+
+
 def read_host_facts(state_folder: Path) -> HostFacts:
     """Everything the host checks need, read now; it never raises."""
     soft, hard = _open_files()

@@ -10,7 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "rlctl").rglob("*.py"))
 PURE_FOLDERS = ("rlctl/topology/", "rlctl/render/", "rlctl/plan/", "rlctl/doctor/")
-PURE_FILES = ("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py")
+PURE_FILES = (
+    *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py"),
+    *(f"rlctl/bench/{name}.py" for name in ("subjects", "stats", "figures", "attack", "claims", "scaling")),
+)
 IMPURE_MODULES = {
     *("redis", "docker", "subprocess", "socket", "time", "click", "rich", "psutil", "cryptography"),
     *("rlctl.system", "rlctl.execute", "rlctl.targets", "rlctl.cli", "rlctl.state"),

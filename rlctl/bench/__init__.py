@@ -1,0 +1,1 @@
+"""Measures the limiter scripts on a fleet: speed beside plain INCR, accuracy under attack, and more shards."""

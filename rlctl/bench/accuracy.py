@@ -1,0 +1,113 @@
+"""Plays boundary attacks on the fleet's scripts, by an injected clock on keys of its own."""
+
+import time
+from collections.abc import Iterator, Sequence
+
+from rlctl.bench.attack import ALL, Attack, attacks, play, worst_of, worst_window
+from rlctl.bench.claims import CLAIMS, Accuracy
+from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
+from rlctl.bench.subjects import at_instant
+from rlctl.errors import TimedOut, UsageFault
+from rlctl.execute.stop import StopFlag
+from rlctl.limiter.algorithms import Costed, FixedWindow, Gcra, RollingRing, RollingWindow, SlidingCounter, TokenBucket
+from rlctl.limiter.calls import CostedCall
+from rlctl.limiter.failures import Cause, Failure
+from rlctl.scripts.model import Release
+
+LIMIT = 100
+WINDOW_MS = 60_000
+WINDOW_US = WINDOW_MS * 1000
+# The start of a window of every length that divides a day.
+START_US = 1_800_000_000_000_000 // 86_400_000_000 * 86_400_000_000
+RULES: dict[str, Costed] = {
+    one.name: one
+    for one in (
+        TokenBucket(LIMIT, LIMIT, WINDOW_MS),
+        Gcra(LIMIT, LIMIT, WINDOW_MS),
+        FixedWindow(LIMIT, WINDOW_MS),
+        SlidingCounter(LIMIT, WINDOW_MS),
+        RollingWindow(LIMIT, WINDOW_MS),
+        RollingRing(LIMIT, WINDOW_MS),
+    )
+}
+# Keys end by the server's own clock, at the earliest a second after a call: slower than that an attack proves nothing.
+_SLOWEST_S = 0.8
+_TRIES = 5
+
+
+def chosen(release: Release, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The windowed scripts among the wanted ones, all where none is named."""
+    for name in wanted:
+        if name not in RULES:
+            raise UsageFault(
+                f"{name} counts no window: there is no boundary to attack", hint=f"attacked are {_names()}"
+            )
+    return tuple(script.name for script in release.scripts if script.name in (wanted or RULES))
+
+
+def run_accuracy(session: Session, release: Release, names: Sequence[str], stop: StopFlag) -> Iterator[Accuracy]:
+    """Script by script, the worst of all attacks."""
+    for name in names:
+        call = CostedCall(release, RULES[name], "bench-accuracy")
+        attacker = _Attacker(session, release, call, stop)
+        planned = attacks(LIMIT, WINDOW_US)
+        worst = worst_of((attack, attacker.worst(attack)) for attack in planned)
+        yield Accuracy(script=name, limit=LIMIT, window_ms=WINDOW_MS, attacks=len(planned), worst=worst)
+
+
+class _Attacker:
+    """Plays attacks on one script, each on a fresh key of the first primary."""
+
+    def __init__(self, session: Session, release: Release, call: CostedCall, stop: StopFlag) -> None:
+        self._session = session
+        self._release = release
+        self._call = call
+        self._stop = stop
+        self._primary: Primary = session.primaries[0]
+        self._used = 0
+
+    def worst(self, attack: Attack) -> int:
+        """The most that a trailing window held; played again where the machine paused for too long."""
+        for _ in range(_TRIES):
+            self._stop.check()
+            tag = self._fresh_tag()
+            slowest_s = 0.0
+
+            def take(at_us: int, cost: int, tag: bytes = tag) -> int:
+                nonlocal slowest_s
+                began_s = now_s()
+                units = self._take(tag, START_US + at_us, cost)
+                slowest_s = max(slowest_s, now_s() - began_s)
+                return units
+
+            admitted = play(attack, LIMIT, WINDOW_US, take)
+            if slowest_s < _SLOWEST_S:
+                return worst_window(admitted, WINDOW_US)
+        raise TimedOut(
+            f"{self._primary.name} answers too slowly to attack it",
+            hint="keys would end in the middle of an attack; try again when the fleet is less busy",
+        )
+
+    def _fresh_tag(self) -> bytes:
+        self._used += 1
+        tag = self._session.tags(self._primary, self._used)[-1]
+        self._session.made(self._primary, [self._call.key(tag)])
+        return tag
+
+    def _take(self, tag: bytes, at_us: int, cost: int) -> int:
+        if cost == ALL:
+            cost = self._decide(tag, 0, at_us)[2]
+        if cost == 0:
+            return 0
+        return cost if self._decide(tag, cost, at_us)[0] == 1 else 0
+
+    def _decide(self, tag: bytes, cost: int, at_us: int) -> list[int]:
+        message = at_instant(self._release, self._call, tag, cost, at_us)
+        reply = self._primary.limiter.exchange(message, time.monotonic() + TIMEOUT_S)
+        if not isinstance(reply, list):
+            raise Failure(Cause.ERROR, f"{self._primary.name}: {reply!r}")
+        return reply
+
+
+def _names() -> str:
+    return ", ".join(CLAIMS)

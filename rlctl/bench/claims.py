@@ -1,0 +1,75 @@
+"""What is published about each algorithm's accuracy, and what an attack says about it. Pure."""
+
+from dataclasses import dataclass
+
+from rlctl.bench.attack import Worst
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """At most so many percent over the limit in a trailing window; None where nobody published one."""
+
+    text: str
+    most_over_percent: float | None
+
+
+CLAIMS = {
+    "token_bucket": Claim(text="up to 50 % over", most_over_percent=50.0),
+    "gcra": Claim(text="none", most_over_percent=None),
+    "fixed_window": Claim(text="up to 100 % over", most_over_percent=100.0),
+    "sliding_counter": Claim(text="no exploitable boundary", most_over_percent=0.0),
+    "rolling_window": Claim(text="error below 1 %", most_over_percent=1.0),
+    "rolling_ring": Claim(text="error below 1 %", most_over_percent=1.0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """One script under all attacks."""
+
+    script: str
+    limit: int
+    window_ms: int
+    attacks: int
+    worst: Worst
+
+    @property
+    def over_percent(self) -> float:
+        """How far the worst trailing window went over the limit."""
+        return 100 * (self.worst.admitted - self.limit) / self.limit
+
+    @property
+    def claim(self) -> Claim:
+        """What is published."""
+        return CLAIMS[self.script]
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        most = self.claim.most_over_percent
+        if self.over_percent <= 0:
+            return "exact"
+        if most is None:
+            return "nothing claimed"
+        return "as claimed" if self.over_percent <= most else "worse than claimed"
+
+    def to_json(self) -> dict[str, object]:
+        """As `bench --accuracy -o json` shows it."""
+        attack = self.worst.attack
+        return {
+            "script": self.script,
+            "limit": self.limit,
+            "window_ms": self.window_ms,
+            "attacks": self.attacks,
+            "worst_admitted": self.worst.admitted,
+            "over_percent": self.over_percent,
+            "claim": self.claim.text,
+            "claimed_over_percent": self.claim.most_over_percent,
+            "holds": self.claim.most_over_percent is None or self.over_percent <= self.claim.most_over_percent,
+            "verdict": self.verdict,
+            "worst_attack": {
+                "phase_us": attack.phase_us,
+                "first_share": attack.first_share,
+                "step_us": attack.step_us,
+            },
+        }

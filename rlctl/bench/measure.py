@@ -1,0 +1,127 @@
+"""Drives one subject in one pattern for a moment, and counts."""
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rlctl.bench.figures import Counted, Pattern, Slice
+from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
+from rlctl.bench.stats import admitted, is_whole
+from rlctl.bench.subjects import Subject
+from rlctl.execute.stop import StopFlag
+from rlctl.limiter.failures import ErrorReply, failure_of
+from rlctl.limiter.link import Link
+from rlctl.limiter.resp import Reply
+
+DEPTH = 50
+# However fast the fleet is: no slice makes more calls.
+MOST_CALLS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A connection and the calls that go over it in turn."""
+
+    link: Link
+    calls: Sequence[bytes]
+
+
+class Load:
+    """Puts load on some of the session's primaries, until it is asked to stop."""
+
+    def __init__(self, session: Session, primaries: Sequence[Primary], stop: StopFlag) -> None:
+        self._session = session
+        self._primaries = primaries
+        self._stop = stop
+
+    def fill(self, subject: Subject, keys: int) -> None:
+        """Make the keys what the measured calls want to find."""
+        decisions = subject.answer is not None
+        for primary in self._primaries:
+            tags, now_us = self._session.tags(primary, keys), primary.now_us()
+            self._session.made(primary, map(subject.key, tags))
+            calls = [call for tag in tags for call in subject.fill(tag, now_us)]
+            for at in range(0, len(calls), DEPTH):
+                self._stop.check()
+                batch = calls[at : at + DEPTH]
+                _exchange([primary.link(decisions=decisions)], [b"".join(batch)], len(batch), decisions=decisions)
+
+    def run(self, subject: Subject, pattern: Pattern, duration_s: float) -> Slice:
+        """Call for so long; what the servers counted meanwhile is read around it."""
+        decisions = subject.answer is not None
+        lanes = [self._lane(primary, subject, pattern.keys) for primary in self._driven(pattern)]
+        _touch(lanes, decisions=decisions)
+        before = self._session.spent(subject.command)
+        cpu_s, started_s = time.process_time(), now_s()
+        if pattern.depth == 1:
+            counted = self._one_by_one(lanes, started_s + duration_s)
+        else:
+            counted = self._pipelined(lanes, pattern.depth, started_s + duration_s, decisions=decisions)
+        elapsed_s, cpu_s = now_s() - started_s, time.process_time() - cpu_s
+        spent = self._session.spent(subject.command) - before
+        return Slice(counted=counted, elapsed_s=elapsed_s, client_cpu_s=cpu_s, spent=spent)
+
+    def _driven(self, pattern: Pattern) -> Sequence[Primary]:
+        """One key lives on one primary."""
+        return self._primaries[:1] if pattern.keys == 1 else self._primaries
+
+    def _lane(self, primary: Primary, subject: Subject, keys: int) -> Lane:
+        tags = self._session.tags(primary, keys)
+        link = primary.link(decisions=subject.answer is not None)
+        return Lane(link=link, calls=[subject.message(tag) for tag in tags])
+
+    def _one_by_one(self, lanes: Sequence[Lane], until_s: float) -> Counted:
+        waits: list[float] = []
+        allowed = 0
+        for turn in itertools.count():
+            for lane in lanes:
+                began_s = now_s()
+                reply = lane.link.exchange(lane.calls[turn % len(lane.calls)], time.monotonic() + TIMEOUT_S)
+                waits.append((now_s() - began_s) * 1e6)
+                allowed += _is_admission(reply, lane.link)
+            self._stop.check()
+            if now_s() >= until_s or len(waits) >= MOST_CALLS:
+                break
+        return Counted(calls=len(waits), admitted=allowed, waits_us=waits)
+
+    def _pipelined(self, lanes: Sequence[Lane], depth: int, until_s: float, *, decisions: bool) -> Counted:
+        links = [lane.link for lane in lanes]
+        batches = [_batches(lane.calls, depth) for lane in lanes]
+        calls = allowed = 0
+        for turn in itertools.count():
+            messages = [own[turn % len(own)] for own in batches]
+            allowed += _exchange(links, messages, depth, decisions=decisions)
+            calls += depth * len(links)
+            self._stop.check()
+            if now_s() >= until_s or calls >= MOST_CALLS:
+                break
+        return Counted(calls=calls, admitted=allowed, waits_us=())
+
+
+def _batches(calls: Sequence[bytes], depth: int) -> list[bytes]:
+    """Whole batches that take every call in turn."""
+    turns = itertools.cycle(calls)
+    return [b"".join(itertools.islice(turns, depth)) for _ in range(-(-len(calls) // depth))]
+
+
+def _touch(lanes: Sequence[Lane], *, decisions: bool) -> None:
+    """Call every key once, unmeasured: what nobody called for a second may have ended, and would be made anew."""
+    for messages in zip(*(_batches(lane.calls, DEPTH) for lane in lanes), strict=True):
+        _exchange([lane.link for lane in lanes], messages, DEPTH, decisions=decisions)
+
+
+def _is_admission(reply: Reply, link: Link) -> bool:
+    if isinstance(reply, ErrorReply):
+        raise failure_of(reply, link.endpoint)
+    return isinstance(reply, list) and reply[0] == 1
+
+
+def _exchange(links: Sequence[Link], messages: Sequence[bytes], replies: int, *, decisions: bool) -> int:
+    """Send to all, then wait for all, so that the servers work side by side; how many calls were admitted."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    for link, message in zip(links, messages, strict=True):
+        link.send(message, deadline_s)
+    whole = partial(is_whole, replies=replies, decisions=decisions)
+    return sum(admitted(link.receive(whole, deadline_s)) for link in links)

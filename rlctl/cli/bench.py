@@ -1,0 +1,168 @@
+"""rlctl bench: how fast and how exact the scripts are on this fleet."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import click
+
+from rlctl.bench.accuracy import chosen
+from rlctl.bench.claims import Accuracy
+from rlctl.bench.figures import Row
+from rlctl.bench.run import (
+    AccuracyReport,
+    Bench,
+    ScaleReport,
+    run_accuracy_bench,
+    run_scale_bench,
+    run_speed_bench,
+    scaled,
+)
+from rlctl.bench.scaling import CLAIM, Scaling
+from rlctl.bench.speed import PATTERNS, SpeedReport
+from rlctl.bench.subjects import subjects
+from rlctl.cli.app import App, Duration, with_app
+from rlctl.errors import Exit, NotFound, UsageFault
+from rlctl.execute.fleet import Fleet, open_fleet
+from rlctl.execute.progress import Progress
+from rlctl.execute.stop import StopFlag
+from rlctl.topology.model import Kind
+
+Report = SpeedReport | AccuracyReport | ScaleReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is about to be done, in words, and how to do it."""
+
+    text: str
+    run: Callable[[Fleet, Bench, Progress, StopFlag], Report]
+
+
+@click.command()
+@click.option("--script", "scripts", multiple=True, metavar="NAME", help="Only this script; may be repeated.")
+@click.option("--accuracy", is_flag=True, help="Attack the boundaries of windows instead, by an injected clock.")
+@click.option("--scale", is_flag=True, help="Drive 1, 2, ... all shards instead [gcra alone].")
+@click.option("--duration", type=Duration(), default="200ms", show_default=True, help="How long each row is measured.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done; exit 10.")
+@click.option("--yes", is_flag=True, help="Agree in advance: a bench is a load.")
+@with_app
+def bench(
+    app: App, scripts: tuple[str, ...], accuracy: bool, scale: bool, duration: float, dry_run: bool, yes: bool
+) -> int:
+    """Measure every script on this fleet, one by one and pipelined, on one key and on many, beside plain INCR.
+
+    Decisions are made as the user limiter, by one client, on keys of the bench's own, which are removed at the end.
+    SERVER US is what a call takes inside the server (INFO commandstats), OF INCR its rate as a share of INCR's.
+
+    \b
+    rlctl bench --yes
+    rlctl bench --script gcra --script token_bucket --duration 1s
+    rlctl bench --accuracy --yes
+    rlctl bench --scale --yes
+    """
+    if accuracy and scale:
+        raise UsageFault("--accuracy and --scale exclude each other", hint="see `rlctl bench --help`")
+    topology = app.topology()
+    wanted = Bench(scripts=scripts, duration_s=duration, argv=app.argv)
+    stop = StopFlag()
+    with open_fleet(topology, app.home) as fleet:
+        if fleet.is_new:
+            raise NotFound(f"fleet {topology.name} is not deployed", hint="`rlctl deploy` makes it")
+        work = _work(fleet, wanted, accuracy=accuracy, scale=scale)
+        if dry_run:
+            app.output.text(f"{topology.name}: {work.text}")
+            return Exit.CHANGES
+        app.agree(f"{topology.name}: {work.text}?", yes=yes)
+        app.home.open_for_writing()
+        with stop.armed():
+            report = work.run(fleet, wanted, app.output, stop)
+    _show(app, report)
+    return Exit.OK
+
+
+def _work(fleet: Fleet, wanted: Bench, *, accuracy: bool, scale: bool) -> Work:
+    """Refuse what cannot be measured before anyone is asked."""
+    if accuracy:
+        names = chosen(fleet.release, wanted.scripts)
+        return Work(text=f"attack {', '.join(names)} on scratch keys", run=run_accuracy_bench)
+    if scale:
+        if fleet.topology.kind is not Kind.CLUSTER:
+            raise UsageFault(
+                "a Sentinel fleet has one primary: there is nothing to scale over", hint="leave out --scale"
+            )
+        levels = len(scaled(fleet, wanted.scripts)) * fleet.topology.cluster.shards
+        return Work(text=_load(levels, wanted.duration_s), run=run_scale_bench)
+    rows = len(subjects(fleet.release, wanted.scripts)) * len(PATTERNS)
+    return Work(text=_load(rows, wanted.duration_s), run=run_speed_bench)
+
+
+def _load(rows: int, duration_s: float) -> str:
+    return f"load its primaries for about {max(1, round(rows * duration_s))} s, on scratch keys"
+
+
+def _show(app: App, report: Report) -> None:
+    if app.output.as_json:
+        app.output.result(report.to_json())
+        return
+    match report:
+        case SpeedReport():
+            _show_speed(app, report)
+        case AccuracyReport():
+            _show_accuracy(app, report.rows)
+        case ScaleReport():
+            for one in report.scripts:
+                _show_scaling(app, one)
+
+
+def _show_speed(app: App, report: SpeedReport) -> None:
+    title = f"{report.name}: {report.server}, {report.primaries} primaries, release {report.release}"
+    headers = ["SCRIPT", "ANSWER", "KEYS", "DEPTH", "PER S", "P50 US", "P99 US", "SERVER US", "OF INCR"]
+    app.output.table(headers, [_speed_row(report, row) for row in report.rows], title=title)
+    for note in report.notes:
+        app.output.line(f"warning {note}")
+
+
+def _speed_row(report: SpeedReport, row: Row) -> list[str]:
+    keys = row.pattern.keys
+    return [
+        row.script,
+        row.answer or "-",
+        str(keys if keys == 1 else keys * report.primaries),
+        str(row.pattern.depth),
+        f"{row.per_s:,.0f}",
+        _figure(row.p50_us, ".0f"),
+        _figure(row.p99_us, ".0f"),
+        _figure(row.server_us, ".2f"),
+        _figure(row.of_incr, ".0%"),
+    ]
+
+
+def _show_accuracy(app: App, rows: Sequence[Accuracy]) -> None:
+    title = f"most admitted in any trailing window, of {rows[0].attacks} attacks; buckets hold the whole limit"
+    headers = ["SCRIPT", "LIMIT", "WORST WINDOW", "OVER", "PUBLISHED", "VERDICT"]
+    cells = [
+        [row.script, str(row.limit), str(row.worst.admitted), f"{row.over_percent:.0f} %", row.claim.text, row.verdict]
+        for row in rows
+    ]
+    app.output.table(headers, cells, title=title)
+
+
+def _show_scaling(app: App, scaling: Scaling) -> None:
+    headers = ["SHARDS", "PER S", "OF LINEAR", "CLIENT CPU", "PRIMARIES CPU", "MACHINE CPU", "BOTTLENECK"]
+    rows = [
+        [
+            str(level.shards),
+            f"{level.decisions_per_s:,.0f}",
+            f"{scaling.of_linear(level):.0%}",
+            f"{level.client_cpu:.0%}",
+            f"{level.servers_cpu:.0%}",
+            _figure(level.machine_cpu, ".0%"),
+            level.bottleneck,
+        ]
+        for level in scaling.levels
+    ]
+    app.output.table(headers, rows, title=f"{scaling.script}, one client; published: {CLAIM}")
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
