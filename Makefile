@@ -10,7 +10,7 @@ SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel .ci/run)
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name text; do \
-		printf '  make %-12s %s\n' "$$name" "$$text"; done
+		printf '  make %-16s %s\n' "$$name" "$$text"; done
 
 setup:  ## Python, a Redis server and .venv, where they are missing
 	@scripts/bootstrap
@@ -49,8 +49,14 @@ soak: setup  ## the local tests SOAK_RUNS times, each with another RLCTL_SEED; s
 		echo "soak $$run of $(SOAK_RUNS): RLCTL_SEED=$$run"; \
 		RLCTL_SEED=$$run $(BIN)/python -m pytest -q -x tests/local || exit 1; run=$$((run + 1)); done
 
-bench: setup  ## formation and start-up times beside redis-cli's; ARGS="--help" shows the options
+bench: bench-formation bench-limiters  ## both benchmarks; ARGS="-n 1" makes fewer runs, ARGS="-o json" is for programs
+
+bench-formation: setup  ## formation and start-up times beside redis-cli's; ARGS="--help" shows the options
 	@$(BIN)/python benchmarks/formation.py $(ARGS)
+
+bench-limiters: setup  ## what a decision costs beside other libraries; ARGS="--help" shows the options
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(BIN)/python benchmarks/limiters.py $(ARGS)
 
 wheel: setup  ## build dist/*.whl and try it in an empty environment
 	@rm -rf dist

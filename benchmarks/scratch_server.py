@@ -1,0 +1,82 @@
+"""A plain redis-server of one's own on loopback, and what it spent on whom."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from contest import TIMEOUT_S, ContestError
+from peers import tool
+from processes import scratch
+from redis import Redis
+from redis.exceptions import RedisError
+
+from rlctl.bench.stats import NOTHING_SPENT, Spent, command_spent
+from rlctl.limiter import Limiter
+from rlctl.scripts.release import load_release
+from rlctl.system.ports import free_base_port
+from rlctl.system.redis import NodeLink
+
+
+@contextmanager
+def scratch_server() -> Iterator[tuple[Redis, int]]:
+    """Started without persistence; gone with its folder at the end."""
+    port = free_base_port(1)
+    with scratch() as folder:
+        argv = [tool("redis-server", "valkey-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        with (folder / "server.log").open("wb") as log:
+            process = subprocess.Popen([*argv, "--dir", str(folder)], cwd=folder, stdout=log, stderr=log)
+        client = Redis(host="127.0.0.1", port=port, decode_responses=True)
+        try:
+            _wait_until_up(client)
+            yield client, port
+        finally:
+            client.close()
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def our_limiter(client: Redis, port: int, budget_ms: float) -> Iterator[Limiter]:
+    """The runtime library on that server, with the shipped release loaded."""
+    release = load_release()
+    for script in release.scripts:
+        client.script_load(script.source.decode("ascii"))
+    settings = {"kind": "single", "host": "127.0.0.1", "port": port}
+    with Limiter.connect(settings, policy="closed", budget_ms=budget_ms, release=release) as limiter:
+        yield limiter
+
+
+def spent_on(link: NodeLink, commands: frozenset[str]) -> Spent:
+    """What the server has spent on these commands so far."""
+    text = str(link.call("INFO", "commandstats"))
+    return sum((command_spent(text, command) for command in commands), NOTHING_SPENT)
+
+
+def commands_of(client: Any, decide: Callable[[], bool]) -> frozenset[str]:  # noqa: ANN401  monitor() is untyped
+    """What one decision sends; what a script calls inside is in the time of its script already."""
+    with client.monitor() as monitor:
+        decide()
+        client.echo("end")
+        sent: set[str] = set()
+        for entry in monitor.listen():
+            name = str(entry["command"]).split(" ", 1)[0].lower()
+            if name == "echo":
+                return frozenset(sent)
+            if entry["client_type"] != "lua":
+                sent.add(name)
+    raise ContestError("MONITOR ended")
+
+
+def _wait_until_up(client: Redis) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            client.ping()
+        except RedisError as failure:
+            if time.monotonic() > deadline_s:
+                raise ContestError("the scratch server does not answer") from failure
+            time.sleep(0.05)
+        else:
+            return
