@@ -10,6 +10,7 @@ import time
 from contenders import BUDGET_MS, Contender, all_contenders, warm_up
 from contest import ContestError
 from duels import Result, as_json, as_text, result_of
+from outage import measure_outage
 from redis import Redis
 from scratch_server import commands_of, our_limiter, scratch_server, spent_on
 
@@ -63,12 +64,17 @@ def report(text: str) -> None:
 
 
 def run_contest(args: argparse.Namespace) -> str:
-    """Everyone on one scratch server."""
-    with scratch_server() as (client, port), our_limiter(client, port, BUDGET_MS) as limiter:
-        link = NodeLink("127.0.0.1", port, Login())
-        results = measure(client, link, all_contenders(limiter, port), args.repeats * ROUNDS_A_REPEAT)
+    """Everyone on one scratch server, which is stopped for a moment at the end."""
+    with scratch_server() as server:
+        link = NodeLink("127.0.0.1", server.port, Login())
+        with our_limiter(server, BUDGET_MS) as limiter:
+            contenders = all_contenders(limiter, server.port)
+            results = measure(server.client, link, contenders, args.repeats * ROUNDS_A_REPEAT)
         link.close()
-    return json.dumps(as_json(results), indent=2) if args.output == "json" else as_text(results)
+        outage = measure_outage(server.port, server.pid)
+    if args.output == "json":
+        return json.dumps(as_json(results) | {"outage": outage.to_json()}, indent=2)
+    return f"{as_text(results)}\n\n{outage}"
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from contest import TIMEOUT_S, ContestError
@@ -19,8 +20,17 @@ from rlctl.system.ports import free_base_port
 from rlctl.system.redis import NodeLink
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scratch:
+    """A running server and a client of it."""
+
+    client: Redis
+    port: int
+    pid: int
+
+
 @contextmanager
-def scratch_server() -> Iterator[tuple[Redis, int]]:
+def scratch_server() -> Iterator[Scratch]:
     """Started without persistence; gone with its folder at the end."""
     port = free_base_port(1)
     with scratch() as folder:
@@ -30,7 +40,7 @@ def scratch_server() -> Iterator[tuple[Redis, int]]:
         client = Redis(host="127.0.0.1", port=port, decode_responses=True)
         try:
             _wait_until_up(client)
-            yield client, port
+            yield Scratch(client=client, port=port, pid=process.pid)
         finally:
             client.close()
             process.kill()
@@ -38,12 +48,12 @@ def scratch_server() -> Iterator[tuple[Redis, int]]:
 
 
 @contextmanager
-def our_limiter(client: Redis, port: int, budget_ms: float) -> Iterator[Limiter]:
+def our_limiter(server: Scratch, budget_ms: float) -> Iterator[Limiter]:
     """The runtime library on that server, with the shipped release loaded."""
     release = load_release()
     for script in release.scripts:
-        client.script_load(script.source.decode("ascii"))
-    settings = {"kind": "single", "host": "127.0.0.1", "port": port}
+        server.client.script_load(script.source.decode("ascii"))
+    settings = {"kind": "single", "host": "127.0.0.1", "port": server.port}
     with Limiter.connect(settings, policy="closed", budget_ms=budget_ms, release=release) as limiter:
         yield limiter
 

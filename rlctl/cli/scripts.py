@@ -176,17 +176,18 @@ def history(app: App) -> None:
 
 
 @scripts.command()
+@_release_options
 @click.option("--interval", type=Duration(), default="5s", show_default=True, help="How often to look.")
 @click.option("--for", "duration", type=Duration(), help="How long to watch [until interrupted].")
 @with_app
-def watch(app: App, interval: float, duration: float | None) -> None:
+def watch(app: App, lua: Path | None, version: str | None, interval: float, duration: float | None) -> None:
     """Look again and again, and load what a restarted or flushed node lacks.
 
     \b
     rlctl scripts watch --interval 5s --for 1h
     """
     topology = app.topology()
-    release = load_release()
+    release = load_release(lua, version)
     clock = SystemClock()
     ends = None if duration is None else clock.monotonic() + duration
     while True:

@@ -1,17 +1,18 @@
 """rlctl status: the fleet as it is, against the topology."""
 
 import contextlib
-import time
 
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.errors import Exit
+from rlctl.errors import Exit, TimedOut
 from rlctl.execute.fleet import Fleet, open_fleet
 from rlctl.execute.status import FleetStatus, NodeStatus, read_status
 from rlctl.plan.findings import State
+from rlctl.system.clock import wait_until
 
 WAIT_S = 60.0
+WAIT_EVERY_S = 0.2
 WATCH_EVERY_S = 1.0
 _EXITS = {
     State.HEALTHY: Exit.OK,
@@ -74,11 +75,20 @@ def _row(node: NodeStatus) -> list[str]:
 
 
 def _wait(app: App, fleet: Fleet) -> FleetStatus:
-    deadline = time.monotonic() + app.timeout(WAIT_S)
-    while (report := read_status(fleet)).state is not State.HEALTHY and time.monotonic() < deadline:
-        time.sleep(0.2)
-    if report.state is not State.HEALTHY:
-        app.output.note(f"not healthy after {app.timeout(WAIT_S):g} s")
+    """The last reading, healthy or not: how it stands then is the result."""
+    report = read_status(fleet)
+
+    def is_healthy() -> bool:
+        nonlocal report
+        if report.state is not State.HEALTHY:
+            report = read_status(fleet)
+        return report.state is State.HEALTHY
+
+    timeout_s = app.timeout(WAIT_S)
+    try:
+        wait_until(is_healthy, timeout_s=timeout_s, clock=fleet.clock, what="healthy", every_s=WAIT_EVERY_S)
+    except TimedOut:
+        app.output.note(f"not healthy after {timeout_s:g} s")
     return report
 
 
@@ -90,5 +100,5 @@ def _watch(app: App, fleet: Fleet) -> int:
             if not app.output.as_json:
                 click.clear()
             show(app, report)
-            time.sleep(WATCH_EVERY_S)
+            fleet.clock.sleep(WATCH_EVERY_S)
     return Exit.INTERRUPTED

@@ -15,7 +15,8 @@ from rlctl.execute.waits import wait_healthy
 from rlctl.observe.model import Observed
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.saved import SavedPlan
-from rlctl.plan.steps import StartNode, StartSentinel
+from rlctl.plan.steps import LoadScripts, StartNode, StartSentinel
+from rlctl.scripts.lifecycle import register_first
 from rlctl.topology.nodes import all_nodes
 
 # With nothing to do there is nothing to wait for, but a node that is just coming up.
@@ -100,6 +101,8 @@ def _carry_out(plan: Plan, options: DeployOptions, held: HeldFleet, progress: Pr
     try:
         results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
         _verify(fleet, stop, progress, timeout_s=timeout_s)
+        if any(isinstance(step, LoadScripts) for step in plan.steps):
+            register_first(fleet, progress)
     except RlctlError as failure:
         if plan.steps:
             journal.end(failure.code)

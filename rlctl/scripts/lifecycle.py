@@ -16,7 +16,7 @@ from rlctl.plan.steps import LoadScripts, LoadUsers
 from rlctl.scripts.drift import DriftClass, Registered, ScriptDrift, missing, script_drift
 from rlctl.scripts.registry import RELEASE_KEY, read_history, read_registered, remember, write_registered
 from rlctl.scripts.verify import verify
-from rlctl.system.redis import NodeLink
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.topology.nodes import all_nodes
 
 KIND = "scripts"
@@ -99,6 +99,17 @@ def run_apply(
         raise
     journal.end("done")
     return ApplyReport(results=results, status=after)
+
+
+def register_first(fleet: Fleet, progress: Progress) -> None:
+    """A fleet whose first release came with its deploy remembers it: a rollback must know where to go back to."""
+    observed = fleet.observe()
+    link = registry_link(fleet, observed)
+    try:
+        if link is not None and read_registered(link) is None:
+            _register(fleet, observed, "applied")
+    except (LinkFailure, CommandFailed) as failure:
+        progress.note(f"the fleet could not remember its release: {failure}")
 
 
 def script_plan(fleet: Fleet, observed: Observed) -> Plan:
