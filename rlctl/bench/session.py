@@ -17,10 +17,11 @@ from rlctl.limiter.link import Link, tls_context
 from rlctl.limiter.routes import slot_of
 from rlctl.limiter.settings import Endpoint, read_settings
 from rlctl.observe import parse
-from rlctl.observe.model import NodeFacts, Observed, Role, SlotRange
+from rlctl.observe.model import NodeFacts, Observed, SlotRange
 from rlctl.scripts.drift import missing
+from rlctl.scripts.verify import serving
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
-from rlctl.topology.model import MIB, Kind
+from rlctl.topology.model import MIB
 from rlctl.topology.nodes import NodeName, all_nodes
 
 TIMEOUT_S = 5.0
@@ -135,12 +136,6 @@ def bench_session(fleet: Fleet, progress: Progress) -> Iterator[Session]:
         for primary in primaries:
             primary.limiter.close()
             primary.admin.close()
-
-
-def serving(fleet: Fleet, observed: Observed) -> list[NodeFacts]:
-    """The primaries that decide, in the topology's order."""
-    primaries = [node for node in observed.up if node.role is Role.PRIMARY]
-    return [node for node in primaries if node.slots] if fleet.topology.kind is Kind.CLUSTER else primaries
 
 
 def now_s() -> float:

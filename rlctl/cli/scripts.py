@@ -22,6 +22,7 @@ from rlctl.scripts.lifecycle import (
 )
 from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
+from rlctl.scripts.verify import unserved_shards
 from rlctl.scripts.verify import verify as verify_scripts
 from rlctl.system.clock import SystemClock
 
@@ -90,7 +91,7 @@ def apply(app: App, lua: Path | None, version: str | None, yes: bool, dry_run: b
     """
     if dry_run:
         return _plan(app, load_release(lua, version))
-    _apply(app, load_release(lua, version), yes=yes, wait=wait)
+    _apply(app, load_release(lua, version), StopFlag(), yes=yes, wait=wait)
     return Exit.OK
 
 
@@ -123,14 +124,20 @@ def verify(app: App, lua: Path | None, version: str | None) -> None:
     rlctl scripts verify
     """
     with open_fleet(app.topology(), app.home, load_release(lua, version)) as fleet:
-        verdicts = verify_scripts(fleet, read_scripts(fleet).observed)
+        observed = read_scripts(fleet).observed
+        verdicts, unserved = verify_scripts(fleet, observed), unserved_shards(fleet, observed)
     if app.output.as_json:
         app.output.result({"schema": "rlctl.scripts-verify/1", "verdicts": [one.to_json() for one in verdicts]})
     else:
         rows = [[one.node, one.script, one.evidence or "ok"] for one in verdicts]
         app.output.table(["NODE", "SCRIPT", "VERDICT"], rows)
     wrong = [one for one in verdicts if one.evidence is not None]
-    if wrong or not verdicts:
+    if unserved:
+        raise CheckFailed(
+            f"shards without a primary to ask: {unserved}; of the other {len(verdicts)} checks {len(wrong)} failed",
+            hint="`rlctl status` shows how the fleet stands",
+        )
+    if wrong:
         raise CheckFailed(
             f"{len(wrong)} of {len(verdicts)} checks failed", hint="`rlctl scripts status` shows what is loaded"
         )
@@ -154,7 +161,7 @@ def rollback(app: App, wanted: str | None, lua: Path | None, yes: bool) -> None:
     version = wanted or next(iter(earlier), None)
     if version is None:
         raise NotFound(f"fleet {topology.name} has seen no earlier release", hint="--to names one of the manifest")
-    _apply(app, load_release(lua, version), yes=yes, wait=False)
+    _apply(app, load_release(lua, version), StopFlag(), yes=yes, wait=False)
 
 
 @scripts.command()
@@ -188,14 +195,16 @@ def watch(app: App, lua: Path | None, version: str | None, interval: float, dura
     """
     topology = app.topology()
     release = load_release(lua, version)
-    clock = SystemClock()
+    clock, stop = SystemClock(), StopFlag()
     ends = None if duration is None else clock.monotonic() + duration
     while True:
         with open_fleet(topology, app.home, release) as fleet:
             lacking = script_plan(fleet, read_scripts(fleet).observed).steps
         if lacking:
             app.output.note(f"{topology.name}: {len(lacking)} nodes lack scripts")
-            _apply(app, release, yes=True, wait=True)
+            _apply(app, release, stop, yes=True, wait=True)
+            # Somebody may have asked while scripts were loaded, when only the step was safe to end.
+            stop.check()
         if ends is not None and clock.monotonic() >= ends:
             return
         clock.sleep(interval)
@@ -214,9 +223,8 @@ def _plan(app: App, release: Release) -> int:
     return Exit.CHANGES if found.steps or status.drift else Exit.OK
 
 
-def _apply(app: App, release: Release, *, yes: bool, wait: bool) -> None:
+def _apply(app: App, release: Release, stop: StopFlag, *, yes: bool, wait: bool) -> None:
     topology = app.topology()
-    stop = StopFlag()
 
     def agree(found: Plan) -> None:
         for step in found.steps:
@@ -243,7 +251,8 @@ def _show_applied(app: App, report: ApplyReport) -> None:
 
 def _show_nodes(app: App, status: ScriptsStatus) -> None:
     applied = status.registered
-    title = f"release {status.release}; the fleet says " + (f"{applied.release} {applied.state}" if applied else "none")
+    nothing = "none" if status.has_registry else "nothing: the primary that knows does not answer"
+    title = f"release {status.release}; the fleet says {f'{applied.release} {applied.state}' if applied else nothing}"
     rows = [
         [
             str(row["name"]),

@@ -44,9 +44,8 @@ class ScriptDrift:
 
     def describe(self) -> str:
         """For people."""
-        return f"{self.kind.value.lower().replace('_', ' ')}: " + " ".join(
-            part for part in (self.node, self.script) if part
-        )
+        where = " ".join(part for part in (self.node, self.script) if part)
+        return f"{self.kind.value.lower().replace('_', ' ')}: {where or 'the whole fleet'}"
 
 
 def missing(release: Release, node: NodeFacts) -> tuple[Script, ...]:

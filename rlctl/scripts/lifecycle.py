@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from rlctl.errors import CheckFailed, NotFound, PartlyDone, RlctlError
+from rlctl.errors import CheckFailed, NotFound, PartlyDone, RlctlError, Unreachable
 from rlctl.execute.executor import Executor, StepResult
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal, current_user
@@ -16,7 +16,7 @@ from rlctl.plan.steps import LoadScripts, LoadUsers
 from rlctl.scripts.drift import DriftClass, Registered, ScriptDrift, missing, script_drift
 from rlctl.scripts.registry import RELEASE_KEY, read_history, read_registered, remember, write_registered
 from rlctl.scripts.verify import verify
-from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import all_nodes
 
 KIND = "scripts"
@@ -24,13 +24,14 @@ KIND = "scripts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptsStatus:
-    """Every node's scripts against the release."""
+    """Every node's scripts against the release; without the registry's primary nobody knows what was applied."""
 
     release: str
     observed: Observed
     rows: tuple[dict[str, object], ...]
     drift: tuple[ScriptDrift, ...]
     registered: Registered | None
+    has_registry: bool
 
     def to_json(self, verb: str = "status") -> dict[str, object]:
         """The contract of `scripts status`."""
@@ -61,8 +62,7 @@ class ApplyReport:
 def read_scripts(fleet: Fleet) -> ScriptsStatus:
     """Ask every node itself."""
     observed = fleet.observe()
-    if not observed.exists:
-        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it and loads them")
+    _check_deployed(fleet, observed)
     link = registry_link(fleet, observed)
     registered = read_registered(link) if link else None
     desired = fleet.desired(observed)
@@ -72,6 +72,7 @@ def read_scripts(fleet: Fleet) -> ScriptsStatus:
         rows=tuple(_rows(fleet, observed)),
         drift=script_drift(desired, observed, fleet.release, registered),
         registered=registered,
+        has_registry=link is not None,
     )
 
 
@@ -94,8 +95,8 @@ def run_apply(
         results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
         after = _prove(fleet)
     except RlctlError as failure:
-        _register(fleet, before.observed, "dirty")
         journal.end(failure.code)
+        _mark_dirty(fleet, before.observed, progress)
         raise
     journal.end("done")
     return ApplyReport(results=results, status=after)
@@ -108,8 +109,8 @@ def register_first(fleet: Fleet, progress: Progress) -> None:
     try:
         if link is not None and read_registered(link) is None:
             _register(fleet, observed, "applied")
-    except (LinkFailure, CommandFailed) as failure:
-        progress.note(f"the fleet could not remember its release: {failure}")
+    except RlctlError as failure:
+        progress.note(f"the fleet does not remember its release: {failure.message}")
 
 
 def script_plan(fleet: Fleet, observed: Observed) -> Plan:
@@ -119,15 +120,26 @@ def script_plan(fleet: Fleet, observed: Observed) -> Plan:
 
 
 def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:
-    """The releases this fleet has seen, newest first."""
-    link = registry_link(fleet, fleet.observe())
-    return read_history(link, KIND) if link else ()
+    """The releases this fleet has seen, newest first; Unreachable where nobody can say."""
+    observed = fleet.observe()
+    _check_deployed(fleet, observed)
+    link = registry_link(fleet, observed)
+    if link is None:
+        raise Unreachable(
+            "the primary that keeps the history does not answer", hint="`rlctl status` shows how the fleet stands"
+        )
+    return read_history(link, KIND)
 
 
 def registry_link(fleet: Fleet, observed: Observed) -> NodeLink | None:
     """A connection to the primary that holds the registry, while there is one."""
     spec = keeper(fleet, observed, RELEASE_KEY)
     return fleet.connector.link(spec) if spec else None
+
+
+def _check_deployed(fleet: Fleet, observed: Observed) -> None:
+    if not observed.exists:
+        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it and loads them")
 
 
 def _prove(fleet: Fleet) -> ScriptsStatus:
@@ -167,6 +179,14 @@ def _register(fleet: Fleet, observed: Observed, state: str) -> None:
                 "at": fleet.clock.now().isoformat(timespec="seconds"),
             },
         )
+
+
+def _mark_dirty(fleet: Fleet, observed: Observed, progress: Progress) -> None:
+    """After a failure, which stays the one that is told."""
+    try:
+        _register(fleet, observed, "dirty")
+    except RlctlError as failure:
+        progress.note(f"the fleet does not know that its release is dirty: {failure.message}")
 
 
 def _registered(fleet: Fleet, state: str) -> Registered:

@@ -29,10 +29,17 @@ class Verdict:
 
 def verify(fleet: Fleet, observed: Observed) -> tuple[Verdict, ...]:
     """Every script on every serving primary, on a scratch key that is removed again."""
-    return tuple(verdict for node in _serving(fleet, observed) for verdict in _node(fleet, node))
+    return tuple(verdict for node in serving(fleet, observed) for verdict in _node(fleet, node))
 
 
-def _serving(fleet: Fleet, observed: Observed) -> list[NodeFacts]:
+def unserved_shards(fleet: Fleet, observed: Observed) -> int:
+    """How many shards nobody could be asked for."""
+    shards = fleet.topology.cluster.shards if fleet.topology.kind is Kind.CLUSTER else 1
+    return max(0, shards - len(serving(fleet, observed)))
+
+
+def serving(fleet: Fleet, observed: Observed) -> list[NodeFacts]:
+    """The primaries that decide, in the topology's order."""
     primaries = [node for node in observed.up if node.role is Role.PRIMARY]
     return [node for node in primaries if node.slots] if fleet.topology.kind is Kind.CLUSTER else primaries
 

@@ -11,6 +11,7 @@ from redis import Redis
 
 from rlctl.scripts.release import load_release
 from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
+from tests.local.failures import assert_fails
 
 NAMES = [script.name for script in load_release().scripts]
 SHA1S = sorted(script.sha1 for script in load_release().scripts)
@@ -107,6 +108,38 @@ def test_apply_with_a_node_down_is_partly_done_and_says_so(cluster: LocalFleet) 
     cluster.run("scripts", "status")
 
 
+def test_a_shard_that_is_gone_is_said_and_not_taken_for_nothing(cluster: LocalFleet) -> None:
+    """The third shard keeps the registry: without it nobody knows what was applied."""
+    cluster.deploy()
+    cluster.kill("node-2", "node-5")
+    wait_for(lambda: "down" in cluster.run("status", expect=None).out, "the nodes count as down")
+    for words in (("history",), ("rollback", "--yes")):
+        assert_fails(cluster, "scripts", *words, code=6, name="unreachable", says="keeps the history")
+    assert "the primary that knows does not answer" in cluster.run("scripts", "status", expect=10).out
+    ran = cluster.run("scripts", "verify", "-o", "json", expect=15)
+    assert len(ran.json()["verdicts"]) == 2 * len(NAMES)
+    assert "shards without a primary to ask: 1" in ran.error()["message"]
+
+
+def test_a_full_fleet_refuses_a_release_and_says_why(cluster: LocalFleet, tmp_path: Path) -> None:
+    cluster.deploy()
+    lua = str(another_release(tmp_path))
+    with cluster.connect("node-2") as keeper:
+        keeper.config_set("maxmemory", "1mb")
+        assert_fails(
+            cluster,
+            "scripts",
+            "apply",
+            "--lua",
+            lua,
+            "--yes",
+            code=8,
+            name="refused",
+            says="refuses to keep the registry",
+        )
+    assert [entry["outcome"] for entry in cluster.run("history", "-o", "json").json()["operations"]][-1] == "refused"
+
+
 def test_two_releases_side_by_side_and_back(cluster: LocalFleet, tmp_path: Path) -> None:
     cluster.deploy()
     lua = str(another_release(tmp_path))
@@ -145,9 +178,12 @@ def test_the_watcher_mends_a_restarted_cache(cluster: LocalFleet) -> None:
         with cluster.connect("node-2") as admin:
             admin.script_flush()
             wait_for(lambda: all(admin.script_exists(*SHA1S)), "the watcher has loaded the scripts again")
-    finally:
+        # Mostly in the middle of the proof that follows the loading: it must not get lost there.
         watcher.send_signal(signal.SIGINT)
         _out, err = watcher.communicate(timeout=PATIENCE_S)
+    finally:
+        watcher.kill()
+        watcher.communicate()
     assert watcher.returncode == 130, err
 
 
