@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from rlctl.cli.app import App, Duration, with_app
-from rlctl.errors import CheckFailed, Exit, NotFound
+from rlctl.errors import CheckFailed, Exit, NotFound, PartlyDone, Refused, TimedOut, Unreachable
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
@@ -26,7 +26,8 @@ from rlctl.scripts.verify import unserved_shards
 from rlctl.scripts.verify import verify as verify_scripts
 from rlctl.system.clock import SystemClock
 
-WATCH_S = 5.0
+# What a watcher outlives: another node is down meanwhile, the fleet is locked for long, a server is full.
+_PASSING = (PartlyDone, CheckFailed, Unreachable, TimedOut, Refused)
 
 
 @click.group()
@@ -193,21 +194,28 @@ def watch(app: App, lua: Path | None, version: str | None, interval: float, dura
     \b
     rlctl scripts watch --interval 5s --for 1h
     """
-    topology = app.topology()
     release = load_release(lua, version)
     clock, stop = SystemClock(), StopFlag()
     ends = None if duration is None else clock.monotonic() + duration
     while True:
-        with open_fleet(topology, app.home, release) as fleet:
-            lacking = script_plan(fleet, read_scripts(fleet).observed).steps
-        if lacking:
-            app.output.note(f"{topology.name}: {len(lacking)} nodes lack scripts")
-            _apply(app, release, stop, yes=True, wait=True)
-            # Somebody may have asked while scripts were loaded, when only the step was safe to end.
-            stop.check()
+        try:
+            _look_after(app, release, stop)
+        except _PASSING as failure:
+            app.output.note(f"{failure.message}; looking again in {interval:g} s")
+        # Somebody may have asked while scripts were loaded, when only the step was safe to end.
+        stop.check()
         if ends is not None and clock.monotonic() >= ends:
             return
         clock.sleep(interval)
+
+
+def _look_after(app: App, release: Release, stop: StopFlag) -> None:
+    topology = app.topology()
+    with open_fleet(topology, app.home, release) as fleet:
+        lacking = script_plan(fleet, read_scripts(fleet).observed).steps
+    if lacking:
+        app.output.note(f"{topology.name}: {len(lacking)} nodes lack scripts")
+        _apply(app, release, stop, yes=True, wait=True)
 
 
 def _plan(app: App, release: Release) -> int:

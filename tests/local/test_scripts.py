@@ -171,13 +171,16 @@ def test_the_first_evalsha_after_a_failover_succeeds(cluster: LocalFleet) -> Non
         assert promoted.evalsha(sha1, 1, "rl:{06S}:x:gcra:1", 5, 1, 1000)[0] == 1
 
 
-def test_the_watcher_mends_a_restarted_cache(cluster: LocalFleet) -> None:
+def test_the_watcher_mends_a_cache_again_and_again_also_while_another_node_is_down(cluster: LocalFleet) -> None:
     cluster.deploy()
+    cluster.kill("node-4")
+    wait_for(lambda: "down" in cluster.run("status", expect=None).out, "the node counts as down")
     watcher = cluster.spawn("scripts", "watch", "--release", "1.0.0", "--interval", "200ms")
     try:
         with cluster.connect("node-2") as admin:
-            admin.script_flush()
-            wait_for(lambda: all(admin.script_exists(*SHA1S)), "the watcher has loaded the scripts again")
+            for _ in range(2):
+                admin.script_flush()
+                wait_for(lambda: all(admin.script_exists(*SHA1S)), "the watcher has loaded the scripts again")
         # Mostly in the middle of the proof that follows the loading: it must not get lost there.
         watcher.send_signal(signal.SIGINT)
         _out, err = watcher.communicate(timeout=PATIENCE_S)
@@ -185,6 +188,7 @@ def test_the_watcher_mends_a_restarted_cache(cluster: LocalFleet) -> None:
         watcher.kill()
         watcher.communicate()
     assert watcher.returncode == 130, err
+    assert "node-4" in err
 
 
 @pytest.mark.parametrize(
