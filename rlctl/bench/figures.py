@@ -107,10 +107,8 @@ def row_of(subject: Subject, pattern: Pattern, slices: Sequence[Slice], incr: Se
 
 
 def _wanted(answer: Answer | None, slices: Iterable[Slice]) -> int:
-    match answer:
-        case Answer.ADMIT:
-            return sum(one.counted.admitted for one in slices)
-        case Answer.DENY:
-            return sum(one.counted.calls - one.counted.admitted for one in slices)
-        case None:
-            return sum(one.counted.calls for one in slices)
+    counts = [one.counted for one in slices]
+    if answer is Answer.ADMIT:
+        return sum(one.admitted for one in counts)
+    denied = answer is Answer.DENY
+    return sum(one.calls - (one.admitted if denied else 0) for one in counts)

@@ -87,3 +87,7 @@ def test_an_error_is_awaited_to_its_end() -> None:
     with pytest.raises(Failure) as caught:
         is_whole(YES + b"-NOSCRIPT gone\r\n", 2, decisions=True)
     assert caught.value.cause is Cause.NO_SCRIPT
+
+
+def test_an_error_behind_the_awaited_replies_is_not_theirs() -> None:
+    assert is_whole(YES + b"-ERR later\r\n", 1, decisions=True)

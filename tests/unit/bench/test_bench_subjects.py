@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rlctl.bench.subjects import KEPT_MS, Answer, Subject, subjects
@@ -30,6 +32,12 @@ def test_some_scripts() -> None:
     assert [one.name for one in subjects(RELEASE, ["gcra"])] == ["incr", "gcra", "gcra"]
     with pytest.raises(NotFound, match="no script nonsense"):
         subjects(RELEASE, ["gcra", "nonsense"])
+
+
+def test_a_script_of_a_later_release_is_named() -> None:
+    unknown = replace(RELEASE.scripts[0], name="later")
+    with pytest.raises(NotFound, match="cannot bench later"):
+        subjects(replace(RELEASE, scripts=(unknown,)), ())
 
 
 @pytest.mark.parametrize("subject", ALL, ids=lambda one: f"{one.name}-{one.answer}")
