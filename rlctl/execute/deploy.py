@@ -100,9 +100,9 @@ def _carry_out(plan: Plan, options: DeployOptions, held: HeldFleet, progress: Pr
     timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
     try:
         results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
-        _verify(fleet, stop, progress, timeout_s=timeout_s)
+        observed = _verify(fleet, stop, progress, timeout_s=timeout_s)
         if any(isinstance(step, LoadScripts) for step in plan.steps):
-            register_first(fleet, progress)
+            register_first(fleet, observed, progress)
     except RlctlError as failure:
         if plan.steps:
             journal.end(failure.code)
@@ -112,12 +112,13 @@ def _carry_out(plan: Plan, options: DeployOptions, held: HeldFleet, progress: Pr
     return DeployReport(results=results, elapsed_s=fleet.clock.monotonic() - started)
 
 
-def _verify(fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float) -> None:
-    findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s)
+def _verify(fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float) -> Observed:
+    observed, findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s)
     if findings:
         listed = "; ".join(finding.text for finding in findings[:3])
         more = f" (+{len(findings) - 3} more)" if len(findings) > 3 else ""
         raise CheckFailed(f"the fleet is not healthy afterwards: {listed}{more}", hint="`rlctl status` shows it all")
+    return observed
 
 
 def read_saved(path: Path) -> SavedPlan:

@@ -22,8 +22,10 @@ INTRODUCE_EVERY_S = 0.5
 READ_EVERY_S = 0.1
 
 
-def wait_healthy(fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float) -> tuple[Finding, ...]:
-    """Nothing is left to find, or what was still found when the time was up."""
+def wait_healthy(
+    fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float
+) -> tuple[Observed, tuple[Finding, ...]]:
+    """The last reading, and what was still found in it: nothing, or the time was up."""
     deadline = fleet.clock.monotonic() + timeout_s
     progress.note("waiting until every node agrees")
     _settle(fleet, stop, timeout_s)
@@ -33,7 +35,7 @@ def wait_healthy(fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s:
         findings = assess(fleet.desired(observed), observed)
         now = fleet.clock.monotonic()
         if not findings or now >= deadline:
-            return findings
+            return observed, findings
         if now - told >= TELL_EVERY_S:
             progress.note(f"waiting: {findings[0].text}" + (f" (+{len(findings) - 1} more)" if findings[1:] else ""))
             told = now

@@ -102,9 +102,8 @@ def run_apply(
     return ApplyReport(results=results, status=after)
 
 
-def register_first(fleet: Fleet, progress: Progress) -> None:
+def register_first(fleet: Fleet, observed: Observed, progress: Progress) -> None:
     """A fleet whose first release came with its deploy remembers it: a rollback must know where to go back to."""
-    observed = fleet.observe()
     link = registry_link(fleet, observed)
     try:
         if link is not None and read_registered(link) is None:
