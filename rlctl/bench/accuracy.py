@@ -4,15 +4,15 @@ import time
 from collections.abc import Iterator, Sequence
 
 from rlctl.bench.attack import ALL, Attack, attacks, play, worst_of, worst_window
-from rlctl.bench.claims import CLAIMS, Accuracy
+from rlctl.bench.claims import Accuracy
 from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
-from rlctl.bench.subjects import at_instant
+from rlctl.bench.subjects import at_instant, chosen_scripts
 from rlctl.errors import TimedOut, UsageFault
 from rlctl.execute.stop import StopFlag
 from rlctl.limiter.algorithms import Costed, FixedWindow, Gcra, RollingRing, RollingWindow, SlidingCounter, TokenBucket
 from rlctl.limiter.calls import CostedCall
 from rlctl.limiter.failures import Cause, Failure
-from rlctl.scripts.model import Release
+from rlctl.scripts.model import Release, Script
 
 LIMIT = 100
 WINDOW_MS = 60_000
@@ -35,32 +35,30 @@ _SLOWEST_S = 0.8
 _TRIES = 5
 
 
-def chosen(release: Release, wanted: Sequence[str]) -> tuple[str, ...]:
+def attackable(release: Release, wanted: Sequence[str]) -> tuple[Script, ...]:
     """The windowed scripts among the wanted ones, all where none is named."""
+    chosen = chosen_scripts(release, wanted)
     for name in wanted:
         if name not in RULES:
-            raise UsageFault(
-                f"{name} counts no window: there is no boundary to attack", hint=f"attacked are {_names()}"
-            )
-    return tuple(script.name for script in release.scripts if script.name in (wanted or RULES))
+            raise UsageFault(f"{name} counts no window: there is no boundary to attack", hint=f"try {', '.join(RULES)}")
+    return tuple(script for script in chosen if script.name in RULES)
 
 
-def run_accuracy(session: Session, release: Release, names: Sequence[str], stop: StopFlag) -> Iterator[Accuracy]:
+def run_accuracy(session: Session, release: Release, scripts: Sequence[Script], stop: StopFlag) -> Iterator[Accuracy]:
     """Script by script, the worst of all attacks."""
-    for name in names:
-        call = CostedCall(release, RULES[name], "bench-accuracy")
-        attacker = _Attacker(session, release, call, stop)
-        planned = attacks(LIMIT, WINDOW_US)
+    planned = attacks(LIMIT, WINDOW_US)
+    for script in scripts:
+        attacker = _Attacker(session, script, CostedCall(release, RULES[script.name], "bench-accuracy"), stop)
         worst = worst_of((attack, attacker.worst(attack)) for attack in planned)
-        yield Accuracy(script=name, limit=LIMIT, window_ms=WINDOW_MS, attacks=len(planned), worst=worst)
+        yield Accuracy(script=script.name, limit=LIMIT, window_ms=WINDOW_MS, attacks=len(planned), worst=worst)
 
 
 class _Attacker:
     """Plays attacks on one script, each on a fresh key of the first primary."""
 
-    def __init__(self, session: Session, release: Release, call: CostedCall, stop: StopFlag) -> None:
+    def __init__(self, session: Session, script: Script, call: CostedCall, stop: StopFlag) -> None:
         self._session = session
-        self._release = release
+        self._script = script
         self._call = call
         self._stop = stop
         self._primary: Primary = session.primaries[0]
@@ -102,12 +100,8 @@ class _Attacker:
         return cost if self._decide(tag, cost, at_us)[0] == 1 else 0
 
     def _decide(self, tag: bytes, cost: int, at_us: int) -> list[int]:
-        message = at_instant(self._release, self._call, tag, cost, at_us)
+        message = at_instant(self._script, self._call, tag, cost, at_us)
         reply = self._primary.limiter.exchange(message, time.monotonic() + TIMEOUT_S)
         if not isinstance(reply, list):
             raise Failure(Cause.ERROR, f"{self._primary.name}: {reply!r}")
         return reply
-
-
-def _names() -> str:
-    return ", ".join(CLAIMS)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rlctl.bench.accuracy import chosen, run_accuracy
+from rlctl.bench.accuracy import attackable, run_accuracy
 from rlctl.bench.claims import Accuracy
 from rlctl.bench.scale import run_scale
 from rlctl.bench.scaling import Scaling
@@ -90,7 +90,7 @@ def run_accuracy_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: Sto
     """Every wanted script that counts in windows under attack."""
 
     def measure(session: Session) -> AccuracyReport:
-        rows = tuple(run_accuracy(session, fleet.release, chosen(fleet.release, bench.scripts), stop))
+        rows = tuple(run_accuracy(session, fleet.release, attackable(fleet.release, bench.scripts), stop))
         return AccuracyReport(name=fleet.topology.name, release=fleet.release.version, rows=rows)
 
     return _benched(fleet, bench, progress, measure)

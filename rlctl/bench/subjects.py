@@ -7,7 +7,6 @@ from typing import ClassVar, Protocol
 
 from rlctl.errors import NotFound
 from rlctl.limiter.algorithms import (
-    Algorithm,
     Concurrent,
     Costed,
     FixedWindow,
@@ -17,9 +16,9 @@ from rlctl.limiter.algorithms import (
     SlidingCounter,
     TokenBucket,
 )
-from rlctl.limiter.calls import Call, ConcurrentCall, CostedCall, bind
+from rlctl.limiter.calls import ConcurrentCall, CostedCall, bind
 from rlctl.limiter.resp import command
-from rlctl.scripts.model import Release
+from rlctl.scripts.model import Release, Script
 
 INCR = "incr"
 # Every key ends by itself after about this long, should nobody be left to remove it.
@@ -79,8 +78,8 @@ class Decisions:
 
     answer: Answer
     call: CostedCall
-    arguments: Sequence[Fill]
-    release: Release
+    fills: Sequence[Fill]
+    script: Script
 
     @property
     def name(self) -> str:
@@ -100,8 +99,8 @@ class Decisions:
         return [
             self.call.message(tag, fill.cost)
             if fill.windows_ago == 0
-            else at_instant(self.release, self.call, tag, fill.cost, now_us - self._back_us(fill))
-            for fill in self.arguments
+            else at_instant(self.script, self.call, tag, fill.cost, now_us - self._back_us(fill))
+            for fill in self.fills
         ]
 
     def _back_us(self, fill: Fill) -> int:
@@ -190,13 +189,18 @@ _COSTED: dict[str, tuple[tuple[Costed, Sequence[Fill]], tuple[Costed, Sequence[F
 
 
 def subjects(release: Release, wanted: Sequence[str]) -> tuple[Subject, ...]:
-    """INCR, and the wanted scripts of the release, all where none is named; each admitting, then denying."""
+    """INCR, and the wanted scripts; each admitting, then denying."""
+    scripts = chosen_scripts(release, wanted)
+    return (PlainIncr(), *(_subject(release, script, answer) for script in scripts for answer in Answer))
+
+
+def chosen_scripts(release: Release, wanted: Sequence[str]) -> tuple[Script, ...]:
+    """The wanted scripts in the release's order, all where none is named; NotFound for what it does not hold."""
     names = [script.name for script in release.scripts]
     for name in wanted:
         if name not in names:
             raise NotFound(f"release {release.version} holds no script {name}", hint=f"there are {', '.join(names)}")
-    chosen = [name for name in names if name in wanted or not wanted]
-    return (PlainIncr(), *(_subject(release, name, answer) for name in chosen for answer in Answer))
+    return tuple(script for script in release.scripts if script.name in wanted or not wanted)
 
 
 def rule_id(answer: Answer) -> str:
@@ -204,30 +208,21 @@ def rule_id(answer: Answer) -> str:
     return f"bench-{answer}"
 
 
-def at_instant(release: Release, call: Call, tag: bytes, cost: int, now_us: int) -> bytes:
+def at_instant(script: Script, call: CostedCall, tag: bytes, cost: int, now_us: int) -> bytes:
     """A decision by an injected clock."""
-    algorithm = call.algorithm
-    script = release.script(algorithm.name)
-    assert script is not None
-    arguments = bind(script, {**_values(algorithm), "cost": cost})
+    arguments = bind(script, {**call.algorithm.arguments(), "cost": cost})
     return command(b"EVALSHA", script.sha1.encode(), b"1", call.key(tag), *arguments, b"%d" % now_us)
 
 
-def _values(algorithm: Algorithm) -> dict[str, int]:
-    return algorithm.arguments()
-
-
-def _subject(release: Release, name: str, answer: Answer) -> Subject:
-    if name == Concurrent.name:
+def _subject(release: Release, script: Script, answer: Answer) -> Subject:
+    if script.name == Concurrent.name:
         call = ConcurrentCall(release, Concurrent(LEASES, KEPT_MS), rule_id(answer))
         return Leases(answer=answer, call=call)
-    known = _COSTED.get(name)
+    known = _COSTED.get(script.name)
     if known is None:
-        raise NotFound(f"this version of rlctl cannot bench {name}", hint="name other scripts with --script")
+        raise NotFound(f"this version of rlctl cannot bench {script.name}", hint="name other scripts with --script")
     algorithm, fills = known[0 if answer is Answer.ADMIT else 1]
-    return Decisions(
-        answer=answer, call=CostedCall(release, algorithm, rule_id(answer)), arguments=fills, release=release
-    )
+    return Decisions(answer=answer, call=CostedCall(release, algorithm, rule_id(answer)), fills=fills, script=script)
 
 
 def _lease(number: int) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import click
 
-from rlctl.bench.accuracy import chosen
+from rlctl.bench.accuracy import attackable
 from rlctl.bench.claims import Accuracy
 from rlctl.bench.figures import Row
 from rlctl.bench.run import (
@@ -70,7 +70,7 @@ def bench(
             raise NotFound(f"fleet {topology.name} is not deployed", hint="`rlctl deploy` makes it")
         work = _work(fleet, wanted, accuracy=accuracy, scale=scale)
         if dry_run:
-            app.output.text(f"{topology.name}: {work.text}")
+            _show_plan(app, topology.name, work)
             return Exit.CHANGES
         app.agree(f"{topology.name}: {work.text}?", yes=yes)
         app.home.open_for_writing()
@@ -83,8 +83,8 @@ def bench(
 def _work(fleet: Fleet, wanted: Bench, *, accuracy: bool, scale: bool) -> Work:
     """Refuse what cannot be measured before anyone is asked."""
     if accuracy:
-        names = chosen(fleet.release, wanted.scripts)
-        return Work(text=f"attack {', '.join(names)} on scratch keys", run=run_accuracy_bench)
+        names = ", ".join(script.name for script in attackable(fleet.release, wanted.scripts))
+        return Work(text=f"attack {names} on scratch keys", run=run_accuracy_bench)
     if scale:
         if fleet.topology.kind is not Kind.CLUSTER:
             raise UsageFault(
@@ -98,6 +98,13 @@ def _work(fleet: Fleet, wanted: Bench, *, accuracy: bool, scale: bool) -> Work:
 
 def _load(rows: int, duration_s: float) -> str:
     return f"load its primaries for about {max(1, round(rows * duration_s))} s, on scratch keys"
+
+
+def _show_plan(app: App, name: str, work: Work) -> None:
+    if app.output.as_json:
+        app.output.result({"schema": "rlctl.bench-plan/1", "name": name, "plan": work.text})
+    else:
+        app.output.text(f"{name}: {work.text}")
 
 
 def _show(app: App, report: Report) -> None:

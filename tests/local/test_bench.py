@@ -139,6 +139,8 @@ def test_nobody_to_ask(shared_cluster: LocalFleet, nodes: list[Redis]) -> None:
         assert_fails(shared_cluster, "bench", *words, code=9, name="declined", says="no terminal")
     planned = shared_cluster.run("bench", "--dry-run", expect=10)
     assert "load its primaries for about 12 s" in planned.out
+    document = shared_cluster.run("bench", "--dry-run", "--accuracy", "-o", "json", expect=10).json()
+    assert (document["schema"], document["name"]) == ("rlctl.bench-plan/1", "shared")
     assert [node.info("commandstats")["cmdstat_evalsha"]["calls"] for node in nodes] == before
 
 
@@ -155,6 +157,8 @@ def test_it_asks_at_a_terminal(shared_cluster: LocalFleet) -> None:
     ("words", "code", "name"),
     [
         (("--script", "nonsense"), 5, "not-found"),
+        (("--accuracy", "--script", "nonsense"), 5, "not-found"),
+        (("--scale", "--script", "nonsense"), 5, "not-found"),
         (("--accuracy", "--script", "concurrent"), 2, "usage"),
         (("--accuracy", "--scale"), 2, "usage"),
         (("--duration", "7"), 2, "usage"),
