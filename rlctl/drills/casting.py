@@ -1,6 +1,7 @@
 """Which clients a scenario has, and what each asks of whom. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rlctl.drills.cast import Cast
 from rlctl.drills.crew import Member
@@ -17,6 +18,20 @@ _ROOM_MS = 180_000
 _STEP_MS = 60_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """The instant at which the clients are made, by both clocks."""
+
+    wall_ms: int
+    monotonic_us: int
+
+    def offset_us(self, skew_ms: int, window_ms: int) -> int:
+        """What turns the monotonic clock into one that stands where the skew will lead into another window."""
+        place_ms = window_ms * (6 if skew_ms > 0 else 4) // 10
+        start_ms = self.wall_ms - self.wall_ms % window_ms + place_ms
+        return start_ms * 1000 - self.monotonic_us
+
+
 def window_without_edge(now_ms: int) -> int:
     """A window length of whose windows none ends within minutes: a roll-over would look like a reset."""
     window_ms = _SHORTEST_WINDOW_MS
@@ -26,15 +41,16 @@ def window_without_edge(now_ms: int) -> int:
 
 
 def members(
-    load: Load, cast: Cast, keys: Mapping[Side, Keys], sha1: str, addresses: Mapping[Side, str], window_ms: int
+    load: Load, cast: Cast, keys: Mapping[Side, Keys], sha1: str, addresses: Mapping[Side, str], now: Now
 ) -> tuple[Member, ...]:
     """The clients of a scenario, one for each side."""
+    window_ms = window_without_edge(now.wall_ms)
     return tuple(
         Member(
             name=side.value,
             side=side,
             places=tuple(map(_place, _nodes(side, cast))),
-            work=_work(load, keys[side], sha1, side, window_ms),
+            work=_work(load, keys[side], sha1, side, window_ms, now),
             pinned=side in {Side.MINORITY, Side.STALE},
             source=addresses.get(side),
         )
@@ -56,15 +72,17 @@ def _place(spec: NodeSpec) -> Place:
     return Place(name=spec.name, host=spec.address, port=spec.port)
 
 
-def _work(load: Load, keys: Keys, sha1: str, side: Side, window_ms: int) -> Work:
+def _work(load: Load, keys: Keys, sha1: str, side: Side, window_ms: int, clock: Now) -> Work:
     return Work(
         mode=Mode.BITS if load.mode is Mode.BITS else Mode.LIMITER,
         sha1=sha1,
         hot_key=keys.hot,
         cold_keys=tuple(map(keys.cold, range(COLD_USERS))),
         ledger_key=keys.ledger(side.value),
-        hot_args=(str(load.limit), str(window_ms), "1", ""),
-        cold_args=(str(_NEVER), str(window_ms), "1", ""),
+        hot_args=(str(load.limit), str(window_ms), "1"),
+        cold_args=(str(_NEVER), str(window_ms), "1"),
         wait_replicas=load.wait_replicas,
         wait_ms=load.wait_ms,
+        clock_us=clock.offset_us(load.skew_ms, window_ms) if load.skew_ms else None,
+        skew_us=load.skew_ms * 1000,
     )

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,16 +53,15 @@ class Settings:
         return cls(places=places, work=work, entry=entry, history=Path(data.pop("history")), **data)
 
 
-class Client:
-    """The threads of one client and what they noted."""
+class Steered:
+    """A client's common part: it begins, bursts and stops at the engine's word, and writes down what it did."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.requests = Requests(settings.work)
+    def __init__(self, history: Path) -> None:
         self.burst = False
         self.stopped = threading.Event()
         self.refusals: Counter[str] = Counter()
         self.hops = 0
+        self._history = history
         self._done: deque[Batch] = deque()
         self._next = 0
         self._numbering = threading.Lock()
@@ -79,34 +79,45 @@ class Client:
         if error is not None:
             self.refusals[error.split(" ", 1)[0]] += len(batch.codes)
 
-    def flush(self, sink: BinaryIO) -> None:
-        """Write what was noted since the last time, so that it outlives us."""
-        while self._done:
-            sink.write(self._done.popleft().pack())
-        sink.flush()
-
-    def run(self) -> None:
-        """Load until the engine says stop, or is gone."""
-        threads = [
-            threading.Thread(target=_Connection(self, number).run) for number in range(self.settings.connections)
-        ]
-        with self.settings.history.open("ab") as sink:
+    def run(self, threads: Sequence[threading.Thread]) -> None:
+        """Let the threads load until the engine says stop, or is gone."""
+        with self._history.open("ab") as sink:
             commands = _Commands(self)
             commands.wait_for_go()
             for thread in threads:
                 thread.start()
             while not self.stopped.wait(FLUSH_S):
-                self.flush(sink)
+                self._flush(sink)
             for thread in threads:
                 thread.join()
-            self.flush(sink)
+            self._flush(sink)
         _tell({"refusals": dict(self.refusals), "hops": self.hops, "attempted": self._next})
+
+    def _flush(self, sink: BinaryIO) -> None:
+        """Write what was noted since the last time, so that it outlives us."""
+        while self._done:
+            sink.write(self._done.popleft().pack())
+        sink.flush()
+
+
+class Client(Steered):
+    """A client that counts every answer itself."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.history)
+        self.settings = settings
+        self.requests = Requests(settings.work)
+
+    def load(self) -> None:
+        """One thread for each connection."""
+        connections = [_Connection(self, number) for number in range(self.settings.connections)]
+        self.run([threading.Thread(target=connection.run) for connection in connections])
 
 
 class _Commands:
     """The engine's words on standard input: go, burst, stop; its end stops us too."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Steered) -> None:
         self._client = client
         self._go = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -168,7 +179,8 @@ class _Connection:
             return
         place, count = self._at, self._settings.depth
         first = self._client.numbers(count)
-        message, flags = self._client.requests.batch(first, count, burst=self._client.burst)
+        requests = self._client.requests
+        message, flags = requests.batch(first, count, burst=self._client.burst, clock_us=self._clock_us(place))
         sent_s = time.monotonic()
         answers = self._exchange(message, flags)
         self._note(place, first, sent_s, time.monotonic(), answers.codes, answers.error)
@@ -177,6 +189,12 @@ class _Connection:
             self._turn()
         elif answers.error is not None:
             self._react(answers.error)
+
+    def _clock_us(self, place: int) -> int | None:
+        work = self._settings.work
+        if work.clock_us is None:
+            return None
+        return work.clock_us + int(time.monotonic() * 1_000_000) + (work.skew_us if place else 0)
 
     def _exchange(self, message: bytes, flags: bytes) -> Answers:
         requests, replicas = self._client.requests, self._settings.work.wait_replicas
@@ -258,7 +276,7 @@ def _tell(message: dict[str, object]) -> None:
 
 def main() -> None:
     """Read the settings from the first line of standard input, then load as told."""
-    Client(Settings.from_json(json.loads(sys.stdin.readline()))).run()
+    Client(Settings.from_json(json.loads(sys.stdin.readline()))).load()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from rlctl.drills.history import ClientHistory, unpack
-from rlctl.drills.model import Load, Side
+from rlctl.drills.model import Load, Mode, Side
 from rlctl.drills.records import RunFolder
 from rlctl.drills.requests import Work
 from rlctl.drills.wire import Entry, Place
@@ -32,23 +32,30 @@ class Member:
 class Crew:
     """All clients of a run."""
 
-    def __init__(self, folder: RunFolder, members: Sequence[Member], load: Load, entry: Entry) -> None:
+    def __init__(
+        self, folder: RunFolder, members: Sequence[Member], load: Load, entry: Entry, service: Mapping[str, object]
+    ) -> None:
         self._folder = folder
         self._members = members
         self._load = load
         self._entry = entry
+        self._service = service
         self._children: dict[str, Child] = {}
         self.ends: dict[str, dict[str, object]] = {}
 
     def start(self) -> None:
         """Start every client's process and wait until it could begin."""
         for member in self._members:
-            child = Child([sys.executable, "-m", "rlctl.drills.client"])
+            child = Child([sys.executable, "-m", self._program])
             self._children[member.name] = child
             child.tell(json.dumps(self._settings(member)))
         for name, child in self._children.items():
             if child.hear(timeout_s=READY_S) is None:
                 raise Unreachable(f"client {name} did not start: {child.complaint()}", hint="see the run's folder")
+
+    @property
+    def _program(self) -> str:
+        return "rlctl.drills.library_client" if self._load.mode is Mode.LIBRARY else "rlctl.drills.client"
 
     def go(self) -> None:
         """Begin to load."""
@@ -84,6 +91,15 @@ class Crew:
             child.tell(word)
 
     def _settings(self, member: Member) -> dict[str, object]:
+        if self._load.mode is Mode.LIBRARY:
+            return {
+                "connection": self._service,
+                "policy": self._load.policy,
+                "limit": self._load.limit,
+                "window_ms": int(member.work.hot_args[1]),
+                "rate": self._load.rate,
+                "history": str(self._folder.history(member.name)),
+            }
         return {
             "places": [asdict(place) for place in member.places],
             "work": member.work.to_json(),

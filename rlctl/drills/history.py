@@ -14,6 +14,9 @@ class Outcome(IntEnum):
     DENIED = 2
     REFUSED = 3
     INDETERMINATE = 4
+    # Decided by the client itself, by its failure policy: no server has acknowledged these.
+    LOCAL_ADMITTED = 5
+    LOCAL_DENIED = 6
 
 
 OUTCOME_BITS = 0x07

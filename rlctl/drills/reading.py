@@ -85,6 +85,15 @@ class Reader:
             self.mistakes.add(node.line, f"{shown(text)} is neither true nor false")
         return text == "true"
 
+    def signed_ms(self, node: Node) -> int:
+        """A duration that may be negative."""
+        text = self.given(node)
+        try:
+            return -parse_duration(text[1:]) if text.startswith("-") else parse_duration(text)
+        except ValueError as failure:
+            self.mistakes.add(node.line, str(failure))
+            return 0
+
     def ms(self, node: Node) -> int:
         """A duration, or a parameter that holds one; 0 needs no unit."""
         return int(self.bound(node))

@@ -11,11 +11,16 @@ from rlctl.limiter.resp import bulk, command
 # One answer: a decision (its first number is the verdict), a plain number, a status or an error.
 _ANSWER = re.compile(rb"\*6\r\n:([01])\r\n(?::-?\d+\r\n){5}|:(\d+)\r\n|([-+])([^\r\n]*)\r\n")
 HOT_EVERY = 4
+_ID = b"$%d\r\n" % ID_DIGITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a client asks for; `skew_us` moves the decisions' clock on the nodes named, and then it is injected."""
+    """What a client asks for.
+
+    With `clock_us` the decisions' clock is injected: it runs from there on, and further off by `skew_us` on every node
+    but the first. Redis servers cannot be given a wrong clock here, the scripts can.
+    """
 
     mode: str  # limiter | bits
     sha1: str
@@ -26,6 +31,8 @@ class Work:
     cold_args: tuple[str, ...]
     wait_replicas: int = 0
     wait_ms: int = 100
+    clock_us: int | None = None
+    skew_us: int = 0
 
     def to_json(self) -> dict[str, object]:
         """As the engine hands it to the client's process."""
@@ -47,19 +54,20 @@ class Requests:
         self._hot = self._call(work.hot_key, work.hot_args)
         self._wait = command(b"WAIT", b"%d" % work.wait_replicas, b"%d" % work.wait_ms) if work.wait_replicas else b""
 
-    def batch(self, first: int, count: int, *, burst: bool) -> tuple[bytes, bytes]:
-        """The bytes to send for operations `first`..., and the flags of each."""
+    def batch(self, first: int, count: int, *, burst: bool, clock_us: int | None = None) -> tuple[bytes, bytes]:
+        """The bytes to send for operations `first`..., and the flags of each; without a clock the server's decides."""
         if self._work.mode == "bits":
             parts = [self._set_bit(number) for number in range(first, first + count)]
             return b"".join(parts) + self._wait, bytes(count)
         parts, flags = [], bytearray(count)
+        now = bulk(b"" if clock_us is None else b"%d" % clock_us)
         for place in range(count):
             number = first + place
             if burst and number % HOT_EVERY == 0:
                 flags[place] = HOT
-                parts.append(b"%b%09d\r\n" % (self._hot, number))
+                parts.append(b"%b%b%b%09d\r\n" % (self._hot, now, _ID, number))
             else:
-                parts.append(b"%b%09d\r\n" % (self._cold[number % len(self._cold)], number))
+                parts.append(b"%b%b%b%09d\r\n" % (self._cold[number % len(self._cold)], now, _ID, number))
         return b"".join(parts) + self._wait, bytes(flags)
 
     @property
@@ -70,8 +78,8 @@ class Requests:
     def _call(self, key: str, args: tuple[str, ...]) -> bytes:
         work = self._work
         words = ["EVALSHA", work.sha1, "2", key, work.ledger_key, *args]
-        head = b"*%d\r\n" % (len(words) + 1) + b"".join(bulk(word.encode()) for word in words)
-        return head + b"$%d\r\n" % ID_DIGITS
+        # Two more follow: the clock, and the operation's number.
+        return b"*%d\r\n" % (len(words) + 2) + b"".join(bulk(word.encode()) for word in words)
 
     def _set_bit(self, number: int) -> bytes:
         return command(b"SETBIT", self._work.ledger_key.encode(), b"%d" % number, b"1")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rlctl.drills.actions import Actor
 from rlctl.drills.canary import Canaries, Perch
-from rlctl.drills.casting import members, window_without_edge
+from rlctl.drills.casting import Now, members
 from rlctl.drills.crew import Crew, Member
 from rlctl.drills.estate import ALGORITHM, Estate
 from rlctl.drills.healing import heal
@@ -19,6 +19,7 @@ from rlctl.drills.tail import Tail
 from rlctl.drills.watch import BudgetBlown, Watch
 from rlctl.drills.wire import Place
 from rlctl.errors import RlctlError
+from rlctl.execute.connection import As, connection
 from rlctl.secrets import User
 from rlctl.system.clock import wait_until
 from rlctl.topology.model import Kind
@@ -43,7 +44,8 @@ class Run:
         estate = Estate.plan(self.stage.held.fleet, {side.value: keys[side] for side in self.scenario.load.sides})
         crew_members = self._members(keys, estate.script.sha1)
         self._begin(crew_members)
-        crew = Crew(self.folder, crew_members, self.scenario.load, estate.entry)
+        service = connection(self.stage.held.fleet, As.LIMITER).to_json()
+        crew = Crew(self.folder, crew_members, self.scenario.load, estate.entry, service)
         try:
             self._set_up(estate)
             crew.start()
@@ -91,6 +93,8 @@ class Run:
             self.stage.progress.note(f"not healed: {failure.message}")
 
     def _copy(self, estate: Estate, moment: str) -> None:
+        if self.scenario.load.mode is Mode.LIBRARY:
+            return
         bits = self.scenario.load.mode is Mode.BITS
         cast = self.stage.cast
         here = [name for name in estate.clients if name != Side.OTHERS]
@@ -118,8 +122,9 @@ class Run:
         return {side: others if side is Side.OTHERS else own for side in Side}
 
     def _members(self, keys: Mapping[Side, Keys], sha1: str) -> tuple[Member, ...]:
-        window_ms = window_without_edge(int(self.stage.clock.now().timestamp() * 1000))
-        return members(self.scenario.load, self.stage.cast, keys, sha1, self.stage.addresses, window_ms)
+        clock = self.stage.clock
+        now = Now(wall_ms=int(clock.now().timestamp() * 1000), monotonic_us=int(clock.monotonic() * 1_000_000))
+        return members(self.scenario.load, self.stage.cast, keys, sha1, self.stage.addresses, now)
 
     def _set_up(self, estate: Estate) -> None:
         cast = self.stage.cast

@@ -63,7 +63,7 @@ _LOAD: dict[str, tuple[str, Callable[[Reader, Node], object]]] = {
     "wait_timeout": ("wait_ms", Reader.ms),
     "limit": ("limit", Reader.whole),
     "policy": ("policy", lambda read, node: read.given(node)),
-    "skew": ("skew_ms", Reader.ms),
+    "skew": ("skew_ms", Reader.signed_ms),
     "preload": ("preload", Reader.yes_or_no),
 }
 
