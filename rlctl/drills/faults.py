@@ -1,4 +1,4 @@
-"""What a drill can break: cuts by the means at hand, and the fleet's processes."""
+"""Cuts between nodes, by the means at hand: packet rules in a sandbox, or Redis' own switches beside other people."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,14 @@ from typing import Protocol
 
 from rlctl.drills.cuts import Grudge, no_rules, rules
 from rlctl.drills.model import Flow
+from rlctl.execute.fleet import Fleet
+from rlctl.secrets import User
+from rlctl.system.redis import CommandFailed, LinkFailure, Reply
 from rlctl.system.sandbox import PacketFilter
+from rlctl.topology.nodes import NodeSpec, data_nodes
+
+# What a replica without ACL is given for a password, so that its primary turns it away.
+_WRONG = "rlctl-drill-cut"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +75,71 @@ class SandboxFaults:
     def close(self) -> None:
         """Let the waiting program go."""
         self._packets.close()
+
+
+class ReplicationFaults:
+    """Turns the replicas away at the primary: their user is switched off there, or they get a wrong password.
+
+    Only the replication can be cut like this. A restart heals it as well: nothing of it is written to a file.
+    """
+
+    abilities = frozenset({Flow.REPLICATION})
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._has_users = fleet.topology.security.acl
+        how = "the replicas' user switched off" if self._has_users else "a wrong password for the replicas"
+        self.method = f"Redis' own switches ({how}); no network was cut"
+
+    def prepare(self) -> None:
+        """Nothing takes time."""
+
+    def cut(self, grudge: Grudge) -> None:
+        """Turn these replicas away and end their connections."""
+        [primary] = {first for first, _second in grudge.pairs}
+        if self._has_users:
+            self._send(primary, ("ACL", "SETUSER", User.REPLICA.value, "off"), ("CLIENT", "KILL", "TYPE", "replica"))
+            return
+        for _primary, replica in grudge.pairs:
+            self._send(replica, ("CONFIG", "SET", "masterauth", _WRONG))
+        self._send(primary, ("CLIENT", "KILL", "TYPE", "replica"))
+
+    def mend(self) -> None:
+        """Let replicas in again, everywhere that answers; a node that is dead comes back without the cut."""
+        for spec in data_nodes(self._fleet.topology):
+            try:
+                self._send(spec, self._mending())
+            except LinkFailure:
+                continue
+
+    def residue(self) -> Iterable[str]:
+        """Where replicas are still turned away."""
+        return [f"{spec.name}: replicas turned away" for spec in data_nodes(self._fleet.topology) if self._is_cut(spec)]
+
+    def close(self) -> None:
+        """There are no helpers."""
+
+    def _mending(self) -> tuple[str, ...]:
+        if self._has_users:
+            return "ACL", "SETUSER", User.REPLICA.value, "on"
+        return "CONFIG", "SET", "masterauth", ""
+
+    def _is_cut(self, spec: NodeSpec) -> bool:
+        question = ("ACL", "GETUSER", User.REPLICA.value) if self._has_users else ("CONFIG", "GET", "masterauth")
+        try:
+            [answer] = self._send(spec, question)
+        except LinkFailure:
+            return False
+        return "off" in answer[1] if self._has_users else _WRONG in answer
+
+    def _send(self, spec: NodeSpec, *commands: tuple[str, ...]) -> list[Reply]:
+        """On a connection of its own: Sentinel ends those that are open when it promotes."""
+        link = self._fleet.connector.separate_link(spec)
+        try:
+            answers = link.pipeline(commands)
+        finally:
+            link.close()
+        for answer in answers:
+            if isinstance(answer, CommandFailed):
+                raise answer
+        return answers

@@ -6,48 +6,25 @@ It is told by its folder what to do, and by its standard input, whose end means 
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from rlctl.drills.arenas import Setting, arena
 from rlctl.drills.cast import cast
-from rlctl.drills.faults import Faults, SandboxFaults
-from rlctl.drills.model import Scenario, Side
+from rlctl.drills.model import Scenario
 from rlctl.drills.order import Order
 from rlctl.drills.records import RunFolder, RunJournal
 from rlctl.drills.runner import Run
 from rlctl.drills.scenario import read_scenario
-from rlctl.drills.settings import SHORT_PERIODS, twin_of
 from rlctl.drills.stage import Processes, Stage
 from rlctl.errors import Exit, RlctlError, Unreachable
-from rlctl.execute.deploy import DeployOptions, run_deploy
-from rlctl.execute.destroy import run_destroy
-from rlctl.execute.locking import HeldFleet, Waiting, hold
 from rlctl.execute.stop import StopFlag
-from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
-from rlctl.system.files import read_damaged
-from rlctl.system.process import ProcessRunner
 from rlctl.system.redis import CommandFailed, LinkFailure
-from rlctl.system.sandbox import PacketFilter, raise_loopback
 from rlctl.topology.load import load_topology
-from rlctl.topology.model import Kind, Topology
-from rlctl.topology.nodes import sentinel_nodes
-
-DEPLOY_S = 60.0
-LOG_BYTES = 100_000
-ARGV = ("failover-drill",)
-# Each side of a cut has its clients at an address of their own, so that a cut cuts them off too.
-ADDRESSES = {
-    Side.MAJORITY: "127.79.0.1",
-    Side.MINORITY: "127.79.0.2",
-    Side.OTHERS: "127.79.0.3",
-    Side.STALE: "127.79.0.4",
-}
+from rlctl.topology.model import Topology
 
 
 class Teller:
@@ -78,86 +55,31 @@ class HeirStop(StopFlag):
 
 
 def carry_out(folder: RunFolder, order: Order, teller: Teller, stop: StopFlag) -> None:
-    """The run that is ordered, from building the twin to removing it."""
-    clock = SystemClock()
-    journal = RunJournal(folder, clock)
+    """The run that is ordered, from building its arena to taking it down."""
+    journal = RunJournal(folder, SystemClock())
     scenario = _scenario(folder, order)
-    topology = _topology(folder)
-    twin = twin_of(topology, order.kind, scenario.settings, stock_timers=order.stock_timers)
-    journal.write("ordered", scenario=scenario.name)
-    raise_loopback()
-    with _twin(twin, folder, order, teller, stop) as held, _faults(folder) as faults:
-        journal.write("deployed")
-        _play(held, faults, scenario, folder, journal, teller, stop)
-    journal.write("ended")
-
-
-def _play(
-    held: HeldFleet,
-    faults: Faults,
-    scenario: Scenario,
-    folder: RunFolder,
-    journal: RunJournal,
-    teller: Teller,
-    stop: StopFlag,
-) -> None:
-    fleet = held.fleet
-    parts = cast(fleet.topology, fleet.observe())
-    processes = Processes(held)
-    processes.look_up(parts.everybody)
-    stage = Stage(
-        held=held,
-        faults=faults,
-        cast=parts,
-        processes=processes,
-        stop=stop,
-        progress=teller,
-        is_twin=True,
-        addresses=ADDRESSES,
+    setting = Setting(
+        folder=folder, order=order, scenario=scenario, topology=_topology(folder), progress=teller, stop=stop
     )
-    Run(stage=stage, scenario=scenario, folder=folder, journal=journal).carry_out()
-
-
-@contextmanager
-def _twin(topology: Topology, folder: RunFolder, order: Order, teller: Teller, stop: StopFlag) -> Iterator[HeldFleet]:
-    home = Home(folder.twin)
-    waiting = Waiting(wanted=False)
-    try:
-        with hold(topology, home, "failover-drill", stop, teller, waiting=waiting) as held:
-            run_deploy(held, DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S), teller, stop, lambda _plan: None)
-            if topology.kind is Kind.SENTINEL and not order.stock_timers:
-                _hurry(held)
-            yield held
-    finally:
-        with hold(topology, home, "failover-drill", StopFlag(), teller, waiting=waiting, removing=True) as held:
-            _keep_logs(held, folder)
-            run_destroy(held, ARGV, teller)
-        shutil.rmtree(home.root)
-
-
-def _keep_logs(held: HeldFleet, folder: RunFolder) -> None:
-    """What the servers said goes with the run: the twin's folders do not stay."""
-    for name in held.fleet.target.placed():
-        node = held.fleet.folder.node(name)
-        text = "".join(read_damaged(node / log) for log in ("redis.log.1", "redis.log"))[-LOG_BYTES:]
-        if text:
-            folder.write_text(f"{name}.log", text)
-
-
-def _hurry(held: HeldFleet) -> None:
-    """Sentinels look around more often than they would, so that a drill is short; the report says so."""
-    words = [word for pair in SHORT_PERIODS.items() for word in map(str, pair)]
-    for spec in sentinel_nodes(held.fleet.topology):
-        held.fleet.connector.link(spec).call("SENTINEL", "DEBUG", *words)
-
-
-@contextmanager
-def _faults(folder: RunFolder) -> Iterator[Faults]:
-    faults = SandboxFaults(PacketFilter(ProcessRunner()), folder.id.replace("-", "_"))
-    try:
-        yield faults
-    finally:
-        faults.close()
+    journal.write("ordered", scenario=scenario.name)
+    with arena(setting) as found:
+        journal.write("deployed")
+        fleet = found.held.fleet
+        parts = cast(fleet.topology, fleet.observe())
+        processes = Processes(found.held, journal)
+        processes.look_up(parts.everybody)
+        stage = Stage(
+            held=found.held,
+            faults=found.faults,
+            cast=parts,
+            processes=processes,
+            stop=stop,
+            progress=teller,
+            has_network=order.sandbox,
+            addresses=found.addresses,
+        )
+        Run(stage=stage, scenario=scenario, folder=folder, journal=journal).carry_out()
+    journal.write("ended")
 
 
 def _scenario(folder: RunFolder, order: Order) -> Scenario:

@@ -14,6 +14,8 @@ _EDGE_S = 0.05
 _IN_FLIGHT_S = 1.0
 _CANARY_SHARE = 0.95
 _SHORT_CUT_S = 0.1
+# By then every replica has been looked at once more.
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +82,24 @@ def verified_cut(evidence: Evidence) -> Cut:
     before = [one.heard for one in evidence.canaries if one.at_s < began.at_s - _EDGE_S]
     if end_s - began.until_s < _SHORT_CUT_S:
         return Cut(verified=None, cut_ms=cut_ms, evidence="too short for canaries")
+    if not evidence.canaries:
+        return _by_replicas(evidence, began.until_s, end_s, cut_ms)
     silent, heard = _share(not one for one in across), _share(beside)
     ok = bool(across) and silent >= _CANARY_SHARE and heard >= _CANARY_SHARE and all(before)
     told = f"across the cut {silent:.0%} of {len(across)} silent, beside it {heard:.0%} of {len(beside)} heard"
     return Cut(verified=ok, cut_ms=cut_ms, evidence=told)
+
+
+def _by_replicas(evidence: Evidence, start_s: float, end_s: float, cut_ms: float) -> Cut:
+    """Where no canary can sit, the replicas themselves say that their primary does not answer them."""
+    looks = [
+        seen.sample.link != "up"
+        for seen in evidence.samples
+        if seen.node in evidence.shard and seen.node != evidence.victim and start_s + _LOOK_S <= seen.at_s < end_s
+    ]
+    down = _share(looks)
+    told = f"in {down:.0%} of {len(looks)} looks the replicas had lost their primary"
+    return Cut(verified=bool(looks) and down >= _CANARY_SHARE, cut_ms=cut_ms, evidence=told)
 
 
 def _share(words: Iterable[bool]) -> float:

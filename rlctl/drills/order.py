@@ -17,6 +17,7 @@ class Order:
     live: bool
     stock_timers: bool
     sandbox: bool
+    base_port: int
     why_no_sandbox: str
     argv: tuple[str, ...]
     started: str

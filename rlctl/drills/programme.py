@@ -7,24 +7,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlctl.drills.dossier import read_evidence
-from rlctl.drills.model import Scenario
+from rlctl.drills.model import Cut, Flow, Mode, Scenario
 from rlctl.drills.order import Order
 from rlctl.drills.records import RunFolder, journal_lines
 from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile, read_scenario
 from rlctl.drills.settings import SHORT_PERIODS
 from rlctl.drills.verdict import Judged, judge
-from rlctl.errors import Exit, Interrupted, NotFound, RlctlError, Terminated, TimedOut, Unreachable
+from rlctl.errors import Exit, Interrupted, NotFound, Refused, RlctlError, Terminated, TimedOut, Unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock
+from rlctl.system.ports import free_base_port
 from rlctl.system.process import ProcessId, ProcessRunner
 from rlctl.system.sandbox import enter_argv, why_not
 from rlctl.system.talk import Child
+from rlctl.topology.load import load_topology
 from rlctl.topology.model import Kind
+from rlctl.topology.nodes import all_nodes
 
 LISTEN_S = 0.2
+_NO_SANDBOX = "the other scenarios run all the same, with Redis' own switches; `rlctl failover-drill list` marks them"
+# A scenario may want a second replica for every shard.
+MORE_NODES = 32
 END_S = 30.0
 
 
@@ -51,8 +57,11 @@ class Programme:
         return results
 
     def _one(self, file: ScenarioFile, scenario: Scenario, progress: Progress, stop: StopFlag) -> dict[str, object]:
-        folder = self._open(file, scenario)
-        progress.note(f"{scenario.label} on a twin, {self.kind}: run {folder.id}")
+        reason = None if self.live else why_not(ProcessRunner())
+        self._check_possible(scenario, reason)
+        folder = self._open(file, scenario, reason)
+        where = "on the live fleet" if self.live else "on a twin"
+        progress.note(f"{scenario.label} {where}, {self.kind}: run {folder.id}")
         code = self._carry_out(folder, progress, stop)
         if code in {Exit.INTERRUPTED, Exit.TERMINATED}:
             raise (Terminated if code == Exit.TERMINATED else Interrupted)(
@@ -63,21 +72,41 @@ class Programme:
             _fail(folder, code)
         return conclude(folder)
 
-    def _open(self, file: ScenarioFile, scenario: Scenario) -> RunFolder:
+    def _check_possible(self, scenario: Scenario, reason: str | None) -> None:
+        """What cannot be broken here is refused before anything is made."""
+        cuts = [action for action in scenario.actions if isinstance(action, Cut) and action.flow is Flow.EVERYTHING]
+        if not cuts:
+            pass
+        elif self.live:
+            raise Refused(
+                f"{scenario.name} cuts nodes off, which the live fleet on this machine has no network for",
+                hint="run it without --live, on a twin, where every node has an address of its own",
+            )
+        elif reason is not None:
+            raise Refused(f"{scenario.name} cuts nodes off, which is not possible here: {reason}", hint=_NO_SANDBOX)
+        if self.live and (scenario.settings or scenario.load.mode is Mode.LIBRARY):
+            raise Refused(
+                f"{scenario.name} wants a fleet with other settings, or users of its own; --live changes none",
+                hint="run it without --live, on a twin",
+            )
+
+    def _open(self, file: ScenarioFile, scenario: Scenario, reason: str | None) -> RunFolder:
         now = self.clock.now()
         name = f"{now:%Y%m%d-%H%M%S}-{scenario.name}-{secrets.token_hex(2)}"
         folder = RunFolder(self.home.drills / name)
         folder.open()
         folder.write_text("scenario.yaml", file.text.decode())
         folder.write_text("topology.yaml", self.topology)
-        reason = why_not(ProcessRunner())
+        sandbox = reason is None and not self.live
+        most = len(all_nodes(load_topology(self.topology.encode(), "topology.yaml"))) + MORE_NODES
         order = Order(
             scenario=scenario.name,
             variant=scenario.variant,
             kind=self.kind,
             live=self.live,
             stock_timers=self.stock_timers,
-            sandbox=reason is None and not self.live,
+            sandbox=sandbox,
+            base_port=0 if sandbox or self.live else free_base_port(most),
             why_no_sandbox=reason or "",
             argv=self.argv,
             started=now.isoformat(timespec="seconds"),

@@ -43,7 +43,7 @@ class Run:
         keys = self._keys()
         estate = Estate.plan(self.stage.held.fleet, {side.value: keys[side] for side in self.scenario.load.sides})
         crew_members = self._members(keys, estate.script.sha1)
-        self._begin(crew_members)
+        self._begin(crew_members, keys)
         service = connection(self.stage.held.fleet, As.LIMITER).to_json()
         crew = Crew(self.folder, crew_members, self.scenario.load, estate.entry, service)
         try:
@@ -132,7 +132,7 @@ class Run:
         others = [*cast.replicas, *cast.others]
         estate.set_up(others, with_script=self.scenario.load.preload)
 
-    def _begin(self, crew: tuple[Member, ...]) -> None:
+    def _begin(self, crew: tuple[Member, ...], keys: Mapping[Side, Keys]) -> None:
         cast, fleet = self.stage.cast, self.stage.held.fleet
         self.journal.write(
             "begin",
@@ -142,6 +142,7 @@ class Run:
             nodes={spec.name: spec.endpoint for spec in cast.everybody},
             ids={spec.name: node_id(fleet.secrets.fleet_id, spec.name) for spec in cast.everybody},
             clients={member.name: [place.name for place in member.places] for member in crew},
+            tags={member.name: keys[member.side].tag for member in crew},
             method=self.stage.faults.method,
             configuration=self._configuration(),
             wall=self.stage.clock.now().isoformat(timespec="milliseconds"),
@@ -201,7 +202,7 @@ class Run:
     def _perches(self) -> tuple[Perch, ...]:
         """Flows across the coming cut, one for each way, and one that it must leave alone."""
         cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
-        if not cuts or not self.stage.is_twin:
+        if not cuts or not self.stage.has_network:
             return ()
         cast, cut = self.stage.cast, cuts[0]
         perches = [Perch(name="beside", source=None, place=_place(cast.victim), is_across=False)]

@@ -61,6 +61,14 @@ def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stoc
     return with_settings(twin, settings)
 
 
+def bare_twin_of(
+    topology: Topology, kind: Kind, settings: Mapping[str, str], *, base_port: int, stock_timers: bool
+) -> Topology:
+    """The same beside other people: all nodes at one address, on free ports."""
+    twin = twin_of(topology, kind, settings, stock_timers=stock_timers)
+    return replace(twin, local=LocalPlace(base_port=base_port))
+
+
 def _field(path: str) -> Field:
     section, _, key = path.partition(".")
     found = next((one for one in SECTIONS if one.key == section), None)

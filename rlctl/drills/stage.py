@@ -2,11 +2,12 @@
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rlctl.drills.cast import Cast
 from rlctl.drills.faults import Faults, Stamp
 from rlctl.drills.model import Side
+from rlctl.drills.records import RunJournal
 from rlctl.errors import Unreachable
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
@@ -27,7 +28,7 @@ class Stage:
     processes: "Processes"
     stop: StopFlag
     progress: Progress
-    is_twin: bool
+    has_network: bool
     addresses: Mapping[Side, str]
 
     @property
@@ -44,8 +45,9 @@ class Stage:
 class Processes:
     """The fleet's server processes, looked up before anything is broken: at the moment of a kill there is no time."""
 
-    def __init__(self, held: HeldFleet) -> None:
+    def __init__(self, held: HeldFleet, journal: RunJournal) -> None:
         self._held = held
+        self._journal = journal
         self._known: dict[NodeName, ProcessId] = {}
         self._paused: dict[NodeName, NodeSpec] = {}
 
@@ -63,6 +65,8 @@ class Processes:
     def pause(self, nodes: Sequence[NodeSpec]) -> Stamp:
         """SIGSTOP."""
         self._paused |= {spec.name: spec for spec in nodes}
+        # Written down before it is done: whoever sweeps after us must know whom to wake.
+        self._journal.write("stopping_processes", processes=[asdict(self._known[spec.name]) for spec in nodes])
         return self._send(nodes, signal.SIGSTOP)
 
     def resume(self, nodes: Sequence[NodeSpec]) -> Stamp:

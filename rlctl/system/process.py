@@ -79,6 +79,13 @@ class ProcessId:
         except psutil.Error:
             return False
 
+    def is_stopped(self) -> bool:
+        """Whether somebody paused this very process."""
+        try:
+            return self.is_alive() and psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+        except psutil.Error:
+            return False
+
     def works_in(self, folder: Path) -> bool:
         """Whether that is its working folder; where the system does not tell, it is not."""
         try:
