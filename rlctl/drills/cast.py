@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rlctl.drills.model import Who
 from rlctl.observe.model import Observed, Role, SlotRange
 from rlctl.topology.model import Kind, Topology
-from rlctl.topology.nodes import NodeSpec, data_nodes, sentinel_nodes
+from rlctl.topology.nodes import SLOTS, NodeSpec, data_nodes, sentinel_nodes, slot_range
 
 WITNESSES = 3
 
@@ -77,6 +77,21 @@ def cast(topology: Topology, observed: Observed) -> Cast:
         others=tuple(spec for spec in specs.values() if spec.name not in shard),
         seconds=seconds,
         sentinels=sentinel_nodes(topology),
-        slots=tuple(victim.slots) if topology.kind is Kind.CLUSTER else ((0, 16_383),),
+        slots=tuple(victim.slots) if topology.kind is Kind.CLUSTER else ((0, SLOTS - 1),),
         other_slots=tuple(primaries[-1].slots) if len(primaries) > 1 else (),
+    )
+
+
+def planned_cast(topology: Topology) -> Cast:
+    """The parts in a fleet that is not built yet: everybody as the topology starts them."""
+    data = data_nodes(topology)
+    shard = tuple(spec for spec in data if spec.shard == 0)
+    is_cluster = topology.kind is Kind.CLUSTER
+    return Cast(
+        victim=shard[0],
+        replicas=shard[1:],
+        others=tuple(spec for spec in data if spec not in shard),
+        seconds=tuple(spec for spec in data if spec.starts_as_primary and spec not in shard),
+        sentinels=sentinel_nodes(topology),
+        slots=(slot_range(0, topology.cluster.shards),) if is_cluster else ((0, SLOTS - 1),),
     )

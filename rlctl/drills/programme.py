@@ -6,17 +6,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rlctl.drills.cast import Cast, cast, planned_cast
 from rlctl.drills.dossier import read_evidence
 from rlctl.drills.model import Cut, Flow, Mode, Scenario
 from rlctl.drills.order import Order
+from rlctl.drills.preview import preview
 from rlctl.drills.records import RunFolder, journal_lines
 from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile, read_scenario
-from rlctl.drills.settings import SHORT_PERIODS
+from rlctl.drills.settings import SHORT_PERIODS, twin_of
 from rlctl.drills.verdict import Judged, judge
 from rlctl.errors import Exit, Interrupted, NotFound, Refused, RlctlError, Terminated, TimedOut, Unreachable
+from rlctl.execute.fleet import open_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
+from rlctl.observe.model import Role
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock
 from rlctl.system.ports import free_base_port
@@ -55,6 +59,21 @@ class Programme:
                 stop.check()
                 results.append(self._one(file, scenario, progress, stop))
         return results
+
+    def preview(self, files: Sequence[ScenarioFile]) -> list[dict[str, object]]:
+        """What would be broken, on which nodes, and what should be lost."""
+        scenarios = [scenario for file in files for scenario in file.for_kind(self.kind)]
+        return [preview(scenario, self._cast(scenario)) for scenario in scenarios]
+
+    def _cast(self, scenario: Scenario) -> Cast:
+        topology = load_topology(self.topology.encode(), "topology.yaml")
+        if not self.live:
+            return planned_cast(twin_of(topology, self.kind, scenario.settings, stock_timers=self.stock_timers))
+        with open_fleet(topology, self.home) as fleet:
+            observed = fleet.observe()
+            if not any(node.role is Role.PRIMARY for node in observed.up):
+                raise Unreachable("no primary of the fleet answers", hint="`rlctl status` shows how it stands")
+            return cast(topology, observed)
 
     def _one(self, file: ScenarioFile, scenario: Scenario, progress: Progress, stop: StopFlag) -> dict[str, object]:
         reason = None if self.live else why_not(ProcessRunner())

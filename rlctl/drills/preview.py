@@ -1,0 +1,105 @@
+"""What a run would do to which nodes, and what it should lose: said before anything is broken. Pure."""
+
+from rlctl.drills.cast import Cast
+from rlctl.drills.cuts import isolation, replication_cut
+from rlctl.drills.model import (
+    Action,
+    Await,
+    Burst,
+    Cut,
+    Failover,
+    Flow,
+    Hold,
+    Kill,
+    LoadScripts,
+    Mend,
+    Pause,
+    Restart,
+    Resume,
+    Scenario,
+    Who,
+)
+from rlctl.topology.nodes import NodeSpec
+
+
+def preview(scenario: Scenario, cast: Cast) -> dict[str, object]:
+    """As `failover-drill run --dry-run` shows it."""
+    return {
+        "scenario": scenario.name,
+        "variant": scenario.variant or None,
+        "kind": scenario.kind,
+        "victim": cast.victim.endpoint,
+        "replicas": [spec.endpoint for spec in cast.replicas],
+        "steps": [describe(action, cast) for action in scenario.actions],
+        "load": [f"{side}: {scenario.load.rate} operations/s at most" for side in scenario.load.sides],
+        "expected": [_bounds(scenario, place) for place in range(len(scenario.expectations))],
+        "expected_loss": _loss(scenario),
+        "breaks": scenario.breaks,
+    }
+
+
+def describe(action: Action, cast: Cast) -> str:  # noqa: C901  one line a member is the point of this table
+    """One step in a line, with the nodes it is about."""
+    match action:
+        case Hold(ms=ms):
+            return f"let the load run for {ms} ms"
+        case Await(condition=condition, within_ms=within_ms):
+            return f"wait until {condition}, at most {within_ms / 1000:g} s"
+        case Burst():
+            return "the hot user begins to ask for more than the limit"
+        case Cut():
+            return f"cut {_grudge(action, cast)}"
+        case Mend():
+            return "mend all cuts"
+        case Kill(who=who):
+            return f"SIGKILL {_names(cast, who)}"
+        case Pause(who=who):
+            return f"SIGSTOP {_names(cast, who)}"
+        case Resume(who=who):
+            return f"SIGCONT {_names(cast, who)}"
+        case Restart(who=who):
+            return f"start {_names(cast, who)} again"
+        case Failover(how=how):
+            return f"order a failover: {how}"
+        case LoadScripts():
+            return "load the script on every node of the shard"
+
+
+def _grudge(cut: Cut, cast: Cast) -> str:
+    if cut.flow is Flow.REPLICATION:
+        return replication_cut(cast.victim, cast.of(cut.who)).describe()
+    alone = cast.alone if cut.who is Who.VICTIM else cast.of(cut.who)
+    return isolation(alone, cast.everybody, ()).describe()
+
+
+def _names(cast: Cast, who: Who) -> str:
+    return ", ".join(_name(spec) for spec in cast.of(who)) or "whoever was promoted"
+
+
+def _name(spec: NodeSpec) -> str:
+    return f"{spec.name} ({spec.endpoint})"
+
+
+def _bounds(scenario: Scenario, place: int) -> str:
+    one = scenario.expectations[place]
+    low = "" if one.least is None else f" at least {one.least:g}"
+    high = "" if one.most is None else f" at most {one.most:g}"
+    return f"{one.metric}{low}{high}"
+
+
+def _loss(scenario: Scenario) -> int | None:
+    """What a replication cut before a kill takes along: the rate times the lag; None where that is not the plan."""
+    fenced = "consistency.min_replicas" in scenario.settings or scenario.load.wait_replicas > 0
+    cuts = [place for place, action in enumerate(scenario.actions) if _stops_replication(action)]
+    if fenced or not cuts:
+        return None
+    after = scenario.actions[cuts[0] :]
+    kills = [place for place, action in enumerate(after) if isinstance(action, Kill) and action.who is Who.VICTIM]
+    if not kills:
+        return None
+    lag_ms = sum(action.ms for action in after[: kills[0]] if isinstance(action, Hold))
+    return round(scenario.load.rate * lag_ms / 1000)
+
+
+def _stops_replication(action: Action) -> bool:
+    return isinstance(action, Cut) and action.flow is Flow.REPLICATION
