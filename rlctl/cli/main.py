@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "secrets": ("rlctl.cli.secrets:secrets", "Hand the fleet's secrets to another operator."),
     "unlock": ("rlctl.cli.unlock:unlock", "Show who holds the fleet's lock, and break it."),
     "render": ("rlctl.cli.render:render", "Show what would be written, for eyes and git."),
-    "schema": ("rlctl.cli.schema:schema", "JSON Schemas for editors."),
+    "schema": ("rlctl.cli.schema:schema", "JSON Schemas for editors and other programs."),
     "completion": ("rlctl.cli.completion:completion", "Shell completion for bash, zsh and fish."),
     "demo": ("rlctl.cli.demo:demo", "Everything in one go on a throw-away local fleet."),
 }

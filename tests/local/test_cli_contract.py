@@ -20,7 +20,8 @@ NODE_KEYS = {
 MORE_NODE_KEYS = {"name", "view"}
 VERBS = [
     *((name,) for name in COMMANDS),
-    *(("secrets", "export"), ("secrets", "import"), ("render", "config"), ("schema", "topology")),
+    *(("secrets", "export"), ("secrets", "import"), ("render", "config")),
+    *(("schema", of) for of in ("topology", "scenario", "failover-drill-run")),
     *(("scripts", verb) for verb in ("list", "plan", "apply", "status", "verify", "rollback", "history", "watch")),
 ]
 

@@ -1,0 +1,27 @@
+"""Shows runs to people and to CI: a page that needs nothing else, lines for a terminal, JUnit."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlctl.drills.records import RunFolder
+from rlctl.drills.report.values import Document
+from rlctl.system.files import write_private
+
+
+def write_report(folder: RunFolder, run: Document, series: Document) -> Path:
+    """Write the page of a run into its folder; says where."""
+    # Templates and plots take longer to load than most commands run.
+    from rlctl.drills.report.html import page  # noqa: PLC0415
+
+    write_private(folder.report, page(run, series))
+    return folder.report
+
+
+def write_overview(path: Path, runs: Sequence[Document]) -> Path:
+    """Write the page of several runs, with links to those that have one of their own."""
+    from rlctl.drills.report.html import overview  # noqa: PLC0415  likewise
+
+    links = {run["id"]: Path(os.path.relpath(run["report"], path.parent)).as_posix() for run in runs if run["report"]}
+    write_private(path, overview(runs, links))
+    return path

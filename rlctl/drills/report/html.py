@@ -1,0 +1,78 @@
+"""A run, or several, as one page that needs nothing else: no network, no script, no file beside it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from rlctl.drills.report import values, words
+from rlctl.drills.report.latency import latency, slowest_ms
+from rlctl.drills.report.notes import notes
+from rlctl.drills.report.overview import groups
+from rlctl.drills.report.targets import targets
+from rlctl.drills.report.timeline import timeline
+from rlctl.drills.report.values import Document
+
+TEMPLATES = Path(__file__).parent / "templates"
+_FILTERS = {
+    "count": values.count,
+    "ms": values.ms,
+    "fine_ms": values.fine_ms,
+    "brief": values.brief,
+    "percent": values.percent,
+    "times": values.times,
+    "seen": values.seen,
+    "wanted": values.wanted,
+    "lost_share": values.lost_share,
+    "label": values.label,
+    "timers": values.timers,
+    "place": values.place,
+}
+
+
+def page(run: Document, series: Document) -> str:
+    """The report of one run."""
+    return (
+        _environment()
+        .get_template("run.html.j2")
+        .render(
+            run=run,
+            series=series,
+            timeline=timeline(run, series),
+            latency=latency(run, series),
+            slowest={one["name"]: slowest_ms(series, one["name"]) for one in run["clients"]},
+            targets=targets(run),
+            notes=notes(run, series),
+        )
+    )
+
+
+def overview(runs: Sequence[Document], links: Mapping[str, str]) -> str:
+    """Several runs side by side; `links` lead from a run's id to its own page."""
+    return _environment().get_template("overview.html.j2").render(groups=groups(runs), runs=runs, links=links)
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters.update(_FILTERS)
+    found.globals.update(
+        {
+            "metrics": {metric.value: word for metric, word in words.METRICS.items()},
+            "times_words": words.TIMES,
+            "classes": words.CLASSES,
+            "causes": words.CAUSES,
+            "sides": words.SIDES,
+            "events": words.EVENTS,
+            "configuration_words": words.CONFIGURATION,
+        }
+    )
+    return found

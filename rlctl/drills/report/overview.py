@@ -1,0 +1,134 @@
+"""Runs of the same scenario side by side: what each variant cost, and how loss grows with the lag. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from rlctl.drills.report.plots import COLOURS, INK, panel, plot
+from rlctl.drills.report.slope import Line, Point, fitted
+from rlctl.drills.report.values import Document
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# What the price of a setting is told in.
+PRICES = ("lost", "over", "gap_ms", "p99_ms", "refused")
+_LEAST_POINTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One run; `change` is each price against the group's first run, None where either was not measured."""
+
+    run: Document
+    knobs: dict[str, str]
+    prices: dict[str, float | None]
+    change: dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """How the loss grew with the injected lag, and how many operations a second were acknowledged meanwhile."""
+
+    line: Line
+    per_s: float | None
+    points: tuple[Point, ...]
+    drawn: Markup
+
+    @property
+    def lost_per_s(self) -> float:
+        """The slope: lost operations for each second of lag."""
+        return self.line.slope * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The runs of one scenario on one kind of fleet."""
+
+    name: str
+    kind: str
+    title: str
+    rows: tuple[Row, ...]
+    sweep: Sweep | None
+
+
+def groups(runs: Sequence[Document]) -> tuple[Group, ...]:
+    """In the order in which they were run."""
+    keys = dict.fromkeys((run["scenario"], run["kind"]) for run in runs)
+    return tuple(_group([run for run in runs if (run["scenario"], run["kind"]) == key]) for key in keys)
+
+
+def prices(run: Document) -> dict[str, float | None]:
+    """The figures that settings are weighed by; latency of the client that follows the fleet."""
+    followers = [one for one in run["clients"] if one["side"] == "majority"]
+    p99_ms = followers[0]["p99_ms"] if followers else None
+    return {**{name: run["metrics"][name] for name in PRICES if name != "p99_ms"}, "p99_ms": p99_ms}
+
+
+def sweep_points(runs: Sequence[Document]) -> tuple[Point, ...]:
+    """Injected lag in ms, as it was measured, and operations lost; a run that proves nothing is no point."""
+    proven = (run for run in runs if run["verdict"] != "inconclusive" and run["lost"] is not None)
+    return tuple((run["fault"]["cut_ms"] or 0.0, float(run["lost"])) for run in proven)
+
+
+def _group(runs: Sequence[Document]) -> Group:
+    first = runs[0]
+    is_sweep = first["scenario"] == "lag-sweep"
+    return Group(
+        name=first["scenario"],
+        kind=first["kind"],
+        title=first["title"],
+        rows=tuple(_rows(runs)),
+        sweep=_sweep(runs) if is_sweep else None,
+    )
+
+
+def _rows(runs: Sequence[Document]) -> Iterator[Row]:
+    base = prices(runs[0])
+    differing = [name for name in _knobs(runs[0]) if len({_knobs(run).get(name) for run in runs}) > 1]
+    for run in runs:
+        own = prices(run)
+        change = {name: _difference(own[name], base[name]) for name in PRICES}
+        knobs = {name: _knobs(run).get(name, "") for name in differing}
+        yield Row(run=run, knobs=knobs, prices=own, change=change)
+
+
+def _knobs(run: Document) -> dict[str, str]:
+    settings = dict(run["configuration"])
+    parameters = settings.pop("parameters", {})
+    return {name: str(value) for name, value in {**settings, **parameters}.items()}
+
+
+def _difference(value: float | None, base: float | None) -> float | None:
+    return None if value is None or base is None else value - base
+
+
+def _sweep(runs: Sequence[Document]) -> Sweep | None:
+    points = sweep_points(runs)
+    line = fitted(points) if len(points) >= _LEAST_POINTS else None
+    if line is None:
+        return None
+    rates = [one["acked_per_s"] for run in runs for one in run["clients"] if one["acked_per_s"] is not None]
+    name = f"slope-{runs[0]['kind']}"
+    return Sweep(
+        line=line,
+        per_s=median(rates) if rates else None,
+        points=points,
+        drawn=plot(name, "Lost operations against the injected lag", 2.9, lambda figure: _paint(figure, points, line)),
+    )
+
+
+def _paint(figure: "Figure", points: Sequence[Point], line: Line) -> None:
+    from matplotlib.ticker import FuncFormatter  # noqa: PLC0415  loaded with the first plot only
+
+    axes = panel(figure, 0.35, 2.0, "operations lost")
+    widest = max(x for x, _ in points) * 1.05
+    axes.plot([0, widest], [line.at(0), line.at(widest)], color=INK, lw=1.0, ls=(0, (4, 3)), alpha=0.7)
+    axes.plot(*zip(*points, strict=True), "o", color=COLOURS["lost"], ms=7, clip_on=False)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,.0f}"))
+    axes.set_xlim(0, widest)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("injected lag, ms")

@@ -1,0 +1,72 @@
+"""A run in a few lines and rows of a terminal: the verdict first, what was claimed, what was seen. Pure."""
+
+from collections.abc import Iterator
+from textwrap import wrap
+
+from rlctl.drills.model import Metric
+from rlctl.drills.report.values import (
+    UNMEASURED,
+    Document,
+    brief,
+    count,
+    label,
+    lost,
+    place,
+    seen,
+    timers,
+    times,
+    wanted,
+)
+from rlctl.drills.report.words import METRICS, TIMES
+
+WIDTH = 80
+EXPECTED_HEADERS = ("", "figure", "expected", "seen")
+FIGURE_HEADERS = ("figure", "measured")
+
+
+def heading(run: Document) -> Iterator[str]:
+    """The verdict, on what, and where it did not pass, why."""
+    yield from _folded(f"{run['verdict']} {label(run)}, {place(run)}, {timers(run)}")
+    if run["verdict"] != "pass":
+        for reason in run["reasons"]:
+            yield from _folded(f"- {reason}")
+    yield from _folded(f"claimed: {run['claim']}")
+
+
+def expected_rows(run: Document) -> Iterator[tuple[str, str, str, str]]:
+    """Each expectation beside what was seen."""
+    for one in run["expected"]:
+        yield ("ok" if one["ok"] else "missed", METRICS[Metric(one["metric"])].label, wanted(one), seen(one))
+
+
+def figure_rows(run: Document) -> Iterator[tuple[str, str]]:
+    """The figures that everybody asks for."""
+    ops = run["ops"]
+    yield "acknowledged", f"{count(ops['acked'])} of {count(ops['attempted'])} attempted"
+    yield "unanswered", f"{count(ops['refused'])} refused, {count(ops['indeterminate'])} indeterminate"
+    yield "lost", lost(run)
+    admission = run["admission"]
+    if admission is not None:
+        told = f"{count(admission['admitted'])} of {count(admission['limit'])}, {times(admission['ratio'])}"
+        yield "admitted", f"{told}; over {count(admission['over'])}, under {count(admission['under'])}"
+    for client in run["clients"]:
+        yield f"longest gap, {client['name']}", brief(client["longest_gap_ms"])
+    measured = [
+        f"{word.label} {brief(run['times_ms'][name])}"
+        for name, word in TIMES.items()
+        if run["times_ms"][name] is not None
+    ]
+    yield "times", ", ".join(measured[:3]) or UNMEASURED
+    if measured[3:]:
+        yield "", ", ".join(measured[3:])
+
+
+def closing(run: Document) -> Iterator[str]:
+    """Where to read on, and how to see it again; a path or a command is never folded."""
+    if run["report"]:
+        yield f"report: {run['report']}"
+    yield f"again: {run['rerun']}"
+
+
+def _folded(text: str) -> Iterator[str]:
+    yield from wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
