@@ -1,6 +1,6 @@
 # One door for people and for CI. Every target first sees to its own set-up (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test format lint types coverage test-unit test-local bench soak wheel clean
+.PHONY: help setup demo check test format lint types coverage test-unit test-local test-browser bench soak wheel clean
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
@@ -20,7 +20,7 @@ demo: setup  ## a throw-away 3+3 fleet: deploy, status, a few writes, destroy
 
 check: format lint types test-unit  ## format, lint, types, unit tests
 
-test: format lint types coverage test-local  ## everything check does, the coverage gate, and tests on real servers
+test: format lint types coverage test-local test-browser  ## everything check does, the coverage gate, real servers, a browser
 
 format: setup
 	$(BIN)/ruff format --check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
@@ -43,6 +43,9 @@ coverage: setup
 
 test-local: setup  ## tests on real servers of this machine
 	$(BIN)/python -m pytest tests/local
+
+test-browser: setup  ## reports in a headless Chromium, light and dark, wide and narrow
+	$(BIN)/python -m pytest tests/browser
 
 soak: setup  ## the local tests SOAK_RUNS times, each with another RLCTL_SEED; stops at the first failure
 	@run=1; while [ $$run -le $(SOAK_RUNS) ]; do \

@@ -39,8 +39,8 @@ def page(run: Document, series: Document) -> str:
         .render(
             run=run,
             series=series,
-            timeline=timeline(run, series),
-            latency=latency(run, series),
+            timeline=timeline(run, series) if series["rates"] else "",
+            latency=latency(run, series) if series["rates"] else "",
             slowest={one["name"]: slowest_ms(series, one["name"]) for one in run["clients"]},
             targets=targets(run),
             notes=notes(run, series),

@@ -26,7 +26,7 @@ def _timers(run: Document) -> Iterator[str]:
     if run["timers"] == "short":
         yield (
             f"The twin ran with {timers(run)}. Detection and election take as long as the timers say: production with "
-            "longer ones takes longer. `--stock-timers` repeats the drill with the topology's own."
+            "longer ones takes longer. --stock-timers repeats the drill with the topology's own."
         )
     if run["periods"]:
         periods = ", ".join(f"{name} {value} ms" for name, value in run["periods"].items())
@@ -58,13 +58,13 @@ def _fault(run: Document, series: Document) -> Iterator[str]:
 
 def _figures(run: Document) -> Iterator[str]:
     yield (
-        "Roles are looked at every 40 ms, acknowledgements are stamped as they arrive: `promoted` and `demoted` may "
-        "be up to 40 ms late, and `served` may stand before `promoted`."
+        "Roles are looked at every 40 ms, acknowledgements are stamped as they arrive: a promotion or demotion is "
+        "seen up to 40 ms late, and the first answer of the new primary may stand before its promotion."
     )
     if run["ops"]["indeterminate"]:
         yield (
             f"{run['ops']['indeterminate']:,} operations are indeterminate: nobody can say whether they took effect "
-            "until the ledger is read. They are neither in acknowledged nor in lost."
+            "until the ledger is read. They are not among the acknowledged, and not among the lost."
         )
     if run["admission"] is not None:
         yield (

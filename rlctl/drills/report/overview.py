@@ -129,6 +129,6 @@ def _paint(figure: "Figure", points: Sequence[Point], line: Line) -> None:
     axes.plot([0, widest], [line.at(0), line.at(widest)], color=INK, lw=1.0, ls=(0, (4, 3)), alpha=0.7)
     axes.plot(*zip(*points, strict=True), "o", color=COLOURS["lost"], ms=7, clip_on=False)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,.0f}"))
-    axes.set_xlim(0, widest)
+    axes.set_xlim(-0.02 * widest, widest)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("injected lag, ms")
