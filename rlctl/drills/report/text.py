@@ -47,8 +47,8 @@ def figure_rows(run: Document) -> Iterator[tuple[str, str]]:
     yield "lost", lost(run)
     admission = run["admission"]
     if admission is not None:
-        told = f"{count(admission['admitted'])} of {count(admission['limit'])}, {times(admission['ratio'])}"
-        yield "admitted", f"{told}; over {count(admission['over'])}, under {count(admission['under'])}"
+        told = f"{count(admission['admitted'])} at a limit of {count(admission['limit'])} ({times(admission['ratio'])})"
+        yield "admitted", f"{told}: over {count(admission['over'])}, under {count(admission['under'])}"
     for client in run["clients"]:
         yield f"longest gap, {client['name']}", brief(client["longest_gap_ms"])
     measured = [

@@ -52,7 +52,7 @@ def test_summary_says_the_verdict_first_and_what_was_seen() -> None:
     assert next(text.expected_rows(run)) == ("ok", "lost", "at least 1", "7,540")
     figures = dict(text.figure_rows(run))
     assert figures["lost"] == "7,540 (26.05 % of 28,940 acknowledged)"
-    assert figures["admitted"] == "1,000 of 500, 2.00 times; over 500, under 0"
+    assert figures["admitted"] == "1,000 at a limit of 500 (2.00 times): over 500, under 0"
     assert figures["times"] == "detect 1.44 s, elect 1.08 s, serve 2.51 s"
     assert list(text.closing(changed(run, report="r.html"))) == ["report: r.html", f"again: {run['rerun']}"]
 
