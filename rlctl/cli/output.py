@@ -15,13 +15,17 @@ STYLES = {
     "healthy": "green",
     "ok": "green",
     "done": "green",
+    "pass": "green",
     "degraded": "yellow",
     "warning": "yellow",
     "unknown": "yellow",
     "unfinished": "yellow",
+    "inconclusive": "yellow",
     "critical": "red",
     "absent": "red",
     "down": "red",
+    "fail": "red",
+    "missed": "red",
 }
 
 
