@@ -117,7 +117,9 @@ def list_(app: App) -> int:
 
 @failover_drill.command()
 @click.argument("scenario", required=False)
-@click.option("--run", "run_id", is_flag=False, flag_value="", metavar="[ID]", help="Show a run, by default the latest.")
+@click.option(
+    "--run", "run_id", is_flag=False, flag_value="", metavar="[ID]", help="Show a run, by default the latest."
+)
 @click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Kind of fleet to show it for.")
 @with_app
 def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -> int:
@@ -163,7 +165,9 @@ def heal(app: App) -> int:
     elif not done:
         app.output.text("nothing to heal")
     else:
-        app.output.table(["RUN", "UNDONE"], [[str(one["id"]), "; ".join(map(str, _list(one["undone"])))] for one in done])
+        app.output.table(
+            ["RUN", "UNDONE"], [[str(one["id"]), "; ".join(map(str, _list(one["undone"])))] for one in done]
+        )
     return Exit.OK
 
 
@@ -193,7 +197,8 @@ def _agree(app: App, files: Sequence[ScenarioFile], kind: Kind, confirm: str | N
         raise UsageFault(f"the deployed fleet is of kind {topology.kind}", hint="leave --kind out with --live")
     if not topology.drills.allow:
         raise Refused(
-            f"{app.file} does not allow drills on the live fleet", hint="set `drills: {allow: true}` in it, or use a twin"
+            f"{app.file} does not allow drills on the live fleet",
+            hint="set `drills: {allow: true}` in it, or use a twin",
         )
     losses = tuple(f"{file.name} breaks {scenario.breaks}" for file in files for scenario in file.for_kind(kind)[:1])
     app.agree_to_loss(topology.name, losses, confirmed=confirm)

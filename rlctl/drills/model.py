@@ -199,6 +199,12 @@ class Expectation:
     most: float | None = None
     why: str = ""
 
+    def describe(self) -> str:
+        """For people."""
+        low = "" if self.least is None else f" at least {self.least:g}"
+        high = "" if self.most is None else f" at most {self.most:g}"
+        return f"{self.metric}{low}{high}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:

@@ -32,7 +32,7 @@ def preview(scenario: Scenario, cast: Cast) -> dict[str, object]:
         "replicas": [spec.endpoint for spec in cast.replicas],
         "steps": [describe(action, cast) for action in scenario.actions],
         "load": [f"{side}: {scenario.load.rate} operations/s at most" for side in scenario.load.sides],
-        "expected": [_bounds(scenario, place) for place in range(len(scenario.expectations))],
+        "expected": [one.describe() for one in scenario.expectations],
         "expected_loss": _loss(scenario),
         "breaks": scenario.breaks,
     }
@@ -78,13 +78,6 @@ def _names(cast: Cast, who: Who) -> str:
 
 def _name(spec: NodeSpec) -> str:
     return f"{spec.name} ({spec.endpoint})"
-
-
-def _bounds(scenario: Scenario, place: int) -> str:
-    one = scenario.expectations[place]
-    low = "" if one.least is None else f" at least {one.least:g}"
-    high = "" if one.most is None else f" at most {one.most:g}"
-    return f"{one.metric}{low}{high}"
 
 
 def _loss(scenario: Scenario) -> int | None:

@@ -49,7 +49,7 @@ def describe_runs(home: Home) -> Iterator[dict[str, object]]:
 
 def sweep_all(home: Home, progress: Progress) -> list[dict[str, object]]:
     """Undo whatever killed runs left; runs that still run are not touched."""
-    done = []
+    done: list[dict[str, object]] = []
     for folder in all_runs(home):
         undone = sweep(folder, progress)
         if undone:
