@@ -1,6 +1,7 @@
 """Turns a matplotlib figure into SVG that lives inside a page: its text is text, its colours are the page's. Pure."""
 
 import io
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -58,6 +59,8 @@ _STYLE: dict[Any, Any] = {
 
 def plot(name: str, says: str, height_in: float, paint: Callable[["Figure"], None]) -> Markup:
     """Draw a figure; `name` keeps its ids apart from other plots', `says` is for who cannot see it."""
+    # Where no home folder can be written it complains about its cache, and works all the same.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     # Importing it takes longer than most commands run.
     from matplotlib import rc_context  # noqa: PLC0415
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
