@@ -1,6 +1,6 @@
 """rlctl failover-drill: break a fleet on purpose, and say with numbers what was lost."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -52,6 +52,7 @@ def failover_drill() -> None:
 @failover_drill.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Kind of the twin [the topology's].")
+@click.option("--variant", metavar="NAME", help="Only this variant of the scenario; `show` names them.")
 @click.option("--stock-timers", is_flag=True, help="Keep the topology's timers; slower, and what production does.")
 @click.option("--live", is_flag=True, help="On the deployed fleet, not on a twin; wants drills.allow and --confirm.")
 @click.option("--confirm", metavar="NAME", help="The fleet's name, agreeing in advance to what --live loses.")
@@ -62,6 +63,7 @@ def run(
     app: App,
     scenarios: Sequence[str],
     kind: str | None,
+    variant: str | None,
     stock_timers: bool,
     live: bool,
     confirm: str | None,
@@ -83,9 +85,10 @@ def run(
         live=live,
         stock_timers=stock_timers,
         argv=app.argv,
+        variant=variant,
     )
     for file in files:
-        file.for_kind(wanted)
+        programme.scenarios(file)
     if dry_run:
         return _preview(app, programme, files)
     if live:
@@ -97,7 +100,7 @@ def run(
         runs = programme.run(files, app.output, stop)
     _write_pages(app, runs)
     if junit_path is not None:
-        write_private(junit_path, junit(runs))
+        write_private(junit_path, junit(runs, {str(one["id"]): seconds(one) for one in runs}))
     _show(app, runs)
     return worst(str(one["verdict"]) for one in runs)
 
@@ -169,6 +172,12 @@ def heal(app: App) -> int:
             ["RUN", "UNDONE"], [[str(one["id"]), "; ".join(map(str, _list(one["undone"])))] for one in done]
         )
     return Exit.OK
+
+
+def seconds(one: Mapping[str, object]) -> float:
+    """How long a run took."""
+    elapsed_s = one.get("elapsed_s")
+    return float(elapsed_s) if isinstance(elapsed_s, float | int) else 0.0
 
 
 def worst(verdicts: Iterable[str]) -> int:

@@ -1,6 +1,8 @@
 """Proof that a cut cuts: words on live connections across it, and on one beside it that must go on."""
 
+import contextlib
 import socket
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
@@ -26,7 +28,7 @@ class Perch:
 
 
 class Canaries:
-    """One thread for each flow; a canary never connects anew while its flow is cut, as new connects prove nothing."""
+    """One thread for each flow; a canary never connects anew, as that would prove nothing."""
 
     def __init__(self, perches: Sequence[Perch], authority: str | None, clock: Clock) -> None:
         self._perches = perches
@@ -50,23 +52,55 @@ class Canaries:
             thread.join()
 
     def _sing(self, perch: Perch, channel: socket.socket, journal: RunJournal) -> None:
-        channel.settimeout(ANSWER_S)
-        told_s, notes = self._clock.monotonic(), list[tuple[float, bool]]()
+        voice = _Voice(channel)
+        told_s = self._clock.monotonic()
         while not self._stopped.is_set():
-            started_s = self._clock.monotonic()
-            notes.append((started_s, _is_heard(channel)))
-            if started_s - told_s >= TELL_S:
-                journal.write("canary", name=perch.name, across=perch.is_across, notes=notes)
-                told_s, notes = started_s, []
+            now_s = self._clock.monotonic()
+            voice.sing(now_s)
+            if now_s - told_s >= TELL_S:
+                journal.write("canary", name=perch.name, across=perch.is_across, notes=voice.notes(now_s))
+                told_s = now_s
             self._stopped.wait(EVERY_S)
-        journal.write("canary", name=perch.name, across=perch.is_across, notes=notes)
+        voice.sing(self._clock.monotonic())
+        journal.write("canary", name=perch.name, across=perch.is_across, notes=voice.notes(float("inf")))
         channel.close()
 
 
-def _is_heard(channel: socket.socket) -> bool:
-    """Whether anything came back; an answer to an earlier word counts for this one too."""
-    try:
-        channel.sendall(_PING)
-        return bool(channel.recv(4096))
-    except OSError:
-        return False
+class _Voice:
+    """Words sent every few milliseconds, without waiting for answers: a cut of 20 ms must swallow one."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+        # Words without an answer, the oldest first; the flag says that one was already given up.
+        self._waiting: deque[tuple[float, bool]] = deque()
+        self._notes: list[tuple[float, bool]] = []
+
+    def sing(self, now_s: float) -> None:
+        """Hear what came back, and send the next word."""
+        self._hear()
+        self._waiting.append((now_s, False))
+        with contextlib.suppress(OSError):
+            self._channel.send(_PING)
+
+    def notes(self, now_s: float) -> list[tuple[float, bool]]:
+        """What is known of the words so far; one without an answer for long was not heard."""
+        given_up = [(at_s, True) if now_s - at_s > ANSWER_S else (at_s, done) for at_s, done in self._waiting]
+        lost = [
+            (at_s, False) for (at_s, done), (_, gone) in zip(self._waiting, given_up, strict=True) if gone and not done
+        ]
+        self._waiting = deque(given_up)
+        notes, self._notes = [*self._notes, *lost], []
+        return notes
+
+    def _hear(self) -> None:
+        """Each answer is for the oldest word that has none."""
+        try:
+            data = self._channel.recv(65_536)
+        except OSError:
+            return
+        for _ in range(data.count(b"\n")):
+            if self._waiting:
+                at_s, was_given_up = self._waiting.popleft()
+                if not was_given_up:
+                    self._notes.append((at_s, True))

@@ -13,7 +13,7 @@ _EDGE_S = 0.05
 # What a killed or replaced primary had acknowledged and not yet sent on.
 _IN_FLIGHT_S = 1.0
 _CANARY_SHARE = 0.95
-_SHORT_CUT_S = 0.1
+_SHORT_CUT_S = 0.05
 # By then every replica has been looked at once more.
 _LOOK_S = 0.1
 

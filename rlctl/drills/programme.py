@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile, read_scenario
 from rlctl.drills.settings import SHORT_PERIODS, twin_of
 from rlctl.drills.verdict import Judged, judge
-from rlctl.errors import Exit, Interrupted, NotFound, Refused, RlctlError, Terminated, TimedOut, Unreachable
+from rlctl.errors import Exit, Interrupted, NotFound, Refused, RlctlError, Terminated, TimedOut, Unreachable, UsageFault
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
@@ -49,20 +50,30 @@ class Programme:
     live: bool
     stock_timers: bool
     argv: tuple[str, ...]
+    variant: str | None = None
 
     def run(self, files: Sequence[ScenarioFile], progress: Progress, stop: StopFlag) -> list[dict[str, object]]:
         """Every scenario and variant; a run that fails does not keep the others from being made."""
         self.home.open_for_writing()
         results = []
         for file in files:
-            for scenario in file.for_kind(self.kind):
+            for scenario in self.scenarios(file):
                 stop.check()
                 results.append(self._one(file, scenario, progress, stop))
         return results
 
+    def scenarios(self, file: ScenarioFile) -> tuple[Scenario, ...]:
+        """The variants that are wanted; UsageFault where the scenario has none of that name."""
+        every = file.for_kind(self.kind)
+        found = tuple(one for one in every if self.variant in {None, one.variant})
+        if not found:
+            known = ", ".join(one.variant for one in every if one.variant) or "none"
+            raise UsageFault(f"{file.name} has no variant {self.variant!r}", hint=f"its variants: {known}")
+        return found
+
     def preview(self, files: Sequence[ScenarioFile]) -> list[dict[str, object]]:
         """What would be broken, on which nodes, and what should be lost."""
-        scenarios = [scenario for file in files for scenario in file.for_kind(self.kind)]
+        scenarios = [scenario for file in files for scenario in self.scenarios(file)]
         return [preview(scenario, self._cast(scenario)) for scenario in scenarios]
 
     def _cast(self, scenario: Scenario) -> Cast:
@@ -188,6 +199,7 @@ def about(folder: RunFolder, order: Order, judged: Judged) -> dict[str, object]:
         "id": folder.id,
         "started": order.started,
         "live": order.live,
+        "elapsed_s": _elapsed_s(judged),
         "timers": "stock" if order.stock_timers else "short",
         "periods": None if order.stock_timers or order.kind is Kind.CLUSTER else SHORT_PERIODS,
         "why_no_sandbox": order.why_no_sandbox or None,
@@ -202,9 +214,16 @@ def about(folder: RunFolder, order: Order, judged: Judged) -> dict[str, object]:
 def rerun(order: Order) -> str:
     """The command that makes the same run again."""
     words = ["rlctl", "failover-drill", "run", order.scenario, "--kind", order.kind.value]
+    words += ["--variant", shlex.quote(order.variant)] if order.variant else []
     words += ["--stock-timers"] if order.stock_timers else []
     words += ["--live"] if order.live else []
     return " ".join(words)
+
+
+def _elapsed_s(judged: Judged) -> float | None:
+    """From the order to the last word of the journal."""
+    events = judged.evidence.events
+    return round(events[-1].until_s - events[0].at_s, 3) if events else None
 
 
 def _configuration(judged: Judged) -> Mapping[str, object]:

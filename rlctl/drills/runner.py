@@ -12,7 +12,7 @@ from rlctl.drills.estate import ALGORITHM, Estate
 from rlctl.drills.healing import heal
 from rlctl.drills.ledger import Keys, tag_in
 from rlctl.drills.model import Cut, Flow, Mode, Scenario, Side, Who
-from rlctl.drills.records import RunFolder, RunJournal
+from rlctl.drills.records import RunFolder, RunJournal, journal_lines
 from rlctl.drills.sampler import Sampler
 from rlctl.drills.stage import Stage
 from rlctl.drills.tail import Tail
@@ -62,7 +62,7 @@ class Run:
     def _play(self, estate: Estate, crew: Crew, sampler: Sampler) -> None:
         tails = {side: Tail(self.folder.history(side), 0) for side in self.scenario.load.sides}
         watch = Watch(self.stage, sampler, tails, self.journal, self.scenario.budget)
-        actor = Actor(self.stage, estate, crew, watch, self.journal, lambda: self._copy(estate, "doomed"))
+        actor = Actor(self.stage, estate, crew, watch, self.journal, lambda: self._copy_doomed(estate))
         self.stage.faults.prepare()
         watch.begin()
         crew.go()
@@ -77,7 +77,7 @@ class Run:
         self.journal.write("stopping")
         crew.end()
         self.folder.write("clients.json", crew.ends)
-        self._copy(estate, "doomed")
+        self._copy_doomed(estate)
         self._heal(sampler)
         self._copy(estate, "final")
 
@@ -91,6 +91,11 @@ class Run:
         except RlctlError as failure:
             self.journal.write("unhealed", text=failure.message)
             self.stage.progress.note(f"not healed: {failure.message}")
+
+    def _copy_doomed(self, estate: Estate) -> None:
+        """The first copy counts: after a mend the isolated node is about to forget what it took."""
+        if not any(line["event"] == "copied" for line in journal_lines(self.folder)):
+            self._copy(estate, "doomed")
 
     def _copy(self, estate: Estate, moment: str) -> None:
         if self.scenario.load.mode is Mode.LIBRARY:
