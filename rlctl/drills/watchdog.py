@@ -10,7 +10,10 @@ from rlctl.drills.records import RunFolder
 from rlctl.drills.sweep import sweep
 from rlctl.errors import Exit, RlctlError
 from rlctl.execute.quiet import QUIET
+from rlctl.system.clock import SystemClock, wait_until
 from rlctl.system.process import ProcessId
+
+END_S = 60.0
 
 
 def main() -> int:
@@ -23,14 +26,24 @@ def main() -> int:
     ready, _, _ = select.select([sys.stdin], [], [], deadline_s)
     if ready and sys.stdin.readline().strip() == DONE:
         return Exit.OK
-    owner = ProcessId.load(folder.owner)
-    if not ready and owner is not None:
-        owner.send(signal.SIGKILL)
     try:
+        _see_off(folder, is_late=not ready)
         sweep(folder, QUIET)
     except RlctlError as failure:
         return failure.exit_code
     return Exit.OK
+
+
+def _see_off(folder: RunFolder, *, is_late: bool) -> None:
+    """Our input ends before the drill's process has quite ended; one that is far too late is ended."""
+    owner = ProcessId.load(folder.owner)
+    if owner is None:
+        return
+    if is_late:
+        owner.send(signal.SIGKILL)
+    wait_until(
+        lambda: not owner.is_alive(), timeout_s=END_S, clock=SystemClock(), what="the end of the drill's process"
+    )
 
 
 if __name__ == "__main__":
