@@ -73,11 +73,10 @@ class Steered:
             self._next += count
         return first
 
-    def note(self, batch: Batch, error: str | None = None) -> None:
+    def note(self, batch: Batch, errors: Sequence[str] = ()) -> None:
         """Keep what became of a batch."""
         self._done.append(batch)
-        if error is not None:
-            self.refusals[error.split(" ", 1)[0]] += len(batch.codes)
+        self.refusals.update(error.split(" ", 1)[0] for error in errors)
 
     def run(self, threads: Sequence[threading.Thread]) -> None:
         """Let the threads load until the engine says stop, or is gone."""
@@ -183,12 +182,12 @@ class _Connection:
         message, flags = requests.batch(first, count, burst=self._client.burst, clock_us=self._clock_us(place))
         sent_s = time.monotonic()
         answers = self._exchange(message, flags)
-        self._note(place, first, sent_s, time.monotonic(), answers.codes, answers.error)
+        self._note(place, first, sent_s, time.monotonic(), answers.codes, answers.errors)
         if not answers.complete:
             self._hang_up()
             self._turn()
-        elif answers.error is not None:
-            self._react(answers.error)
+        elif answers.errors:
+            self._react(answers.errors[0])
 
     def _clock_us(self, place: int) -> int | None:
         work = self._settings.work
@@ -251,16 +250,16 @@ class _Connection:
             count = self._settings.depth
             first = self._client.numbers(count)
             codes = bytes([Outcome.REFUSED]) * count
-            self._note(self._at, first, started_s, time.monotonic(), codes, f"unreachable {failure}")
+            self._note(self._at, first, started_s, time.monotonic(), codes, [f"unreachable {failure}"] * count)
             self._turn()
             return False
         return True
 
     def _note(
-        self, node: int, first: int, sent_s: float, done_s: float, codes: bytes, error: str | None = None
+        self, node: int, first: int, sent_s: float, done_s: float, codes: bytes, errors: Sequence[str] = ()
     ) -> None:
         batch = Batch(node=node, connection=self._number, first=first, sent_s=sent_s, done_s=done_s, codes=codes)
-        self._client.note(batch, error)
+        self._client.note(batch, errors)
 
     def _hang_up(self) -> None:
         if self._channel is not None:

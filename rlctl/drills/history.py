@@ -32,6 +32,8 @@ _NO_EFFECT = frozenset(
         *("NOSCRIPT", "BUSY", "OOM", "NOAUTH", "NOPERM", "WRONGPASS", "CROSSSLOT", "RLCTL_ARG", "RLCTL_STATE"),
     }
 )
+# How a server marks an error that came up while a script ran.
+_INSIDE = " on @user_script"
 _HEAD = struct.Struct("<BBHIdd")
 NOWHERE = 255
 
@@ -77,8 +79,9 @@ def outcome(code: int) -> Outcome:
 
 
 def of_error(text: str) -> Outcome:
-    """The class of an error reply; raised inside a script it may have come after a write."""
-    return Outcome.REFUSED if text.split(" ", 1)[0] in _NO_EFFECT else Outcome.INDETERMINATE
+    """The class of an error reply; one raised inside a script may have come after a write, whatever it says."""
+    is_sure = text.split(" ", 1)[0] in _NO_EFFECT and _INSIDE not in text
+    return Outcome.REFUSED if is_sure else Outcome.INDETERMINATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

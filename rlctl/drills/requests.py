@@ -1,7 +1,7 @@
 """The bytes of a drill client's batches, and what the answers to them say. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from rlctl.drills.history import HOT, WAITED, Outcome, of_error
@@ -87,22 +87,22 @@ class Requests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """The operations' codes as far as the answers go, and the first error among them."""
+    """The operations' codes as far as the answers go, and the errors among them."""
 
     codes: bytes
-    error: str | None
+    errors: tuple[str, ...]
     complete: bool
 
 
 def read(data: bytes, flags: bytes, requests: Requests, wait_replicas: int) -> Answers:
     """Classify a batch by its answers; what has no answer yet is indeterminate."""
-    found = list(_ANSWER.finditer(data))
+    found = list(_answers(data))
     codes = bytearray(flag | Outcome.INDETERMINATE for flag in flags)
-    error: str | None = None
+    errors = []
     for place, answer in enumerate(found[: len(flags)]):
         if answer[3] == b"-":
             text = answer[4].decode("utf-8", "replace")
-            error = error or text
+            errors.append(text)
             codes[place] = flags[place] | of_error(text)
         else:
             denied = answer[1] == b"0"
@@ -111,7 +111,15 @@ def read(data: bytes, flags: bytes, requests: Requests, wait_replicas: int) -> A
     complete = len(found) >= expected
     if complete and wait_replicas and int(found[len(flags)][2] or 0) >= wait_replicas:
         codes = bytearray(code | WAITED for code in codes)
-    return Answers(codes=bytes(codes), error=error, complete=complete)
+    return Answers(codes=bytes(codes), errors=tuple(errors), complete=complete)
+
+
+def _answers(data: bytes) -> Iterator[re.Match[bytes]]:
+    """The whole answers, each behind the one before; numbers inside one that is cut off are no answers."""
+    at = 0
+    while (answer := _ANSWER.match(data, at)) is not None:
+        yield answer
+        at = answer.end()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
