@@ -63,7 +63,7 @@ def admission(accounts: Sequence[Account], limit: int, promoted_s: float | None,
 def _phantoms(account: Account) -> int:
     """Admissions in the surviving ledger that nobody was told of: each will deny somebody wrongly."""
     unanswered = {op.id for op in account.hot if op.outcome is Outcome.INDETERMINATE}
-    return len(unanswered & account.survivors.admitted)
+    return len(unanswered.intersection(account.survivors.admitted))
 
 
 def _by_cause(lost: Sequence[Op], over: int, clock: int, promoted_s: float | None, *, wiped: bool) -> dict[str, int]:

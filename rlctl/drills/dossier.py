@@ -67,13 +67,11 @@ def _ledgers(
     for node in nodes:
         for client in clients:
             path = folder.ledger(moment, node, client)
-            if path.exists():
-                found.setdefault(node, {})[client] = _read(path.read_bytes(), scenario)
+            ledger = _read(path.read_bytes(), scenario) if path.exists() else None
+            if ledger is not None:
+                found.setdefault(node, {})[client] = ledger
     return found
 
 
-def _read(raw: bytes, scenario: Scenario) -> Ledger:
-    if scenario.load.mode is not Mode.BITS:
-        return read_list(raw)
-    head, _, rest = raw.partition(b"\r\n")
-    return read_bitmap(rest[:-2] if head != b"$-1" else b"")
+def _read(raw: bytes, scenario: Scenario) -> Ledger | None:
+    return read_bitmap(raw) if scenario.load.mode is Mode.BITS else read_list(raw)

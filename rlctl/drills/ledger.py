@@ -4,9 +4,9 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 
-from redis.crc import key_slot
-
+from rlctl.limiter.routes import slot_of
 from rlctl.scripts.model import Script
 
 PREFIX = "rlctl:drill:"
@@ -14,7 +14,6 @@ ID_DIGITS = 9
 COLD_USERS = 64
 _PLACE = b"--[[shipped script]]\n"
 _ENTRY = re.compile(rb"\r\n(\d{9})([+-])")
-_TAGS = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,31 +66,45 @@ class Keys:
 def tag_in(slots: Iterable[tuple[int, int]]) -> str:
     """A hash tag whose keys live in these slots."""
     ranges = tuple(slots)
-    tags = (f"t{number}" for number in range(_TAGS))
-    return next(tag for tag in tags if any(low <= key_slot(tag.encode()) <= high for low, high in ranges))
+    tags = (f"t{number}" for number in count())
+    return next(tag for tag in tags if any(low <= slot_of(tag.encode()) <= high for low, high in ranges))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """One client's ledger as one node holds it: ids in order, and which of them were admitted."""
+    """One client's ledger as one node holds it: ids in order, and those that were admitted, as often as they were."""
 
     ids: tuple[int, ...]
-    admitted: frozenset[int]
+    admitted: tuple[int, ...]
 
 
-EMPTY = Ledger(ids=(), admitted=frozenset())
+EMPTY = Ledger(ids=(), admitted=())
 
 
-def read_list(reply: bytes) -> Ledger:
-    """The raw answer to LRANGE; read by pattern, because a drill leaves hundreds of thousands of entries."""
+def read_list(reply: bytes) -> Ledger | None:
+    """The raw answer to LRANGE; read by pattern, because a drill leaves hundreds of thousands of entries.
+
+    None for an error or a part of an answer: read as a ledger, it would say that everything is lost.
+    """
     entries = _ENTRY.findall(reply)
+    if reply.partition(b"\r\n")[0] != b"*%d" % len(entries):
+        return None
     return Ledger(
         ids=tuple(int(number) for number, _sign in entries),
-        admitted=frozenset(int(number) for number, sign in entries if sign == b"+"),
+        admitted=tuple(int(number) for number, sign in entries if sign == b"+"),
     )
 
 
-def read_bitmap(text: bytes) -> Ledger:
-    """The value of a bitmap that SETBIT wrote: every bit an id; twice the same cannot be seen."""
+def read_bitmap(reply: bytes) -> Ledger | None:
+    """The raw answer to GET of a bitmap that SETBIT wrote: every bit an id; twice the same cannot be seen.
+
+    None for an error or a part of an answer.
+    """
+    head, _, rest = reply.partition(b"\r\n")
+    text = rest[:-2]
+    if head == b"$-1":
+        return EMPTY
+    if head != b"$%d" % len(text) or not rest.endswith(b"\r\n"):
+        return None
     ids = tuple(place * 8 + bit for place, byte in enumerate(text) if byte for bit in range(8) if byte & (0x80 >> bit))
-    return Ledger(ids=ids, admitted=frozenset(ids))
+    return Ledger(ids=ids, admitted=ids)
