@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
 
+from rlctl.drills.member import Place
 from rlctl.drills.records import RunJournal
-from rlctl.drills.wire import Entry, Place, open_channel
+from rlctl.drills.wire import Entry, open_channel
 from rlctl.system.clock import Clock
 
 EVERY_S = 0.01

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlctl.drills.cast import Cast
-from rlctl.drills.crew import Member
 from rlctl.drills.ledger import COLD_USERS, Keys
+from rlctl.drills.member import Member, Place
 from rlctl.drills.model import Load, Mode, Side
 from rlctl.drills.requests import Work
-from rlctl.drills.wire import Place
 from rlctl.topology.nodes import NodeSpec
 
 # A cold user's limit: never reached, so that what is lost of him is pure loss.

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rlctl.drills.history import NOWHERE, Batch, Outcome
+from rlctl.drills.member import Place
 from rlctl.drills.requests import Answers, Requests, Work, read, redirect
-from rlctl.drills.wire import CHUNK, Entry, Place, open_channel
+from rlctl.drills.wire import CHUNK, Entry, open_channel
 
 FLUSH_S = 0.05
 # A service that looks for its primary does not wait long for one that is silent.

@@ -3,30 +3,18 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from rlctl.drills.history import ClientHistory, unpack
-from rlctl.drills.model import Load, Mode, Side
+from rlctl.drills.member import Member
+from rlctl.drills.model import Load, Mode
 from rlctl.drills.records import RunFolder
-from rlctl.drills.requests import Work
-from rlctl.drills.wire import Entry, Place
+from rlctl.drills.wire import Entry
 from rlctl.errors import Unreachable
 from rlctl.system.talk import Child
 
 READY_S = 30.0
 END_S = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One client: where it stands, whom it may reach, what it asks for."""
-
-    name: str
-    side: Side
-    places: tuple[Place, ...]
-    work: Work
-    pinned: bool
-    source: str | None
 
 
 class Crew:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlctl.drills.ledger import Keys, Wrapped, wrap
+from rlctl.drills.member import Place
 from rlctl.drills.records import RunFolder
-from rlctl.drills.wire import Entry, Place, ask_whole, open_channel
+from rlctl.drills.wire import Entry, ask_whole, open_channel
 from rlctl.errors import Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.scripts.loader import load_scripts

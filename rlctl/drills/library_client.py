@@ -70,8 +70,7 @@ class Worker:
         codes = bytes([_outcome(decision) | (HOT if is_hot else 0)])
         done_s = time.monotonic()
         batch = Batch(node=NOWHERE, connection=self._number, first=number, sent_s=sent_s, done_s=done_s, codes=codes)
-        cause = None if decision.cause is None else decision.cause.value
-        self._steered.note(batch, cause)
+        self._steered.note(batch, [] if decision.cause is None else [decision.cause.value])
 
 
 def _outcome(decision: Decision) -> Outcome:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from rlctl.drills.actions import Actor
 from rlctl.drills.canary import Canaries, Perch
 from rlctl.drills.casting import Now, members
-from rlctl.drills.crew import Crew, Member
+from rlctl.drills.crew import Crew
 from rlctl.drills.estate import ALGORITHM, Estate
 from rlctl.drills.healing import heal
 from rlctl.drills.ledger import Keys, tag_in
+from rlctl.drills.member import Member, Place
 from rlctl.drills.model import Cut, Flow, Mode, Scenario, Side, Who
 from rlctl.drills.records import RunFolder, RunJournal, journal_lines
 from rlctl.drills.sampler import Sampler
 from rlctl.drills.stage import Stage
 from rlctl.drills.tail import Tail
 from rlctl.drills.watch import BudgetBlown, Watch
-from rlctl.drills.wire import Place
 from rlctl.errors import RlctlError
 from rlctl.execute.connection import As, connection
 from rlctl.secrets import User

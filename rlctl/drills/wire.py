@@ -7,18 +7,10 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from rlctl.drills.member import Place
 from rlctl.limiter.resp import command
 
 CHUNK = 1 << 18
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """One node as a client reaches it."""
-
-    name: str
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "rlctl").rglob("*.py"))
 PURE_FOLDERS = ("rlctl/topology/", "rlctl/render/", "rlctl/plan/", "rlctl/doctor/")
+PURE_DRILLS = (
+    *("accounts", "admission", "cast", "casting", "cuts", "evidence", "history", "invariants", "ledger", "member"),
+    *("model", "order", "reading", "requests", "result", "sample", "scenario", "settings", "times", "verdict"),
+)
 PURE_FILES = (
     *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py"),
     *(f"rlctl/bench/{name}.py" for name in ("subjects", "stats", "figures", "attack", "claims", "scaling")),
+    *(f"rlctl/drills/{name}.py" for name in PURE_DRILLS),
 )
 IMPURE_MODULES = {
     *("redis", "docker", "subprocess", "socket", "time", "click", "rich", "psutil", "cryptography"),
     *("rlctl.system", "rlctl.execute", "rlctl.targets", "rlctl.cli", "rlctl.state"),
+    *(f"rlctl.drills.{path.stem}" for path in (ROOT / "rlctl/drills").glob("*.py") if path.stem not in PURE_DRILLS),
 }
 LONGEST = 350
 
@@ -98,6 +104,12 @@ def test_the_pure_parts_exist() -> None:
         ),
         pytest.param(
             "rlctl/observe/parse.py", "from rlctl import state", "a pure module imports rlctl.state", id="ours"
+        ),
+        pytest.param(
+            "rlctl/drills/casting.py",
+            "from rlctl.drills.crew import Crew",
+            "a pure module imports rlctl.drills.crew",
+            id="an impure part of a package",
         ),
         pytest.param(
             "rlctl/secrets.py", "def f():\n import psutil", "a pure module imports psutil", id="a late import"

@@ -1,0 +1,150 @@
+"""Who plays which part, who is cut off from whom, and which clients there are."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlctl.drills.cast import cast
+from rlctl.drills.casting import members, window_without_edge
+from rlctl.drills.cuts import isolation, no_rules, replication_cut, rules
+from rlctl.drills.ledger import Keys
+from rlctl.drills.model import Load, Mode, Side, Who
+from rlctl.drills.sample import SILENT, Sample, is_one
+from rlctl.topology.model import Topology
+from rlctl.topology.nodes import data_nodes, sentinel_nodes
+from tests.unit import fleets
+
+CLUSTER, WATCHED = fleets.cluster(shards=3, replicas=1), fleets.watched(replicas=2, sentinels=3)
+SPREAD = replace(CLUSTER, local=replace(CLUSTER.local, spread=True, base_port=7000))
+
+
+def played(topology: Topology) -> dict[str, list[str]]:
+    parts = cast(topology, fleets.healthy(topology))
+    return {who.value: [spec.name for spec in parts.of(who)] for who in Who}
+
+
+def test_parts_in_a_cluster() -> None:
+    assert played(CLUSTER) == {
+        "victim": ["node-0"],
+        "replicas": ["node-3"],
+        "replica": ["node-3"],
+        "second": ["node-1"],
+        "sentinels": [],
+        "promoted": [],
+        "shard": ["node-0", "node-3"],
+    }
+
+
+def test_parts_behind_sentinel() -> None:
+    names = [spec.name for spec in sentinel_nodes(WATCHED)]
+    assert played(WATCHED) == {
+        "victim": ["node-0"],
+        "replicas": ["node-1", "node-2"],
+        "replica": ["node-1"],
+        "second": [],
+        "sentinels": names[:2],
+        "promoted": [],
+        "shard": ["node-0", "node-1", "node-2"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("topology", "slots"), [(CLUSTER, ((0, 5460),)), (WATCHED, ((0, 16_383),))], ids=["cluster", "sentinel"]
+)
+def test_everybody_is_there_once(topology: Topology, slots: tuple[tuple[int, int], ...]) -> None:
+    parts = cast(topology, fleets.healthy(topology))
+    names = sorted(spec.name for spec in parts.everybody)
+    assert names == sorted(spec.name for spec in (*data_nodes(topology), *sentinel_nodes(topology)))
+    assert parts.slots == slots
+    assert set(parts.shard) < set(parts.watched) <= set(parts.everybody)
+    assert [spec.is_sentinel for spec in parts.alone] == [False, True][: 1 + bool(parts.sentinels)]
+
+
+def test_the_victim_is_the_primary_of_the_first_slots_whoever_that_is() -> None:
+    parts = cast(CLUSTER, fleets.promoted(fleets.healthy(CLUSTER), "node-3"))
+    assert (parts.victim.name, [spec.name for spec in parts.replicas]) == ("node-3", ["node-0"])
+
+
+def test_replication_cut_drops_data_both_ways_and_nothing_else() -> None:
+    parts = cast(SPREAD, fleets.healthy(SPREAD))
+    grudge = replication_cut(parts.victim, parts.replicas)
+    assert grudge.describe() == "replication between node-0 and node-3"
+    assert rules(grudge, "r1") == (
+        "table inet rlctl_drill_r1 {\n"
+        "chain cut {\n"
+        "type filter hook input priority 0; policy accept;\n"
+        "ip saddr 127.77.0.4 ip daddr 127.77.0.1 tcp dport 7000 drop\n"
+        "ip saddr 127.77.0.1 ip daddr 127.77.0.4 tcp sport 7000 drop\n"
+        "}\n"
+        "}\n"
+    )
+
+
+def test_isolation_drops_every_flow_to_the_others_and_to_their_clients() -> None:
+    parts = cast(SPREAD, fleets.healthy(SPREAD))
+    grudge = isolation(parts.shard, (*parts.shard, parts.others[0]), ["127.79.0.1"])
+    assert grudge.describe() == "every flow between node-0, node-3 and node-1"
+    assert rules(grudge, "r1").splitlines()[3] == (
+        "ip saddr . ip daddr { "
+        "127.77.0.1 . 127.77.0.2, 127.77.0.1 . 127.79.0.1, "
+        "127.77.0.2 . 127.77.0.1, 127.77.0.2 . 127.77.0.4, "
+        "127.77.0.4 . 127.77.0.2, 127.77.0.4 . 127.79.0.1, "
+        "127.79.0.1 . 127.77.0.1, 127.79.0.1 . 127.77.0.4 } drop"
+    )
+
+
+def test_rules_are_removed_by_name_whether_they_are_there_or_not() -> None:
+    assert no_rules("r1") == "table inet rlctl_drill_r1\ndelete table inet rlctl_drill_r1\n"
+
+
+@given(st.integers(min_value=0, max_value=2**43))
+def test_no_window_ends_within_three_minutes(now_ms: int) -> None:
+    window_ms = window_without_edge(now_ms)
+    assert window_ms >= 600_000
+    assert window_ms - now_ms % window_ms >= 180_000
+
+
+def crew(load: Load) -> dict[str, tuple[list[str], bool, str | None]]:
+    parts = cast(CLUSTER, fleets.healthy(CLUSTER))
+    keys = dict.fromkeys(Side, Keys(run="r1", tag="t1"))
+    found = members(load, parts, keys, "a" * 40, {Side.MINORITY: "127.79.0.2"}, 600_000)
+    return {one.name: ([place.name for place in one.places], one.pinned, one.source) for one in found}
+
+
+def test_each_side_has_a_client_that_reaches_what_it_can() -> None:
+    assert crew(Load(sides=tuple(Side))) == {
+        "majority": (["node-0", "node-3"], False, None),
+        "minority": (["node-0"], True, "127.79.0.2"),
+        "others": (["node-2"], False, None),
+        "stale": (["node-0"], True, None),
+    }
+
+
+@pytest.mark.parametrize(("mode", "sent"), [(Mode.LIMITER, "limiter"), (Mode.BITS, "bits")])
+def test_work_of_a_client(mode: Mode, sent: str) -> None:
+    parts = cast(CLUSTER, fleets.healthy(CLUSTER))
+    keys = dict.fromkeys(Side, Keys(run="r1", tag="t1"))
+    [one] = members(Load(mode=mode, limit=7, wait_replicas=1), parts, keys, "a" * 40, {}, 600_000)
+    assert (one.work.mode, one.work.hot_args, one.work.wait_replicas) == (sent, ("7", "600000", "1", ""), 1)
+    assert one.work.ledger_key == "rlctl:drill:r1:{t1}:ledger:majority"
+
+
+PRIMARY, REPLICA = Sample(alive=True, role="master", offset=9), Sample(alive=True, role="slave", link="up", offset=9)
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        pytest.param([PRIMARY, REPLICA], True, id="one"),
+        pytest.param([PRIMARY], True, id="alone"),
+        pytest.param([PRIMARY, PRIMARY], False, id="two primaries"),
+        pytest.param([REPLICA, REPLICA], False, id="no primary"),
+        pytest.param([PRIMARY, replace(REPLICA, link="down")], False, id="no link"),
+        pytest.param([PRIMARY, replace(REPLICA, offset=8)], False, id="behind"),
+        pytest.param([PRIMARY, SILENT], False, id="silent"),
+    ],
+)
+def test_is_one(samples: list[Sample], *, expected: bool) -> None:
+    assert is_one(samples) is expected
