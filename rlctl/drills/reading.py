@@ -1,7 +1,7 @@
 """Reads the values of a scenario file, each with its line; parameters are filled in by name. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
@@ -13,6 +13,8 @@ from rlctl.topology.yaml_lines import Mapping as Map
 E = TypeVar("E", bound=StrEnum)
 
 _SUM = re.compile(r"([a-z][a-z_]*)\s*([+-])\s*(\S+)")
+_WHOLE = re.compile(r"[0-9]{1,10}")
+_MOST = 1_000_000_000
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
@@ -70,13 +72,13 @@ class Reader:
             self.mistakes.add(node.line, f"{shown(text)} is none of {', '.join(members)}")
             return next(iter(members))
 
-    def whole(self, node: Node) -> int:
-        """A whole number."""
+    def whole(self, node: Node, least: int = 0, most: int = _MOST) -> int:
+        """A whole number within bounds."""
         text = self.given(node)
-        if text.isdecimal():
+        if _WHOLE.fullmatch(text) and least <= int(text) <= most:
             return int(text)
-        self.mistakes.add(node.line, f"{shown(text)} is not a whole number")
-        return 0
+        self.mistakes.add(node.line, f"{shown(text)} is not a whole number from {least} to {most}")
+        return least
 
     def yes_or_no(self, node: Node) -> bool:
         """A boolean."""
@@ -95,25 +97,30 @@ class Reader:
             return 0
 
     def ms(self, node: Node) -> int:
-        """A duration, or a parameter that holds one; 0 needs no unit."""
-        return int(self.bound(node))
+        """A duration, a parameter that holds one, or the two with some more or less; 0 needs no unit."""
+        return int(self._read_amount(node, lambda value: 0.0 if value == "0" else float(parse_duration(value))))
 
     def bound(self, node: Node) -> float:
         """A number, a duration in milliseconds, a percentage, a parameter, or a parameter and some more or less."""
-        text = self.text(node)
+        return self._read_amount(node, _number)
+
+    def _read_amount(self, node: Node, read: Callable[[str], float]) -> float:
         try:
-            return self._amount(text)
+            return self._amount(self.text(node), read)
         except ValueError as failure:
             self.mistakes.add(node.line, str(failure))
             return 0.0
 
-    def _amount(self, text: str) -> float:
+    def _amount(self, text: str, read: Callable[[str], float]) -> float:
         if sum_of := _SUM.fullmatch(text):
-            base, more = self._amount(sum_of[1]), self._amount(sum_of[3])
+            base, more = self._amount(sum_of[1], read), self._amount(sum_of[3], read)
             return base + more if sum_of[2] == "+" else max(0.0, base - more)
-        value = self._parameters.get(text, text)
-        if _NUMBER.fullmatch(value):
-            return float(value)
-        if percent := _PERCENT.fullmatch(value):
-            return float(percent[1])
-        return float(parse_duration(value))
+        return read(self._parameters.get(text, text))
+
+
+def _number(value: str) -> float:
+    if _NUMBER.fullmatch(value):
+        return float(value)
+    if percent := _PERCENT.fullmatch(value):
+        return float(percent[1])
+    return float(parse_duration(value))

@@ -1,5 +1,6 @@
 """From the text of a scenario file to a Scenario for one kind and variant, or to every mistake with its line. Pure."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,11 +34,16 @@ from rlctl.drills.reading import Reader
 from rlctl.drills.settings import check_settings
 from rlctl.errors import UsageFault
 from rlctl.topology.model import Kind
-from rlctl.topology.problems import Mistakes
+from rlctl.topology.problems import Mistakes, shown
 from rlctl.topology.yaml_lines import Mapping as Map
 from rlctl.topology.yaml_lines import Node, compose
 
 _HINT = "`rlctl schema scenario` prints every key; `rlctl failover-drill show write-loss` shows one that works"
+# A run's folder is named after it.
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
+# What a client's history file has room for: a connection in a byte, a batch in two.
+_MOST_CONNECTIONS = 255
+_DEEPEST = 10_000
 _TEXTS = ("name", "title", "teaches", "needs", "breaks", "claim")
 _TOP = (
     *_TEXTS,
@@ -52,16 +58,25 @@ _TOP = (
     "expect",
     "budget",
 )
+
+
+def _sides(read: Reader, node: Node) -> tuple[Side, ...]:
+    sides = tuple(read.word(item, Side) for item in read.items(node, "sides"))
+    if not sides or len(set(sides)) < len(sides):
+        read.mistakes.add(node.line, "sides: at least one belongs here, and each only once")
+    return sides
+
+
 _LOAD: dict[str, tuple[str, Callable[[Reader, Node], object]]] = {
-    "sides": ("sides", lambda read, node: tuple(read.word(item, Side) for item in read.items(node, "sides"))),
+    "sides": ("sides", _sides),
     "mode": ("mode", lambda read, node: read.word(node, Mode)),
-    "connections": ("connections", Reader.whole),
-    "depth": ("depth", Reader.whole),
-    "rate": ("rate", Reader.whole),
+    "connections": ("connections", lambda read, node: read.whole(node, least=1, most=_MOST_CONNECTIONS)),
+    "depth": ("depth", lambda read, node: read.whole(node, least=1, most=_DEEPEST)),
+    "rate": ("rate", lambda read, node: read.whole(node, least=1)),
     "timeout": ("timeout_ms", Reader.ms),
     "wait": ("wait_replicas", Reader.whole),
     "wait_timeout": ("wait_ms", Reader.ms),
-    "limit": ("limit", Reader.whole),
+    "limit": ("limit", lambda read, node: read.whole(node, least=1)),
     "policy": ("policy", lambda read, node: read.given(node)),
     "skew": ("skew_ms", Reader.signed_ms),
     "preload": ("preload", Reader.yes_or_no),
@@ -103,7 +118,7 @@ class ScenarioFile:
         chosen = next((one for one in self.variants if one.name == variant), _PLAIN)
         mistakes = Mistakes(self.path, hint=_HINT)
         root = compose(self.text, mistakes)
-        scenario = _Filling(root, mistakes, kind, chosen).scenario()
+        scenario = _Filling(root, mistakes, kind, chosen, self.variants).scenario()
         mistakes.raise_any()
         return scenario
 
@@ -120,8 +135,12 @@ def read_scenario(text: bytes, path: str) -> ScenarioFile:
         tuple(read.word(one, Kind) for one in read.items(entries["kinds"].value, "kinds")) if "kinds" in entries else ()
     )
     variants = _variants(read, entries["variants"].value) if "variants" in entries else ()
+    if "kinds" in entries and not kinds:
+        mistakes.add(entries["kinds"].line, f"kinds: at least one of {', '.join(Kind)} belongs here")
     mistakes.raise_any()
     name, title = read.text(entries["name"].value), read.text(entries["title"].value)
+    if not _NAME.fullmatch(name):
+        mistakes.stop(entries["name"].line, f"{shown(name)} is no name: small letters, digits and hyphens")
     found = ScenarioFile(path=path, text=text, name=name, title=title, kinds=kinds, variants=variants)
     for kind in kinds:
         found.for_kind(kind)
@@ -129,13 +148,15 @@ def read_scenario(text: bytes, path: str) -> ScenarioFile:
 
 
 def _variants(read: Reader, node: Node) -> tuple[Variant, ...]:
-    found = []
+    found: list[Variant] = []
     for item in read.items(node, "variants"):
         entries = read.mapping(item, "variants").entries
         values = {key: read.text(entry.value) for key, entry in entries.items() if key != "name"}
         if "name" not in entries:
             read.mistakes.add(item.line, "a variant wants a `name`")
             continue
+        if read.text(entries["name"].value) in {one.name for one in found}:
+            read.mistakes.add(item.line, "another variant has this name")
         found.append(Variant(name=read.text(entries["name"].value), values=values))
     return tuple(found)
 
@@ -143,7 +164,9 @@ def _variants(read: Reader, node: Node) -> tuple[Variant, ...]:
 class _Filling:
     """One reading of a file for one kind of fleet and one variant."""
 
-    def __init__(self, root: Map, mistakes: Mistakes, kind: Kind, variant: Variant) -> None:
+    def __init__(
+        self, root: Map, mistakes: Mistakes, kind: Kind, variant: Variant, variants: tuple[Variant, ...]
+    ) -> None:
         plain = Reader(mistakes, {})
         given = root.entries.get("parameters")
         defaults = {} if given is None else _texts(plain, plain.mapping(given.value, "parameters"))
@@ -153,17 +176,23 @@ class _Filling:
         self._kind = kind
         self._variant = variant.name
         self._parameters = {**defaults, **variant.values}
+        self._words = {
+            *Kind,
+            *defaults.values(),
+            *(word for one in variants for word in (one.name, *one.values.values())),
+        }
         self._read = Reader(mistakes, self._parameters)
 
     def scenario(self) -> Scenario:
+        load = self._load()
         texts = {name: self._text(name) for name in _TEXTS}
         return Scenario(
             **texts,
             variant=self._variant,
             kind=self._kind,
             overall=self._text("overall"),
-            actions=tuple(self._action(node) for node in self._listed("steps")),
-            load=self._load(),
+            actions=tuple(self._step(node, load) for node in self._listed("steps")),
+            load=load,
             expectations=tuple(self._expectation(node) for node in self._listed("expect")),
             budget=self._budget(),
             settings=self._settings(),
@@ -186,8 +215,20 @@ class _Filling:
 
     def _is_ours(self, node: Map) -> bool:
         """Whether an entry is for this kind of fleet, this variant or these parameters."""
-        only = node.entries.get("only")
-        return only is None or self._read.text(only.value) in {self._kind, self._variant, *self._parameters.values()}
+        if "only" not in node.entries:
+            return True
+        word = self._read.text(node.entries["only"].value)
+        if word not in self._words:
+            self._read.mistakes.add(node.line, f"only: {shown(word)} is no kind, no variant and no parameter's value")
+        return word in {self._kind, self._variant, *self._parameters.values()}
+
+    def _step(self, node: Map, load: Load) -> Action:
+        """An action; what it waits for needs somebody to whom it can happen."""
+        action = self._action(node)
+        if isinstance(action, Await) and action.condition in _WITNESS and _WITNESS[action.condition] not in load.sides:
+            witness = _WITNESS[action.condition]
+            self._read.mistakes.add(node.line, f"waiting for `{action.condition}` wants a client on side `{witness}`")
+        return action
 
     def _action(self, node: Map) -> Action:
         verbs = [key for key in node.entries if key != "only"]
@@ -255,6 +296,12 @@ def _cut(read: Reader, node: Node) -> Action:
     return Cut(flow=read.word(entries["flow"].value, Flow), who=read.word(entries["nodes"].value, Who))
 
 
+# Whom a condition is about.
+_WITNESS = {
+    Condition.SILENT: Side.MINORITY,
+    Condition.SERVED: Side.MAJORITY,
+    Condition.RESUMED: Side.MAJORITY,
+}
 _VERBS: dict[str, Callable[[Reader, Node], Action]] = {
     "hold": lambda read, node: Hold(ms=read.ms(node)),
     "await": _await,
