@@ -30,7 +30,10 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One client's books. `acked` are all acknowledged ones, `waited` those that WAIT confirmed as well."""
+    """One client's books. `acked` are all acknowledged ones, `waited` those that WAIT confirmed as well.
+
+    Where the surviving ledger could not be read, `is_measured` is false, and nothing is known of what is lost.
+    """
 
     name: str
     side: str
@@ -40,6 +43,7 @@ class Account:
     refused: Ids
     indeterminate: Ids
     not_sent: int
+    is_measured: bool
     survivors: Ledger
     lost: tuple[Op, ...]
     hot: tuple[Op, ...]
@@ -92,6 +96,7 @@ def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger |
         refused=frozenset(groups[Outcome.REFUSED]),
         indeterminate=frozenset(groups[Outcome.INDETERMINATE]),
         not_sent=len(groups[Outcome.NOT_SENT]),
+        is_measured=survivors is not None,
         survivors=kept,
         lost=tuple(op for op in ops if op.id in gone),
         hot=tuple(op for op in ops if op.code & HOT),

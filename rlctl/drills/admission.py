@@ -1,10 +1,12 @@
 """What the failover did to the limit: admitted beyond it, refused within it, and by which cause. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlctl.drills.accounts import Account, Op
 from rlctl.drills.history import Outcome
+from rlctl.drills.model import Side
 
 CAUSES = ("reset", "dual", "wipe", "clock", "fail_open", "unexplained")
 
@@ -38,44 +40,44 @@ class Admission:
         }
 
 
-def admission(accounts: Sequence[Account], limit: int, promoted_s: float | None, *, wiped: bool) -> Admission | None:
-    """Join the hot user's decisions with what was lost, id by id; None where nobody was hot."""
-    hot = [(account, op) for account in accounts for op in account.hot]
-    if not hot:
+def admission(
+    accounts: Sequence[Account], limit: int, promoted_s: float | None, *, wiped: bool, skewed: bool
+) -> Admission | None:
+    """Join the hot user's decisions with what was lost, id by id; None where nobody was hot or a ledger is missing.
+
+    Who asks other shards has a hot user of his own there, whom the failover does not touch.
+    """
+    own = [account for account in accounts if account.side != Side.OTHERS]
+    hot = [(account, op) for account in own for op in account.hot]
+    if not hot or not all(account.is_measured for account in own):
         return None
     admitted = [(account, op) for account, op in hot if op.outcome is Outcome.ADMITTED]
     gone = sorted((op for account, op in admitted if op.id in account.lost_ids), key=lambda op: op.done_s)
     over = max(0, len(admitted) - limit)
     survived = len(admitted) - len(gone)
-    under = sum(_phantoms(account) for account in accounts)
-    # More than the limit on the surviving branch itself: two clocks had two windows.
-    clock = min(over, max(0, survived + under - limit))
+    under = sum(_phantoms(account) for account in own)
+    # More than the limit on the surviving branch itself: two clocks had two windows, or nobody knows why.
+    beyond = min(over, max(0, survived + under - limit))
+    rest = {"clock" if skewed else "unexplained": beyond}
     return Admission(
         limit=limit,
         admitted=len(admitted),
         over=over,
         under=under,
         potential=len(gone),
-        by_cause=_by_cause(gone, over - clock, clock, promoted_s, wiped=wiped),
+        by_cause=dict.fromkeys(CAUSES, 0) | rest | _by_cause(gone[: over - beyond], promoted_s, wiped=wiped),
     )
 
 
 def _phantoms(account: Account) -> int:
-    """Admissions in the surviving ledger that nobody was told of: each will deny somebody wrongly."""
-    unanswered = {op.id for op in account.hot if op.outcome is Outcome.INDETERMINATE}
-    return len(unanswered.intersection(account.survivors.admitted))
+    """Admissions in the surviving ledger that nobody was told of, or that were made twice: each denies wrongly."""
+    told = {op.id: op.outcome is Outcome.ADMITTED for op in account.hot}
+    present = Counter(one for one in account.survivors.admitted if one in told)
+    return sum(times - told[one] for one, times in present.items())
 
 
-def _by_cause(lost: Sequence[Op], over: int, clock: int, promoted_s: float | None, *, wiped: bool) -> dict[str, int]:
+def _by_cause(gone: Sequence[Op], promoted_s: float | None, *, wiped: bool) -> Counter[str]:
     """The earliest losses account for what was admitted again; there may be more losses than demand used."""
-    counts = dict.fromkeys(CAUSES, 0)
-    counts["clock"] = clock
-    for op in lost[:over]:
-        if wiped:
-            counts["wipe"] += 1
-        elif promoted_s is not None and op.done_s >= promoted_s:
-            counts["dual"] += 1
-        else:
-            counts["reset"] += 1
-    counts["unexplained"] = max(0, over - len(lost))
-    return counts
+    if wiped:
+        return Counter(wipe=len(gone))
+    return Counter("reset" if promoted_s is None or op.done_s < promoted_s else "dual" for op in gone)

@@ -80,6 +80,7 @@ class Evidence:
 
     @property
     def stopped_s(self) -> float:
-        """When the load was ended."""
-        stopping = self.first("stopping")
-        return stopping.at_s if stopping else (self.events[-1].at_s if self.events else 0.0)
+        """When the load was ended; of a run that was killed, when the last word was written."""
+        if stopping := self.first("stopping"):
+            return stopping.at_s
+        return max([0.0, *(one.at_s for one in self.events[-1:]), *(one.at_s for one in self.samples[-1:])])

@@ -1,11 +1,14 @@
 """What must hold of the drill itself; where one does not, the run proves nothing about Redis. Pure."""
 
+import math
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rlctl.drills.accounts import Account, Op
 from rlctl.drills.admission import Admission
 from rlctl.drills.evidence import Evidence
+from rlctl.drills.model import Side
 from rlctl.drills.times import Times
 
 # A reply may be on its way when the cut begins: the last instants before it belong to its window.
@@ -13,7 +16,7 @@ _EDGE_S = 0.05
 # What a killed or replaced primary had acknowledged and not yet sent on.
 _IN_FLIGHT_S = 1.0
 _CANARY_SHARE = 0.95
-_SHORT_CUT_S = 0.05
+_SHORT_CUT_S = 0.1
 # By then every replica has been looked at once more.
 _LOOK_S = 0.1
 
@@ -41,20 +44,33 @@ class Cut:
     evidence: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A time in which what one node acknowledges can get lost."""
+
+    node: str
+    start_s: float
+    end_s: float
+
+    def has(self, op: Op) -> bool:
+        """Whether the operation was under way to this node at this time."""
+        return op.node == self.node and self.start_s <= op.done_s and op.sent_s <= self.end_s
+
+
 def invariants(
     evidence: Evidence, accounts: Sequence[Account], admission: Admission | None, times: Times, cut: Cut
 ) -> tuple[Check, ...]:
     """All checks of a run."""
-    checks = [
-        _nothing_unexpected(accounts),
-        _refused_stay_away(accounts),
-        _books_close(evidence, accounts),
-        _ledgers_agree(evidence),
-        _losses_explained(evidence, accounts, times),
-        _losses_are_tails(evidence, accounts),
-        _nothing_left(evidence),
-        _healed(evidence),
-    ]
+    checks = [_books_close(evidence, accounts), _ledgers_agree(evidence), _nothing_left(evidence), _healed(evidence)]
+    if all(account.is_measured for account in accounts):
+        checks += [
+            _nothing_unexpected(accounts),
+            _refused_stay_away(accounts),
+            _losses_explained(evidence, accounts, times),
+            _losses_are_tails(evidence, accounts, times),
+        ]
+    if times.promoted_s is not None:
+        checks.append(_was_elected(evidence, times))
     if evidence.scenario.name == "control":
         checks.append(_control_is_clean(accounts, admission))
     if cut.verified is not None:
@@ -73,19 +89,24 @@ def verified_cut(evidence: Evidence) -> Cut:
     if began is None:
         return Cut(verified=None, cut_ms=None, evidence="nothing was cut")
     ends = [
-        event.at_s for event in evidence.events if event.name in {"mend", "kill", "heal"} and event.at_s > began.at_s
+        event.at_s
+        for event in evidence.events
+        if event.name in {"mend", "kill", "pause", "heal"} and event.at_s > began.at_s
     ]
     end_s = min(ends, default=evidence.stopped_s)
     cut_ms = round((end_s - began.until_s) * 1000, 1)
     across = [one.heard for one in evidence.canaries if one.is_across and began.until_s <= one.at_s < end_s]
-    beside = [one.heard for one in evidence.canaries if not one.is_across and began.until_s <= one.at_s < end_s]
+    # What was said just before a kill is answered by nobody, which is not the cut's doing.
+    last_s = end_s - _EDGE_S
+    beside = [one.heard for one in evidence.canaries if not one.is_across and began.until_s <= one.at_s < last_s]
     before = [one.heard for one in evidence.canaries if one.at_s < began.at_s - _EDGE_S]
-    if end_s - began.until_s < _SHORT_CUT_S:
+    if end_s - began.until_s < _SHORT_CUT_S and not (across and beside):
         return Cut(verified=None, cut_ms=cut_ms, evidence="too short for canaries")
     if not evidence.canaries:
         return _by_replicas(evidence, began.until_s, end_s, cut_ms)
     silent, heard = _share(not one for one in across), _share(beside)
-    ok = bool(across) and silent >= _CANARY_SHARE and heard >= _CANARY_SHARE and all(before)
+    has_spoken = bool(across and beside and before)
+    ok = has_spoken and silent >= _CANARY_SHARE and heard >= _CANARY_SHARE and all(before)
     told = f"across the cut {silent:.0%} of {len(across)} silent, beside it {heard:.0%} of {len(beside)} heard"
     return Cut(verified=ok, cut_ms=cut_ms, evidence=told)
 
@@ -138,12 +159,13 @@ def _control_is_clean(accounts: Sequence[Account], admission: Admission | None) 
 
 def _ledgers_agree(evidence: Evidence) -> Check:
     final = evidence.ledgers.get("final", {})
-    missing = [node for node in evidence.shard if node not in final]
-    books = [final[node] for node in evidence.shard if node in final]
-    differ = any(book != books[0] for book in books[1:])
+    here = [client.name for client in evidence.clients if client.side != Side.OTHERS]
+    books = {node: final.get(node, {}) for node in evidence.shard}
+    missing = sorted({node for node, book in books.items() for client in here if client not in book})
+    differ = any(book != books[evidence.shard[0]] for book in books.values())
     told = "all nodes of the shard hold the same ledgers"
-    if missing:
-        told = f"no final ledger of {', '.join(missing)}"
+    if missing or not books:
+        told = f"no whole final ledger of {', '.join(missing) or 'any node'}"
     elif differ:
         told = "replicas hold another ledger than their primary"
     return Check(
@@ -157,23 +179,30 @@ def _ledgers_agree(evidence: Evidence) -> Check:
 def _losses_explained(evidence: Evidence, accounts: Sequence[Account], times: Times) -> Check:
     windows = loss_windows(evidence, times)
     lost = [op for account in accounts for op in account.lost]
-    strange = [op for op in lost if not any(start <= op.done_s and op.sent_s <= end for start, end in windows)]
+    strange = [op for op in lost if not any(window.has(op) for window in windows)]
     told = f"{len(strange)} of {len(lost)} lost outside every window of the fault"
     return Check(code="I6", text="every loss lies in a window of the fault", ok=not strange, evidence=told)
 
 
-def loss_windows(evidence: Evidence, times: Times) -> tuple[tuple[float, float], ...]:
-    """When an acknowledgement can be worth nothing."""
-    end_s = times.demoted_s or evidence.stopped_s
+def loss_windows(evidence: Evidence, times: Times) -> tuple[Window, ...]:
+    """When an acknowledgement can be worth nothing: by the victim up to its demotion, by whoever else was killed."""
     windows = []
     for event in evidence.events:
-        if event.name == "cut":
-            windows.append((event.at_s - _EDGE_S, end_s + _EDGE_S))
-        elif event.name in {"kill", "pause", "failover"}:
-            windows.append((event.at_s - _IN_FLIGHT_S, end_s + _EDGE_S))
+        if event.name not in {"cut", "kill", "pause", "failover"}:
+            continue
+        before_s = _EDGE_S if event.name == "cut" else _IN_FLIGHT_S
+        nodes = {evidence.victim, *(event.nodes if event.name in {"kill", "pause"} else ())}
+        windows += [
+            Window(node=node, start_s=event.at_s - before_s, end_s=_end(evidence, times, node)) for node in nodes
+        ]
     if is_wiped(evidence, times):
-        windows.append((0.0, end_s))
+        windows.append(Window(node=evidence.victim, start_s=0.0, end_s=_end(evidence, times, evidence.victim)))
     return tuple(windows)
+
+
+def _end(evidence: Evidence, times: Times, node: str) -> float:
+    """When a node's branch was over; what it had acknowledged just before is still being read then."""
+    return times.demoted_s + _EDGE_S if node == evidence.victim and times.demoted_s is not None else math.inf
 
 
 def is_wiped(evidence: Evidence, times: Times) -> bool:
@@ -181,36 +210,55 @@ def is_wiped(evidence: Evidence, times: Times) -> bool:
     return evidence.on_victim("restart") is not None and times.promoted_s is None
 
 
-def _losses_are_tails(evidence: Evidence, accounts: Sequence[Account]) -> Check:
-    holes = sum(_holes(evidence, account) for account in accounts)
+def _losses_are_tails(evidence: Evidence, accounts: Sequence[Account], times: Times) -> Check:
+    holes = sum(_holes(evidence, account, times) for account in accounts)
     told = f"{holes} acknowledged operations survive behind lost ones of the same connection and node"
     return Check(code="I9", text="what is lost of a connection is its end", ok=holes == 0, evidence=told)
 
 
-def _holes(evidence: Evidence, account: Account) -> int:
-    """On one node and connection, an operation that survives behind one that is lost has another cause."""
+def _holes(evidence: Evidence, account: Account, times: Times) -> int:
+    """On one branch and connection, an operation that survives behind one that is lost has another cause."""
     history = next(client for client in evidence.clients if client.name == account.name)
     places = evidence.places.get(account.name, ())
-    first_lost: dict[tuple[int, str], int] = {}
-    for op in sorted(account.lost, key=_order):
-        first_lost.setdefault((op.connection, op.node), op.id)
-    kept = frozenset(account.survivors.ids)
-    killed = evidence.on_victim("kill")
+    ends = {node: _branch_ends(evidence, times, node) for node in places}
+    first_lost: dict[tuple[int, str, int], int] = {}
+    for op in account.lost:
+        branch = (op.connection, op.node, bisect(ends.get(op.node, []), op.sent_s))
+        first_lost[branch] = min(op.id, first_lost.get(branch, op.id))
+    kept = frozenset(account.survivors.ids) & account.acked
     holes = 0
     for batch in history.batches:
-        if killed is not None and batch.sent_s > killed.at_s:
-            # Another life of the node, which knows nothing of the one before.
-            continue
         node = places[batch.node] if batch.node < len(places) else ""
-        start = first_lost.get((batch.connection, node))
-        if start is not None and batch.first + len(batch.codes) > start:
-            ids = range(max(batch.first, start), batch.first + len(batch.codes))
-            holes += sum(1 for one in ids if one in kept and one in account.acked)
+        branch = (batch.connection, node, bisect(ends.get(node, []), batch.sent_s))
+        if branch in first_lost:
+            ids = range(max(batch.first, first_lost[branch]), batch.first + len(batch.codes))
+            holes += sum(one in kept for one in ids)
     return holes
 
 
-def _order(op: Op) -> tuple[float, int]:
-    return op.done_s, op.id
+def _branch_ends(evidence: Evidence, times: Times, node: str) -> list[float]:
+    """When what a node held was replaced: it began anew from its disk, or from another primary's data."""
+    ends = [event.at_s for event in evidence.events if event.name == "restart" and node in event.nodes]
+    if node == evidence.victim and times.demoted_s is not None:
+        ends.append(times.demoted_s)
+    return sorted(ends)
+
+
+def _was_elected(evidence: Evidence, times: Times) -> Check:
+    """A vote leaves a new epoch behind; rlctl itself sets no primary while the load runs."""
+    ordered = evidence.first("failover")
+    began_s = evidence.started_s if times.fault_s is None else times.fault_s
+    before = max((seen.sample.epoch for seen in evidence.samples if seen.at_s < began_s), default=0)
+    after = max((seen.sample.epoch for seen in evidence.samples if seen.at_s >= began_s), default=0)
+    told = f"epoch {before} before, {after} after"
+    if ordered is not None:
+        told = f"ordered: {ordered.details.get('text')}"
+    return Check(
+        code="I10",
+        text="who was promoted was elected, or ordered to be",
+        ok=ordered is not None or after > before,
+        evidence=told,
+    )
 
 
 def _nothing_left(evidence: Evidence) -> Check:

@@ -91,11 +91,12 @@ def series(judged: Judged) -> dict[str, object]:
 def _loss_bound(books: Mapping[str, int | None]) -> float | None:
     """None lost of n still leaves a share that could have been: with 95 % confidence at most 3 in n."""
     acked = books["acked"]
-    return round(3 / acked, 9) if acked and not books["lost"] else None
+    return round(3 / acked, 9) if acked and books["lost"] == 0 else None
 
 
 def _client(judged: Judged, client: ClientHistory) -> dict[str, object]:
     account = next(one for one in judged.accounts if one.name == client.name)
+    is_ended = judged.evidence.attempted.get(client.name) is not None
     latencies = sorted(
         (batch.done_s - batch.sent_s) * 1000
         for batch in client.batches
@@ -106,12 +107,12 @@ def _client(judged: Judged, client: ClientHistory) -> dict[str, object]:
         "side": client.side,
         "longest_gap_ms": judged.gaps.get(client.name),
         "acked": len(account.acked),
-        "lost": len(account.lost),
+        "lost": len(account.lost) if account.is_measured else None,
         "acked_per_s": _per_second(client, judged.evidence),
         "p50_ms": _quantile(latencies, 0.50),
         "p99_ms": _quantile(latencies, 0.99),
         "refusals": dict(sorted(client.refusals.items())),
-        "hops": client.hops,
+        "hops": client.hops if is_ended else None,
     }
 
 
@@ -143,8 +144,12 @@ def _doomed(judged: Judged) -> dict[str, object]:
         }
         for op in islice(lost, DOOMED_HEAD)
     ]
-    copied = judged.evidence.ledgers.get("doomed", {}).get(judged.evidence.victim, {})
-    return {"count": len(lost), "head": head, "copied_from_victim": sum(len(one.ids) for one in copied.values())}
+    copied = judged.evidence.ledgers.get("doomed", {}).get(judged.evidence.victim)
+    return {
+        "count": len(lost) if all(account.is_measured for account in judged.accounts) else None,
+        "head": head,
+        "copied_from_victim": None if copied is None else sum(len(one.ids) for one in copied.values()),
+    }
 
 
 def _rates(client: ClientHistory, evidence: Evidence) -> dict[str, list[int]]:

@@ -139,11 +139,11 @@ def _run_head() -> dict[str, Schema]:
 
 
 def _run_books() -> dict[str, Schema]:
-    whole = ("acked_local", "recovered", "unexpected")
+    by_ledger = ("survived", "lost", "survived_local", "lost_local", "recovered", "duplicated", "unexpected")
     return {
-        "ops": _open(dict.fromkeys(_CLASSES, _COUNT)),
-        **dict.fromkeys(whole, _COUNT),
-        **dict.fromkeys(("survived", "lost", "survived_local", "lost_local", "duplicated"), _or_null(_COUNT)),
+        "ops": _open({**dict.fromkeys(_CLASSES, _COUNT), "attempted": _or_null(_COUNT)}),
+        "acked_local": _COUNT,
+        **dict.fromkeys(by_ledger, _or_null(_COUNT)),
         "loss_bound": _or_null(_AMOUNT),
         "admission": _or_null(_admission()),
         "times_ms": _open({name: _or_null(_AMOUNT) for name in _TIMES}),
@@ -166,7 +166,9 @@ def _run_parts() -> dict[str, Schema]:
         "heal": _open({"ok": _FLAG, "residue": texts}),
         "expected": _list(_open({"metric": _word(Metric), **seen, "ok": _FLAG, "why": {"type": "string"}})),
         "invariants": _list(_open(checked)),
-        "doomed": _open({"count": _COUNT, "head": _list(_open(doomed)), "copied_from_victim": _COUNT}),
+        "doomed": _open(
+            {"count": _or_null(_COUNT), "head": _list(_open(doomed)), "copied_from_victim": _or_null(_COUNT)}
+        ),
     }
 
 
@@ -177,7 +179,8 @@ def _client() -> Schema:
             "name": _TEXT,
             "side": _word(Side),
             **{name: _or_null(_AMOUNT) for name in measured},
-            **dict.fromkeys(("acked", "lost", "hops"), _COUNT),
+            "acked": _COUNT,
+            **dict.fromkeys(("lost", "hops"), _or_null(_COUNT)),
             "refusals": {"type": "object", "additionalProperties": _COUNT},
         }
     )

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rlctl.drills.evidence import Event, Evidence
+from rlctl.drills.evidence import Event, Evidence, Seen
 from rlctl.drills.history import ACKED, ClientHistory, outcome
 from rlctl.drills.sample import SILENT, Sample
+from rlctl.topology.model import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,19 +27,13 @@ class Times:
 
     def to_json(self) -> dict[str, float | None]:
         """The contract's `times_ms`."""
-        overlap = None
-        if self.promoted_s is not None and self.stopped_s is not None:
-            overlap = round(max(0.0, self.stopped_s - self.promoted_s) * 1000, 1)
-        condemned_s = self.condemned_s
-        if condemned_s is not None and self.promoted_s is not None:
-            # Seen at the next look only: the vote came after the verdict, whatever the sampler saw first.
-            condemned_s = min(condemned_s, self.promoted_s)
+        is_ordered = self.condemned_s is not None and self.promoted_s is not None and self.condemned_s > self.promoted_s
         return {
-            "detect": _ms(self.fault_s, condemned_s),
-            "elect": _ms(condemned_s, self.promoted_s),
+            "detect": _ms(self.fault_s, self.condemned_s),
+            "elect": None if is_ordered else _ms(self.condemned_s, self.promoted_s),
             "serve": _ms(self.fault_s, self.served_s),
             "divergence": _ms(self.fork_s, self.stopped_s),
-            "overlap": overlap,
+            "overlap": _ms(self.promoted_s, self.stopped_s),
             "converge": _ms(self.heal_s, self.converged_s),
         }
 
@@ -47,7 +42,7 @@ def times(evidence: Evidence) -> Times:
     """Read the instants off the events, the samples and the clients' histories."""
     fault = _fault(evidence)
     fault_s = fault.until_s if fault else None
-    promoted_s = _promotion(evidence, fault_s)
+    promoted_s = _promotion(evidence, fault.at_s if fault else None)
     forked = fork(evidence)
     heal = evidence.first("mend") if _is_isolated(evidence) else None
     heal = heal or evidence.first("heal")
@@ -56,7 +51,7 @@ def times(evidence: Evidence) -> Times:
         fork_s=forked,
         fault_s=fault_s,
         suspected_s=_first_seen(evidence, fault_s, lambda one: one.suspects or one.condemns),
-        condemned_s=_first_seen(evidence, fault_s, lambda one: one.condemns),
+        condemned_s=_condemned(evidence, fault_s, promoted_s),
         promoted_s=promoted_s,
         served_s=_served(evidence, fault_s),
         stopped_s=_stopped(evidence, forked) if promoted_s is not None else None,
@@ -68,14 +63,13 @@ def times(evidence: Evidence) -> Times:
 
 def fork(evidence: Evidence) -> float | None:
     """When the histories part: the cut, else whatever stopped or replaced the victim."""
-    cut = next((one for one in evidence.events if one.name == "cut" and _concerns_victim(evidence, one)), None)
-    started = cut or evidence.on_victim("kill", "pause") or evidence.first("failover")
+    started = next((one for one in evidence.events if _concerns_victim(evidence, one)), None)
     return started.at_s if started else None
 
 
 def promotions(evidence: Evidence) -> int:
     """How often a replica of the victim's shard became the primary while the load ran."""
-    return sum(at_s <= evidence.stopped_s for at_s, _node in _promoted(evidence))
+    return sum(1 for _seen in _promotions(evidence))
 
 
 def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -> float | None:
@@ -102,10 +96,9 @@ def sampler_gap_ms(evidence: Evidence) -> float:
 
 
 def _fault(evidence: Evidence) -> Event | None:
-    """What makes the failover necessary; a cut of the replication alone does not."""
-    hard = evidence.on_victim("kill", "pause")
-    isolation = next((one for one in evidence.events if _isolates_victim(evidence, one)), None)
-    return isolation or hard or evidence.first("failover") or evidence.first("kill", "cut")
+    """What makes the failover necessary, or is one; a cut of the replication alone does not."""
+    ends_reign = next((one for one in evidence.events if _ends_reign(evidence, one)), None)
+    return ends_reign or evidence.first("kill", "cut")
 
 
 def _is_isolated(evidence: Evidence) -> bool:
@@ -116,26 +109,43 @@ def _isolates_victim(evidence: Evidence, event: Event) -> bool:
     return event.name == "cut" and event.details.get("flow") == "everything" and evidence.victim in event.nodes
 
 
+def _ends_reign(evidence: Evidence, event: Event) -> bool:
+    is_down = event.name in {"kill", "pause"} and evidence.victim in event.nodes
+    return is_down or event.name == "failover" or _isolates_victim(evidence, event)
+
+
 def _concerns_victim(evidence: Evidence, event: Event) -> bool:
-    return event.details.get("flow") == "replication" or evidence.victim in event.nodes
+    is_lagging = event.name == "cut" and event.details.get("flow") == "replication"
+    return is_lagging or _ends_reign(evidence, event)
+
+
+def _promotions(evidence: Evidence) -> Iterator[Seen]:
+    """Every look under load that shows a replica as the primary.
+
+    In a cluster with a new epoch: a node that has just started says for a moment that it is one.
+    """
+    before: dict[str, Sample] = {}
+    for seen in evidence.samples:
+        if seen.node not in evidence.shard or not seen.sample.alive or seen.at_s > evidence.stopped_s:
+            continue
+        last = before.get(seen.node, SILENT)
+        is_new = evidence.scenario.kind is not Kind.CLUSTER or seen.sample.epoch > last.epoch
+        if seen.sample.role == "master" and last.role == "slave" and is_new:
+            yield seen
+        before[seen.node] = seen.sample
 
 
 def _promotion(evidence: Evidence, since_s: float | None) -> float | None:
-    others = (at_s for at_s, node in _promoted(evidence) if node != evidence.victim)
-    return next((at_s for at_s in others if at_s >= (since_s or 0.0)), None)
+    later = (seen for seen in _promotions(evidence) if seen.at_s >= (since_s or 0.0))
+    return next((seen.at_s for seen in later if seen.node != evidence.victim), None)
 
 
-def _promoted(evidence: Evidence) -> Iterator[tuple[float, str]]:
-    """Replicas of the shard that became primaries; one that just started may call itself one, with an epoch of old."""
-    roles: dict[str, str] = {}
-    epoch = 0
-    for seen in evidence.samples:
-        if seen.node not in evidence.shard or not seen.sample.alive:
-            continue
-        if seen.sample.role == "master" and roles.get(seen.node) == "slave" and seen.sample.epoch >= epoch:
-            yield seen.at_s, seen.node
-        roles[seen.node] = seen.sample.role
-        epoch = max(epoch, seen.sample.epoch)
+def _condemned(evidence: Evidence, since_s: float | None, promoted_s: float | None) -> float | None:
+    condemned_s = _first_seen(evidence, since_s, lambda one: one.condemns)
+    if condemned_s is None or promoted_s is None or evidence.first("failover") is not None:
+        return condemned_s
+    # Seen at the next look only: the vote came after the verdict, whatever the sampler saw first.
+    return min(condemned_s, promoted_s)
 
 
 def _first_seen(evidence: Evidence, since_s: float | None, is_so: Callable[[Sample], bool]) -> float | None:
@@ -165,11 +175,11 @@ def _is_acked_away(evidence: Evidence, client: ClientHistory, node: int, codes: 
 
 
 def _stopped(evidence: Evidence, since_s: float | None) -> float | None:
-    """The last acknowledgement of the old branch: by the victim, before it was demoted or ended."""
+    """The last acknowledgement of the old branch, by the victim before it was demoted; none: it ended at the fork."""
     if since_s is None:
         return None
     demoted_s = _demoted(evidence, since_s)
-    latest = None
+    latest = since_s
     for client in evidence.clients:
         places = evidence.places.get(client.name, ())
         for batch in client.batches:
@@ -177,7 +187,7 @@ def _stopped(evidence: Evidence, since_s: float | None) -> float | None:
             if not is_victim or batch.done_s < since_s or (demoted_s is not None and batch.sent_s > demoted_s):
                 continue
             if any(outcome(code) in ACKED for code in set(batch.codes)):
-                latest = max(latest or 0.0, batch.done_s)
+                latest = max(latest, batch.done_s)
     return latest
 
 

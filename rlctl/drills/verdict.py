@@ -1,5 +1,6 @@
 """From the evidence of a run to its result: numbers, checks, and a verdict with its reasons. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +10,7 @@ from rlctl.drills.admission import Admission, admission
 from rlctl.drills.evidence import Evidence
 from rlctl.drills.invariants import Check, Cut, invariants, is_wiped, verified_cut
 from rlctl.drills.ledger import Ledger
-from rlctl.drills.model import Expectation, Metric, Mode, Side
+from rlctl.drills.model import Expectation, Metric, Mode
 from rlctl.drills.times import Times, longest_gap_ms, promotions, sampler_gap_ms, times
 
 _STALL_MS = 1_000
@@ -69,17 +70,15 @@ class Judged:
 
 def judge(evidence: Evidence) -> Judged:
     """The whole of it."""
-    final = evidence.ledgers.get("final", {})
     survivors = _survivors(evidence)
     accounts = tuple(
-        account(client, evidence.places.get(client.name, ()), survivors.get(client.name) if final else None)
-        for client in evidence.clients
+        account(client, evidence.places.get(client.name, ()), survivors.get(client.name)) for client in evidence.clients
     )
     when = times(evidence)
     cut = verified_cut(evidence)
     wiped = is_wiped(evidence, when)
-    here = [one for one in accounts if one.side != Side.OTHERS]
-    admitted = admission(here, evidence.scenario.load.limit, when.promoted_s, wiped=wiped)
+    load = evidence.scenario.load
+    admitted = admission(accounts, load.limit, when.promoted_s, wiped=wiped, skewed=load.skew_ms != 0)
     gaps = {one.name: longest_gap_ms(one, evidence.started_s, evidence.stopped_s) for one in evidence.clients}
     metrics = _metrics(evidence, accounts, admitted, when, gaps)
     seen = tuple(Seen(expectation=one, value=metrics[one.metric]) for one in evidence.scenario.expectations)
@@ -101,14 +100,14 @@ def judge(evidence: Evidence) -> Judged:
 
 
 def _survivors(evidence: Evidence) -> Mapping[str, Ledger]:
-    """The ledgers of whoever is the primary after the heal; that the replicas hold the same is an invariant."""
+    """The ledgers of the one primary after the heal, and of the shard that others ask; none where that is not clear."""
     final = evidence.ledgers.get("final", {})
-    roles = {seen.node: seen.sample.role for seen in evidence.samples if seen.sample.alive}
-    primary = next((node for node in evidence.shard if roles.get(node) == "master" and node in final), None)
-    found = dict(final[primary]) if primary is not None else {}
+    last = {seen.node: seen.sample for seen in evidence.samples}
+    primaries = [node for node in evidence.shard if node in last and last[node].role == "master"]
+    found = dict(final.get(primaries[0], {})) if len(primaries) == 1 else {}
     for client, places in evidence.places.items():
-        if places and places[0] not in evidence.shard and places[0] in final:
-            found[client] = final[places[0]][client]
+        if places and places[0] not in evidence.shard:
+            found |= {name: book for name, book in final.get(places[0], {}).items() if name == client}
     return found
 
 
@@ -143,8 +142,9 @@ def _metrics(
     books = totals(evidence, accounts)
     instants = when.to_json()
     refusals = _refusals(evidence)
-    lost_ops = [op for one in accounts for op in one.lost]
-    span_s = max((op.done_s for op in lost_ops), default=0.0) - min((op.done_s for op in lost_ops), default=0.0)
+    is_measured = all(one.is_measured for one in accounts)
+    lost_s = [op.done_s for one in accounts for op in one.lost]
+    span_s = max(lost_s, default=0.0) - min(lost_s, default=0.0) if is_measured else None
     others = next((one for one in accounts if one.side == "others"), None)
     stale = next((one for one in accounts if one.side == "stale"), None)
     healed_s = when.heal_s
@@ -152,10 +152,10 @@ def _metrics(
         Metric.ACKED: books["acked"],
         Metric.LOST: books["lost"],
         Metric.LOST_LOCAL: books["lost_local"],
-        Metric.LOST_SHARE: round(100 * len(lost_ops) / max(1, sum(len(one.acked) for one in accounts)), 3),
-        Metric.LOST_SPAN: round(span_s * 1000, 1),
+        Metric.LOST_SHARE: _percent(books["lost"], books["acked"]),
+        Metric.LOST_SPAN: None if span_s is None else round(span_s * 1000, 1),
         Metric.LOST_SPAN_OFF: _span_off_ms(evidence, span_s),
-        Metric.LOST_AFTER: sum(healed_s is not None and op.done_s > healed_s for op in lost_ops),
+        Metric.LOST_AFTER: sum(one > healed_s for one in lost_s) if is_measured and healed_s is not None else None,
         Metric.RECOVERED: books["recovered"],
         Metric.REFUSED: books["refused"],
         Metric.INDETERMINATE: books["indeterminate"],
@@ -171,8 +171,8 @@ def _metrics(
         Metric.OVERLAP: instants["overlap"],
         Metric.CONVERGE: instants["converge"],
         Metric.GAP: gaps.get("majority"),
-        Metric.NOSCRIPT: refusals.get("NOSCRIPT", 0),
-        Metric.NOREPLICAS: refusals.get("NOREPLICAS", 0),
+        Metric.NOSCRIPT: None if refusals is None else refusals["NOSCRIPT"],
+        Metric.NOREPLICAS: None if refusals is None else refusals["NOREPLICAS"],
         Metric.STALE_ACKED: None if stale is None else _acked_after(stale, evidence, healed_s),
         Metric.OTHERS_REFUSED: None if others is None else len(others.refused),
         Metric.FALLBACK: None,
@@ -185,41 +185,57 @@ def totals(evidence: Evidence, accounts: Sequence[Account]) -> dict[str, int | N
     by_wait = evidence.scenario.load.wait_replicas > 0
     acked_local = sum(len(one.acked) for one in accounts)
     acked = sum(len(one.waited) for one in accounts) if by_wait else acked_local
-    lost_local = sum(len(one.lost) for one in accounts)
-    lost = sum(len(one.lost_ids & one.waited) for one in accounts) if by_wait else lost_local
-    indeterminate = sum(len(one.indeterminate) for one in accounts) + acked_local - acked
-    bits = evidence.scenario.load.mode is Mode.BITS
+    attempted = [evidence.attempted.get(one.name) for one in accounts]
     return {
-        "attempted": sum(one.recorded for one in accounts),
+        "attempted": None if None in attempted else sum(one for one in attempted if one is not None),
         "acked": acked,
         "refused": sum(len(one.refused) for one in accounts),
-        "indeterminate": indeterminate,
+        "indeterminate": sum(len(one.indeterminate) for one in accounts) + acked_local - acked,
         "not_sent": sum(one.not_sent for one in accounts),
+        "acked_local": acked_local,
+        **_losses(evidence, accounts, acked, acked_local, by_wait=by_wait),
+    }
+
+
+def _losses(
+    evidence: Evidence, accounts: Sequence[Account], acked: int, acked_local: int, *, by_wait: bool
+) -> dict[str, int | None]:
+    """What the surviving ledgers say; nothing, where one of them is missing."""
+    if not all(one.is_measured for one in accounts):
+        names = ("survived", "lost", "survived_local", "lost_local", "recovered", "duplicated", "unexpected")
+        return dict.fromkeys(names)
+    lost_local = sum(len(one.lost) for one in accounts)
+    lost = sum(len(one.lost_ids & one.waited) for one in accounts) if by_wait else lost_local
+    unconfirmed_kept = acked_local - lost_local - (acked - lost)
+    bits = evidence.scenario.load.mode is Mode.BITS
+    return {
         "survived": acked - lost,
         "lost": lost,
-        "acked_local": acked_local,
         "survived_local": acked_local - lost_local,
         "lost_local": lost_local,
-        "recovered": sum(len(one.recovered) for one in accounts),
+        "recovered": sum(len(one.recovered) for one in accounts) + unconfirmed_kept,
         "duplicated": None if bits else sum(one.duplicated for one in accounts),
         "unexpected": sum(len(one.unexpected) for one in accounts),
     }
 
 
-def _span_off_ms(evidence: Evidence, span_s: float) -> float | None:
+def _percent(part: int | None, whole: int | None) -> float | None:
+    return None if part is None or not whole else round(100 * part / whole, 3)
+
+
+def _span_off_ms(evidence: Evidence, span_s: float | None) -> float | None:
     """How far the loss's length is from the injected lag's, as it was measured and not as it was asked for."""
     cut, kill = evidence.first("cut"), evidence.first("kill")
-    if cut is None or kill is None:
+    if cut is None or kill is None or span_s is None:
         return None
     return round(abs(span_s - (kill.at_s - cut.until_s)) * 1000, 1)
 
 
-def _refusals(evidence: Evidence) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for client in evidence.clients:
-        for prefix, times_seen in client.refusals.items():
-            counts[prefix] = counts.get(prefix, 0) + times_seen
-    return counts
+def _refusals(evidence: Evidence) -> Counter[str] | None:
+    """What the clients were refused with; they tell at their end, which a killed run has not."""
+    if any(evidence.attempted.get(client.name) is None for client in evidence.clients):
+        return None
+    return sum((Counter(client.refusals) for client in evidence.clients), Counter())
 
 
 def _acked_after(stale: Account, evidence: Evidence, healed_s: float | None) -> int | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlctl.drills.cast import cast
-from rlctl.drills.casting import members, window_without_edge
+from rlctl.drills.casting import Now, members, window_without_edge
 from rlctl.drills.cuts import isolation, no_rules, replication_cut, rules
 from rlctl.drills.ledger import Keys
 from rlctl.drills.model import Load, Mode, Side, Who
@@ -17,6 +17,8 @@ from rlctl.topology.nodes import data_nodes, sentinel_nodes
 from tests.unit import fleets
 
 CLUSTER, WATCHED = fleets.cluster(shards=3, replicas=1), fleets.watched(replicas=2, sentinels=3)
+# The start of a window of ten minutes.
+NOW = Now(wall_ms=600_000 * 1_000, monotonic_us=0)
 SPREAD = replace(CLUSTER, local=replace(CLUSTER.local, spread=True, base_port=7000))
 
 
@@ -109,7 +111,7 @@ def test_no_window_ends_within_three_minutes(now_ms: int) -> None:
 def crew(load: Load) -> dict[str, tuple[list[str], bool, str | None]]:
     parts = cast(CLUSTER, fleets.healthy(CLUSTER))
     keys = dict.fromkeys(Side, Keys(run="r1", tag="t1"))
-    found = members(load, parts, keys, "a" * 40, {Side.MINORITY: "127.79.0.2"}, 600_000)
+    found = members(load, parts, keys, "a" * 40, {Side.MINORITY: "127.79.0.2"}, NOW)
     return {one.name: ([place.name for place in one.places], one.pinned, one.source) for one in found}
 
 
@@ -126,9 +128,17 @@ def test_each_side_has_a_client_that_reaches_what_it_can() -> None:
 def test_work_of_a_client(mode: Mode, sent: str) -> None:
     parts = cast(CLUSTER, fleets.healthy(CLUSTER))
     keys = dict.fromkeys(Side, Keys(run="r1", tag="t1"))
-    [one] = members(Load(mode=mode, limit=7, wait_replicas=1), parts, keys, "a" * 40, {}, 600_000)
-    assert (one.work.mode, one.work.hot_args, one.work.wait_replicas) == (sent, ("7", "600000", "1", ""), 1)
+    [one] = members(Load(mode=mode, limit=7, wait_replicas=1), parts, keys, "a" * 40, {}, NOW)
+    assert (one.work.mode, one.work.hot_args, one.work.wait_replicas) == (sent, ("7", "600000", "1"), 1)
     assert one.work.ledger_key == "rlctl:drill:r1:{t1}:ledger:majority"
+
+
+@pytest.mark.parametrize("skew_ms", [-300_000, -1, 1, 300_000])
+def test_a_skewed_clock_starts_where_its_skew_leads_into_no_edge_of_its_own(skew_ms: int) -> None:
+    now = Now(wall_ms=1_763_469_600_123, monotonic_us=5_000_000)
+    window_ms = 600_000
+    place_ms = (now.monotonic_us + now.offset_us(skew_ms, window_ms)) // 1000 % window_ms
+    assert place_ms == (360_000 if skew_ms > 0 else 240_000)
 
 
 PRIMARY, REPLICA = Sample(alive=True, role="master", offset=9), Sample(alive=True, role="slave", link="up", offset=9)

@@ -33,8 +33,8 @@ def work(**changes: object) -> Work:
         "hot_key": "{t}:h",
         "cold_keys": ("{t}:c0", "{t}:c1"),
         "ledger_key": "{t}:l",
-        "hot_args": ("5", "1000", "1", ""),
-        "cold_args": ("9", "1000", "1", ""),
+        "hot_args": ("5", "1000", "1"),
+        "cold_args": ("9", "1000", "1"),
         **changes,
     }
     return Work(**values)  # type: ignore[arg-type]
@@ -88,6 +88,12 @@ def test_a_batch_of_decisions_names_key_ledger_arguments_and_number() -> None:
     words = [["EVALSHA", "a" * 40, "2", f"{{t}}:c{n % 2}", "{t}:l", "9", "1000", "1", "", f"{n:09d}"] for n in (7, 8)]
     assert message == b"".join(_resp(one) for one in words)
     assert flags == bytes(2)
+
+
+def test_an_injected_clock_is_an_argument_of_the_decision() -> None:
+    message, _ = PLAIN.batch(8, 1, burst=False, clock_us=1_763_469_600_000_000)
+    words = ["9", "1000", "1", "1763469600000000", "000000008"]
+    assert message == _resp(["EVALSHA", "a" * 40, "2", "{t}:c0", "{t}:l", *words])
 
 
 def test_in_a_burst_every_fourth_is_the_hot_users() -> None:
