@@ -282,7 +282,7 @@ def test_a_moved_clock_explains_more_than_the_limit_on_one_branch() -> None:
 
 def restarted_empty(*, at_s: float = FORK + 0.1) -> Evidence:
     """Everything from before the restart is gone, everything after it is there, on one node and connection."""
-    before = batch(0, [Outcome.ADMITTED | HOT] * 4, LOADED + 1, LOADED + 1.01)
+    before = batch(0, [Outcome.ADMITTED | HOT] * 4, LOADED + 0.1, LOADED + 0.11)
     after = batch(4, [Outcome.ADMITTED | HOT] * 4, at_s + 1, at_s + 1.01)
     kill = event("kill", FORK, None, [VICTIM])
     back = event("restart", at_s, None, [VICTIM])
@@ -307,9 +307,9 @@ def test_a_node_reborn_empty_has_lost_everything_from_before() -> None:
     assert judged.admission.by_cause == dict.fromkeys(judged.admission.by_cause, 0) | {"wipe": 3}
 
 
-def test_a_hole_in_what_a_reborn_node_held_before_is_found() -> None:
-    run = restarted_empty()
-    judged = judge(with_final(run, "majority", ledger((2, 4, 5, 6, 7))))
+@pytest.mark.parametrize("kept_ids", [(2, 4, 5, 6, 7), (4, 6, 7)], ids=["before it was reborn", "after it"])
+def test_a_hole_in_what_a_reborn_node_held_is_found(kept_ids: tuple[int, ...]) -> None:
+    judged = judge(with_final(restarted_empty(), "majority", ledger(kept_ids)))
     assert [check.code for check in judged.checks if not check.ok] == ["I9"]
 
 
@@ -344,6 +344,10 @@ def test_what_a_primary_without_heir_acknowledges_up_to_the_end_is_its_branch() 
         attempted={**run.attempted, "minority": others_count(run) + 1},
     )
     assert judge(told).verdict is Verdict.PASS
+    healed = tuple(one for one in run.samples if one.node == VICTIM or one.at_s < PROMOTED)
+    judged = judge(replace(told, samples=(*healed, look(STOPPED + 0.3, OTHER, "master", 2), *back[-1:])))
+    assert judged.times.promoted_s is None
+    assert [check.code for check in judged.checks if not check.ok] == []
 
 
 def test_only_whole_final_ledgers_are_compared() -> None:
@@ -415,6 +419,8 @@ def test_a_run_of_which_nothing_is_written_down() -> None:
     judged = judge(nothing)
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.reasons[0] == "the run was killed after `nothing`"
+    [agree] = [check for check in judged.checks if check.code == "I5"]
+    assert (agree.ok, agree.evidence) == (False, "no whole final ledger of any node")
 
 
 def test_a_machine_that_stalled_proves_nothing() -> None:

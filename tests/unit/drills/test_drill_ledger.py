@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlctl.drills import library
@@ -48,6 +48,9 @@ def test_keys_of_a_run_are_in_one_slot_and_under_one_prefix() -> None:
     assert keys.prefix == "rlctl:drill:r1:"
 
 
+# 2_196 comes last: some 167,000 tags are tried for it.
+@settings(deadline=None, max_examples=20)
+@example(2_196)
 @given(st.integers(min_value=0, max_value=16_383))
 def test_there_is_a_tag_for_every_slot(slot: int) -> None:
     assert slot_of(tag_in([(slot, slot)]).encode()) == slot

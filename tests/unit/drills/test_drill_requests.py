@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlctl.drills.history import (
@@ -182,6 +182,7 @@ def test_wait_behind_bare_writes_is_not_one_of_them() -> None:
     assert list(read(b":0\r\n:0\r\n:1\r\n", bytes(2), requests, 1).codes) == [A | WAITED] * 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([ADMIT, DENY, MOVED, NOSCRIPT]), min_size=1, max_size=6), st.data())
 def test_a_part_says_the_same_as_the_whole_as_far_as_it_goes(parts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(parts)
@@ -226,6 +227,7 @@ BATCHES = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(BATCHES, max_size=5))
 def test_history_is_read_as_it_was_written(batches: list[Batch]) -> None:
     data = b"".join(one.pack() for one in batches)
@@ -233,6 +235,7 @@ def test_history_is_read_as_it_was_written(batches: list[Batch]) -> None:
     assert len(data) == sum(one.size for one in batches)
 
 
+@settings(deadline=None)
 @given(st.lists(BATCHES, min_size=1, max_size=4), st.data())
 def test_a_torn_tail_is_left_out(batches: list[Batch], data: st.DataObject) -> None:
     whole = b"".join(one.pack() for one in batches)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from rlctl.drills.settings import check_settings, twin_of, with_settings
-from rlctl.topology.model import MIB, Kind, PersistenceMode, TargetName, Topology
+from rlctl.topology.model import MIB, HostEntry, Kind, PersistenceMode, TargetName, Topology
 from tests.unit import fleets
 
-DEPLOYED = fleets.cluster(shards=4, replicas=2)
+DEPLOYED = replace(fleets.cluster(shards=4, replicas=2), hosts=(HostEntry(address="192.0.2.1"),))
 
 
 def test_a_setting_is_spelled_as_in_a_topology_file() -> None:

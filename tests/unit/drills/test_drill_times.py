@@ -166,6 +166,16 @@ def test_times(line: Line, found: dict[str, float | None]) -> None:
     assert times(line.evidence()).to_json() == found
 
 
+def test_an_old_branch_on_which_nothing_followed_ended_at_the_fork() -> None:
+    assert times(CRASH.evidence()).stopped_s == 5.0
+
+
+def test_what_the_victim_acknowledges_after_its_demotion_is_another_branch() -> None:
+    back = [look(6.0, VICTIM, "master", 5), look(6.05, OTHER, "slave", 5)]
+    again = replace(PLANNED, looks=[*PLANNED.looks, *back], majority=[*PLANNED.majority, (7.0, 7.1, 0, ACK)])
+    assert times(again.evidence()).stopped_s == 5.12
+
+
 def test_killed_and_nobody_took_over() -> None:
     line = replace(CRASH, looks=[CRASH.looks[0], *CRASH.looks[4:]], majority=CRASH.majority[:2])
     found = times(line.evidence())

@@ -1,6 +1,6 @@
 """Made-up runs whose truth is known: the judge finds exactly their numbers."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlctl.drills.evidence import Evidence
@@ -36,6 +36,7 @@ def runs(wait: int = 0) -> st.SearchStrategy[tuple[Evidence, Truth]]:
     )
 
 
+@settings(deadline=None)
 @given(runs())
 def test_books_are_those_of_the_made_up_run(run: tuple[Evidence, Truth]) -> None:
     evidence, truth = run
@@ -57,6 +58,7 @@ def test_books_are_those_of_the_made_up_run(run: tuple[Evidence, Truth]) -> None
     }
 
 
+@settings(deadline=None)
 @given(runs(wait=1))
 def test_with_wait_the_books_are_its_ledgers(run: tuple[Evidence, Truth]) -> None:
     evidence, truth = run
@@ -71,6 +73,7 @@ def test_with_wait_the_books_are_its_ledgers(run: tuple[Evidence, Truth]) -> Non
     assert books["attempted"] == sum(books[name] or 0 for name in classes)
 
 
+@settings(deadline=None)
 @given(runs(wait=1))
 def test_what_is_in_the_ledger_is_accounted_for(run: tuple[Evidence, Truth]) -> None:
     evidence, _truth = run
@@ -80,6 +83,7 @@ def test_what_is_in_the_ledger_is_accounted_for(run: tuple[Evidence, Truth]) -> 
     assert present == (books["survived"] or 0) + (books["recovered"] or 0)
 
 
+@settings(deadline=None)
 @given(runs())
 def test_admission_is_joined_with_what_was_lost(run: tuple[Evidence, Truth]) -> None:
     evidence, truth = run
@@ -95,6 +99,7 @@ def test_admission_is_joined_with_what_was_lost(run: tuple[Evidence, Truth]) -> 
     assert found.by_cause == dict.fromkeys(found.by_cause, 0) | {"reset": reset, "dual": truth.over - reset}
 
 
+@settings(deadline=None)
 @given(runs())
 def test_a_run_in_which_all_is_explained_passes(run: tuple[Evidence, Truth]) -> None:
     judged = judge(run[0])
@@ -102,6 +107,7 @@ def test_a_run_in_which_all_is_explained_passes(run: tuple[Evidence, Truth]) -> 
     assert judged.verdict is Verdict.PASS
 
 
+@settings(deadline=None)
 @given(runs())
 def test_result_says_the_same_as_the_judge(run: tuple[Evidence, Truth]) -> None:
     evidence, truth = run
