@@ -13,24 +13,26 @@ from rlctl.scripts.release import load_release
 from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
 from tests.local.failures import assert_fails
 
-NAMES = [script.name for script in load_release().scripts]
-SHA1S = sorted(script.sha1 for script in load_release().scripts)
+RELEASE, FIRST = load_release(), load_release(wanted="1.0.0")
+ANOTHER = "9.0.0"
+NAMES = [script.name for script in RELEASE.scripts]
+SHA1S = sorted(script.sha1 for script in RELEASE.scripts)
 NODES = [f"node-{number}" for number in range(6)]
 
 
 def another_release(folder: Path) -> Path:
-    """A release 1.1.0 with one changed script, beside 1.0.0."""
+    """A later release with one changed script, beside the shipped ones."""
     lua = folder / "lua"
-    shutil.copytree(load_release().folder, lua)
+    shutil.copytree(RELEASE.folder, lua)
     changed = (lua / "gcra-1.0.0.lua").read_bytes() + b"-- another version\n"
-    (lua / "gcra-1.1.0.lua").write_bytes(changed)
+    (lua / f"gcra-{ANOTHER}.lua").write_bytes(changed)
     manifest = (lua / "manifest.yaml").read_text(encoding="utf-8")
     entry = manifest[manifest.index("  - name: gcra") : manifest.index("  - name: fixed_window")]
     sha1 = hashlib.sha1(changed, usedforsecurity=False).hexdigest()
-    old = next(script.sha1 for script in load_release().scripts if script.name == "gcra")
-    newer = entry.replace("version: 1.0.0", "version: 1.1.0").replace("-1.0.0.lua", "-1.1.0.lua").replace(old, sha1)
-    pins = next(line for line in manifest.splitlines() if line.startswith("    scripts: {"))
-    release = f"  - version: 1.1.0\n{pins.replace('gcra: 1.0.0', 'gcra: 1.1.0')}\n"
+    old = next(script.sha1 for script in RELEASE.scripts if script.name == "gcra")
+    newer = entry.replace("1.0.0", ANOTHER).replace(old, sha1)
+    pins = [line for line in manifest.splitlines() if line.startswith("    scripts: {")][-1]
+    release = f"  - version: {ANOTHER}\n{pins.replace('gcra: 1.0.0', f'gcra: {ANOTHER}')}\n"
     manifest = manifest.replace("scripts:\n  - name", f"{release}scripts:\n  - name", 1).replace(entry, entry + newer)
     (lua / "manifest.yaml").write_text(manifest, encoding="utf-8")
     return lua
@@ -92,7 +94,7 @@ def test_a_flushed_replica_is_named_and_mended(cluster: LocalFleet) -> None:
     assert report["drift"] == []
     assert not cluster.run("scripts", "apply", "--yes", "-o", "json").json()["changed"]
     entries = cluster.run("scripts", "history", "-o", "json").json()["entries"]
-    assert [(entry["release"], entry["state"]) for entry in entries] == [("1.0.0", "applied")] * 2
+    assert [(entry["release"], entry["state"]) for entry in entries] == [(RELEASE.version, "applied")] * 2
 
 
 def test_apply_with_a_node_down_is_partly_done_and_says_so(cluster: LocalFleet) -> None:
@@ -143,7 +145,7 @@ def test_a_full_fleet_refuses_a_release_and_says_why(cluster: LocalFleet, tmp_pa
 def test_two_releases_side_by_side_and_back(cluster: LocalFleet, tmp_path: Path) -> None:
     cluster.deploy()
     lua = str(another_release(tmp_path))
-    assert cluster.run("scripts", "status", "--lua", lua, "-o", "json", expect=10).json()["release"] == "1.1.0"
+    assert cluster.run("scripts", "status", "--lua", lua, "-o", "json", expect=10).json()["release"] == ANOTHER
     assert cluster.run("scripts", "apply", "--lua", lua, "-o", "json", expect=9).error()["hint"]
     cluster.run("scripts", "apply", "--lua", lua, "--yes")
     cluster.run("scripts", "status", "--lua", lua)
@@ -152,7 +154,33 @@ def test_two_releases_side_by_side_and_back(cluster: LocalFleet, tmp_path: Path)
     assert [drift["class"] for drift in old["drift"]] == ["UNKNOWN_RELEASE"]
     cluster.run("scripts", "rollback", "--lua", lua, "--yes")
     entries = cluster.run("scripts", "history", "-o", "json").json()["entries"]
-    assert [entry["release"] for entry in entries] == ["1.0.0", "1.1.0", "1.0.0"]
+    assert [entry["release"] for entry in entries] == [RELEASE.version, ANOTHER, RELEASE.version]
+
+
+def test_a_fleet_of_the_first_release_moves_to_the_shipped_one_and_back(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    for node in NODES:
+        with cluster.connect(node) as admin:
+            admin.script_flush()
+    cluster.run("scripts", "apply", "--release", FIRST.version, "--yes")
+    cluster.run("scripts", "status", "--release", FIRST.version)
+    replaced = {script.name for script in RELEASE.scripts if script not in FIRST.scripts}
+    drift = cluster.run("scripts", "status", "-o", "json", expect=10).json()["drift"]
+    assert {entry["class"] for entry in drift} == {"MISSING", "UNKNOWN_RELEASE"}
+    assert {entry["script"] for entry in drift if entry["class"] == "MISSING"} == replaced
+    assert {entry["node"] for entry in drift if entry["class"] == "MISSING"} == set(NODES)
+    steps = cluster.run("scripts", "plan", "-o", "json", expect=10).json()["steps"]
+    assert [step["kind"] for step in steps] == ["load-scripts"] * len(NODES)
+    cluster.run("scripts", "apply", "--yes")
+    cluster.run("scripts", "status")
+    cluster.run("scripts", "plan")
+    cluster.run("scripts", "rollback", "--yes")
+    cluster.run("scripts", "status", "--release", FIRST.version)
+    # Going back unloads nothing: services on either release are answered.
+    newest = cluster.run("scripts", "status", "-o", "json", expect=10).json()
+    assert [entry["class"] for entry in newest["drift"]] == ["UNKNOWN_RELEASE"]
+    entries = cluster.run("scripts", "history", "-o", "json").json()["entries"]
+    assert [entry["release"] for entry in entries] == [FIRST.version, RELEASE.version, FIRST.version, RELEASE.version]
 
 
 def test_the_first_evalsha_after_a_failover_succeeds(cluster: LocalFleet) -> None:
@@ -164,7 +192,7 @@ def test_the_first_evalsha_after_a_failover_succeeds(cluster: LocalFleet) -> Non
 
     with cluster.connect("node-3") as promoted:
         wait_for(lambda: is_primary(promoted), "the replica is promoted")
-        sha1 = next(script.sha1 for script in load_release().scripts if script.name == "gcra")
+        sha1 = next(script.sha1 for script in RELEASE.scripts if script.name == "gcra")
         slots = promoted.execute_command("CLUSTER", "COUNTKEYSINSLOT", 0)
         assert slots == 0
         # A key in slot 3560, one of the first shard's.
@@ -175,7 +203,7 @@ def test_the_watcher_mends_a_cache_again_and_again_also_while_another_node_is_do
     cluster.deploy()
     cluster.kill("node-4")
     wait_for(lambda: "down" in cluster.run("status", expect=None).out, "the node counts as down")
-    watcher = cluster.spawn("scripts", "watch", "--release", "1.0.0", "--interval", "200ms")
+    watcher = cluster.spawn("scripts", "watch", "--release", RELEASE.version, "--interval", "200ms")
     try:
         with cluster.connect("node-2") as admin:
             for _ in range(2):
