@@ -32,6 +32,8 @@ class Op:
 class Account:
     """One client's books. `acked` are all acknowledged ones, `waited` those that WAIT confirmed as well.
 
+    `fallback` are decided by the client's own policy: for the server they are indeterminate, as without an answer.
+
     Where the surviving ledger could not be read, `is_measured` is false, and nothing is known of what is lost.
     """
 
@@ -44,6 +46,7 @@ class Account:
     indeterminate: Ids
     not_sent: int
     is_measured: bool
+    fallback: Ids
     survivors: Ledger
     lost: tuple[Op, ...]
     hot: tuple[Op, ...]
@@ -85,6 +88,7 @@ def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger |
             if code & WAITED:
                 waited.append(batch.first + place)
     acked = frozenset(groups[Outcome.ADMITTED]) | frozenset(groups[Outcome.DENIED])
+    fallback = frozenset(groups[Outcome.LOCAL_ADMITTED]) | frozenset(groups[Outcome.LOCAL_DENIED])
     gone = acked - frozenset(kept.ids) if survivors is not None else frozenset()
     ops = tuple(_ops(history, places, gone))
     return Account(
@@ -94,9 +98,10 @@ def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger |
         acked=acked,
         waited=acked & frozenset(waited),
         refused=frozenset(groups[Outcome.REFUSED]),
-        indeterminate=frozenset(groups[Outcome.INDETERMINATE]),
+        indeterminate=frozenset(groups[Outcome.INDETERMINATE]) | fallback,
         not_sent=len(groups[Outcome.NOT_SENT]),
         is_measured=survivors is not None,
+        fallback=fallback,
         survivors=kept,
         lost=tuple(op for op in ops if op.id in gone),
         hot=tuple(op for op in ops if op.code & HOT),

@@ -69,6 +69,19 @@ def admission(
     )
 
 
+def served_admission(accounts: Sequence[Account], limit: int) -> Admission | None:
+    """What users of a service got, whoever decided; without a ledger only its own admissions are explained."""
+    hot = [op.outcome for account in accounts for op in account.hot]
+    if not hot:
+        return None
+    alone = hot.count(Outcome.LOCAL_ADMITTED)
+    admitted = hot.count(Outcome.ADMITTED) + alone
+    over = max(0, admitted - limit)
+    explained = min(over, alone)
+    causes = dict.fromkeys(CAUSES, 0) | {"fail_open": explained, "unexplained": over - explained}
+    return Admission(limit=limit, admitted=admitted, over=over, under=0, potential=alone, by_cause=causes)
+
+
 def _phantoms(account: Account) -> int:
     """Admissions in the surviving ledger that nobody was told of, or that were made twice: each denies wrongly."""
     told = {op.id: op.outcome is Outcome.ADMITTED for op in account.hot}

@@ -49,6 +49,7 @@ def members(
             name=side.value,
             side=side,
             places=tuple(map(_place, _nodes(side, cast))),
+            tag=keys[side].tag,
             work=_work(load, keys[side], sha1, side, window_ms, now),
             pinned=side in {Side.MINORITY, Side.STALE},
             source=addresses.get(side),

@@ -82,6 +82,7 @@ class Crew:
         if self._load.mode is Mode.LIBRARY:
             return {
                 "connection": self._service,
+                "hot": member.tag,
                 "policy": self._load.policy,
                 "limit": self._load.limit,
                 "window_ms": int(member.work.hot_args[1]),

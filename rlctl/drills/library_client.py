@@ -23,9 +23,10 @@ CONNECT_MS = 5_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What the service is told: where the fleet is, how many decisions a second, what to do without it."""
+    """What the service is told: where the fleet is, how much to ask, what to do without it; `hot` asks the victim."""
 
     connection: dict[str, object]
+    hot: str
     policy: str
     limit: int
     window_ms: int
@@ -43,6 +44,7 @@ class Worker:
 
     def __init__(self, steered: Steered, service: Service, limiter: Limiter, number: int) -> None:
         self._steered = steered
+        self._service = service
         self._limiter = limiter
         self._number = number
         self._between_s = THREADS / service.rate
@@ -64,7 +66,7 @@ class Worker:
         is_hot = self._steered.burst and number % HOT_EVERY == 0
         sent_s = time.monotonic()
         if is_hot:
-            decision = self._limiter.decide(self._hot, "hot", rule_id=RULE)
+            decision = self._limiter.decide(self._hot, self._service.hot, rule_id=RULE)
         else:
             decision = self._limiter.decide(self._cold, f"cold-{number % 64}", rule_id=RULE)
         codes = bytes([_outcome(decision) | (HOT if is_hot else 0)])

@@ -23,5 +23,6 @@ class Member:
     side: Side
     places: tuple[Place, ...]
     work: Work
+    tag: str
     pinned: bool
     source: str | None

@@ -161,6 +161,8 @@ def _rates(client: ClientHistory, evidence: Evidence) -> dict[str, list[int]]:
         Outcome.REFUSED: "refused",
         Outcome.INDETERMINATE: "indeterminate",
         Outcome.NOT_SENT: "not_sent",
+        Outcome.LOCAL_ADMITTED: "indeterminate",
+        Outcome.LOCAL_DENIED: "indeterminate",
     }
     for batch in client.batches:
         for code in batch.codes:

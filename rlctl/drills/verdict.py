@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rlctl.drills.accounts import Account, account
-from rlctl.drills.admission import Admission, admission
+from rlctl.drills.admission import Admission, admission, served_admission
 from rlctl.drills.evidence import Evidence
+from rlctl.drills.history import Outcome, outcome
 from rlctl.drills.invariants import Check, Cut, invariants, is_wiped, verified_cut
 from rlctl.drills.ledger import Ledger
 from rlctl.drills.model import Expectation, Metric, Mode
@@ -78,7 +79,10 @@ def judge(evidence: Evidence) -> Judged:
     cut = verified_cut(evidence)
     wiped = is_wiped(evidence, when)
     load = evidence.scenario.load
-    admitted = admission(accounts, load.limit, when.promoted_s, wiped=wiped, skewed=load.skew_ms != 0)
+    if load.mode is Mode.LIBRARY:
+        admitted = served_admission(accounts, load.limit)
+    else:
+        admitted = admission(accounts, load.limit, when.promoted_s, wiped=wiped, skewed=load.skew_ms != 0)
     gaps = {one.name: longest_gap_ms(one, evidence.started_s, evidence.stopped_s) for one in evidence.clients}
     metrics = _metrics(evidence, accounts, admitted, when, gaps)
     seen = tuple(Seen(expectation=one, value=metrics[one.metric]) for one in evidence.scenario.expectations)
@@ -175,8 +179,8 @@ def _metrics(
         Metric.NOREPLICAS: None if refusals is None else refusals["NOREPLICAS"],
         Metric.STALE_ACKED: None if stale is None else _acked_after(stale, evidence, healed_s),
         Metric.OTHERS_REFUSED: None if others is None else len(others.refused),
-        Metric.FALLBACK: None,
-        Metric.FALLBACK_ADMITTED: None,
+        Metric.FALLBACK: sum(len(one.fallback) for one in accounts),
+        Metric.FALLBACK_ADMITTED: _admitted_alone(evidence),
     }
 
 
@@ -236,6 +240,12 @@ def _refusals(evidence: Evidence) -> Counter[str] | None:
     if any(evidence.attempted.get(client.name) is None for client in evidence.clients):
         return None
     return sum((Counter(client.refusals) for client in evidence.clients), Counter())
+
+
+def _admitted_alone(evidence: Evidence) -> int:
+    """Admissions that no server knows of."""
+    codes = (code for client in evidence.clients for batch in client.batches for code in batch.codes)
+    return sum(outcome(code) is Outcome.LOCAL_ADMITTED for code in codes)
 
 
 def _acked_after(stale: Account, evidence: Evidence, healed_s: float | None) -> int | None:
