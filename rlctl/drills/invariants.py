@@ -64,7 +64,7 @@ def invariants(
     checks = [_books_close(evidence, accounts), _nothing_left(evidence), _healed(evidence)]
     if evidence.scenario.load.mode is not Mode.LIBRARY:
         checks.append(_ledgers_agree(evidence))
-    if all(account.is_measured for account in accounts):
+    if accounts and all(account.is_measured for account in accounts):
         checks += [
             _nothing_unexpected(accounts),
             _refused_stay_away(accounts),

@@ -17,7 +17,7 @@ from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile, read_scenario
 from rlctl.drills.settings import SHORT_PERIODS, twin_of
 from rlctl.drills.verdict import Judged, judge
-from rlctl.errors import Exit, Interrupted, NotFound, Refused, RlctlError, Terminated, TimedOut, Unreachable, UsageFault
+from rlctl.errors import Exit, NotFound, Refused, RlctlError, TimedOut, Unreachable, UsageFault
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
@@ -94,7 +94,7 @@ class Programme:
         progress.note(f"{scenario.label} {where}, {self.kind}: run {folder.id}")
         code = self._carry_out(folder, progress, stop)
         if code in {Exit.INTERRUPTED, Exit.TERMINATED}:
-            raise (Terminated if code == Exit.TERMINATED else Interrupted)(
+            raise stop.kind(
                 f"run {folder.id} was stopped; everything it had broken is healed",
                 hint=f"`rlctl failover-drill report {folder.id}` shows how far it came",
             )

@@ -146,7 +146,7 @@ def _metrics(
     books = totals(evidence, accounts)
     instants = when.to_json()
     refusals = _refusals(evidence)
-    is_measured = all(one.is_measured for one in accounts)
+    is_measured = _is_measured(accounts)
     lost_s = [op.done_s for one in accounts for op in one.lost]
     span_s = max(lost_s, default=0.0) - min(lost_s, default=0.0) if is_measured else None
     others = next((one for one in accounts if one.side == "others"), None)
@@ -205,7 +205,7 @@ def _losses(
     evidence: Evidence, accounts: Sequence[Account], acked: int, acked_local: int, *, by_wait: bool
 ) -> dict[str, int | None]:
     """What the surviving ledgers say; nothing, where one of them is missing."""
-    if not all(one.is_measured for one in accounts):
+    if not _is_measured(accounts):
         names = ("survived", "lost", "survived_local", "lost_local", "recovered", "duplicated", "unexpected")
         return dict.fromkeys(names)
     lost_local = sum(len(one.lost) for one in accounts)
@@ -221,6 +221,11 @@ def _losses(
         "duplicated": None if bits else sum(one.duplicated for one in accounts),
         "unexpected": sum(len(one.unexpected) for one in accounts),
     }
+
+
+def _is_measured(accounts: Sequence[Account]) -> bool:
+    """Whether every ledger was read; of a run that ended before it began there are none."""
+    return bool(accounts) and all(one.is_measured for one in accounts)
 
 
 def _percent(part: int | None, whole: int | None) -> float | None:

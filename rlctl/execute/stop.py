@@ -20,13 +20,17 @@ class StopFlag:
         """Whether somebody asked."""
         return self._signal is not None
 
+    @property
+    def kind(self) -> type[Interrupted]:
+        """What ending now is called."""
+        return Terminated if self._signal == signal.SIGTERM else Interrupted
+
     def check(self, *, done: int = 0, of: int = 0) -> None:
         """Raise at a safe point when somebody asked."""
         if self._signal is None:
             return
-        kind = Terminated if self._signal == signal.SIGTERM else Interrupted
         progress = f" after {done} of {of} steps" if of else ""
-        raise kind(
+        raise self.kind(
             f"stopped at a safe point{progress}; what was done stays",
             hint="the same command carries on from here",
         )

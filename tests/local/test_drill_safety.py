@@ -1,0 +1,230 @@
+"""What a drill breaks heals: when it is killed, when it is stopped, as another user, and on the live fleet."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, is_gone, sentinel_document, wait_for
+
+MakeFleet = Callable[[dict[str, Any]], LocalFleet]
+
+
+@pytest.fixture
+def path_without_unshare(tmp_path: Path) -> str:
+    """A machine that gives no namespaces."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for program in ("redis-server", "redis-cli"):
+        found = shutil.which(program)
+        if found:
+            (folder / program).symlink_to(found)
+    return str(folder)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Whatever still works for a run: by its command line or by where it works."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd", "status"]):
+        words = " ".join(process.info["cmdline"] or [])
+        if process.info["status"] != psutil.STATUS_ZOMBIE and (str(folder) in words + (process.info["cwd"] or "")):
+            found.append(f"{process.pid} {words}")
+    return found
+
+
+def run_folder(fleet: LocalFleet) -> Path | None:
+    drills = fleet.home / "drills"
+    return max(drills.iterdir(), default=None) if drills.is_dir() else None
+
+
+def journal(folder: Path | None) -> str:
+    path = folder / "journal.jsonl" if folder else None
+    return path.read_text(encoding="utf-8") if path and path.exists() else ""
+
+
+def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
+    """rlctl and the process that carries the run out, as an out-of-memory killer might; not the watchdog."""
+    carriers = [
+        child
+        for child in psutil.Process(started.pid).children(recursive=True)
+        if any(word == "rlctl.drills.inside" for word in _words(child))
+    ]
+    started.kill()
+    for carrier in carriers:
+        carrier.kill()
+    started.communicate()
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def kill_at(fleet: LocalFleet, event: str, *words: str) -> Path:
+    """Start a drill, and SIGKILL it once its journal tells of the event."""
+    started = fleet.spawn("failover-drill", "run", *words)
+    wait_for(lambda: run_folder(fleet) is not None, what="the run's folder")
+    folder = run_folder(fleet)
+    assert folder is not None
+    wait_for(lambda: f'"event": "{event}"' in journal(folder), what=event)
+    kill_all_of_it(started)
+    return folder
+
+
+@pytest.mark.parametrize("event", ["ordered", "loaded", "burst", "mend"])
+def test_a_killed_sandbox_takes_everything_along(make_fleet: MakeFleet, event: str) -> None:
+    fleet = make_fleet(cluster_document(name="killed"))
+    folder = kill_at(fleet, event, "split-brain")
+
+    wait_for(lambda: not processes_of(folder), what="every process of the run gone")
+    listed = fleet.run("failover-drill", "list", "-o", "json").json()["runs"]
+    assert [run["state"] for run in listed] == ["killed"]
+    fleet.run("failover-drill", "heal")
+    assert not (folder / "twin").exists()
+    assert fleet.run("failover-drill", "heal").out.strip() == "nothing to heal"
+    assert fleet.run("failover-drill", "report").out.strip() == str(folder / "report.html")
+    run = fleet.run("failover-drill", "show", "--run", "-o", "json").json()["runs"][0]
+    assert run["verdict"] == "inconclusive"
+    assert run["lost"] is None
+
+
+@pytest.mark.parametrize("event", ["deployed", "burst", "kill"])
+def test_the_watchdog_removes_a_twin_without_sandbox(
+    make_fleet: MakeFleet, path_without_unshare: str, event: str
+) -> None:
+    fleet = make_fleet(cluster_document(name="watched"))
+    fleet.extra_env["PATH"] = path_without_unshare
+    folder = kill_at(fleet, event, "write-loss")
+
+    wait_for(lambda: not processes_of(folder) and not (folder / "twin").exists(), what="the twin removed")
+    assert '"swept"' in journal(folder)
+
+
+def test_without_namespaces_redis_own_switches_cut(make_fleet: MakeFleet, path_without_unshare: str) -> None:
+    fleet = make_fleet(sentinel_document(name="switches"))
+    fleet.extra_env["PATH"] = path_without_unshare
+    [run] = fleet.run("failover-drill", "run", "write-loss", "-o", "json").json()["runs"]
+
+    assert run["lost"] > 0
+    assert run["fault"]["verified"] is True
+    assert "switches" in run["fault"]["method"]
+    assert "unshare" in run["why_no_sandbox"]
+    refused = fleet.run("failover-drill", "run", "split-brain", "-o", "json", expect=8).error()
+    assert "unshare" in refused["message"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_somebody_without_rights_can_drill(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(cluster_document(name="nobody"))
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    everything = [*nobody, sys.executable, "-c", "import rlctl.drills.inside, rlctl.drills.report.html, redis"]
+    readable = subprocess.run(everything, capture_output=True, check=False, cwd="/")
+    if readable.returncode:
+        pytest.skip("this checkout cannot be read by other users")
+    home = Path("/tmp") / f"rlctl-nobody-{os.getpid()}"
+    home.mkdir(mode=0o700)
+    os.chown(home, 65534, 65534)
+    try:
+        words = ("failover-drill", "run", "split-brain", "--kind", "cluster", "-o", "json")
+        argv = [*nobody, sys.executable, "-m", "rlctl", *words]
+        env = fleet.env() | {"RLCTL_HOME": str(home / "home"), "HOME": str(home), "TMPDIR": str(home)}
+        done = subprocess.run(argv, env=env, cwd=home, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, done.stderr
+        assert '"verified": true' in done.stdout
+    finally:
+        shutil.rmtree(home)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_drill_cleans_up(make_fleet: MakeFleet, number: signal.Signals, code: int) -> None:
+    fleet = make_fleet(cluster_document(name="stopped"))
+    started = fleet.spawn("failover-drill", "run", "split-brain")
+    wait_for(lambda: '"event": "cut"' in journal(run_folder(fleet)), what="the cut")
+    folder = run_folder(fleet)
+    assert folder is not None
+    started.send_signal(number)
+    started.communicate(timeout=PATIENCE_S)
+
+    assert started.returncode == code
+    assert '"cleaned"' in journal(folder)
+    assert not processes_of(folder)
+    assert not (folder / "twin").exists()
+
+
+@pytest.fixture(params=[cluster_document, sentinel_document], ids=["cluster", "sentinel"])
+def live(request: pytest.FixtureRequest, make_fleet: MakeFleet) -> LocalFleet:
+    """A deployed fleet that allows drills, with short timers."""
+    document = request.param(name="live")
+    document |= {"drills": {"allow": True}}
+    document.setdefault("cluster", {})["node_timeout"] = "2s"
+    document.setdefault("sentinel", {})["down_after"] = "2s"
+    fleet = make_fleet(document)
+    fleet.deploy()
+    return fleet
+
+
+def test_a_drill_on_the_live_fleet(live: LocalFleet) -> None:
+    [run] = live.run("failover-drill", "run", "write-loss", "--live", "--confirm", "live", "-o", "json").json()["runs"]
+
+    assert run["verdict"] == "pass"
+    assert run["live"] is True
+    assert run["lost"] > 0
+    assert run["heal"] == {"ok": True, "residue": []}
+    assert live.status()["state"] == "healthy"
+
+
+@pytest.mark.parametrize(("scenario", "event"), [("write-loss", "burst"), ("write-loss", "kill"), ("pause", "pause")])
+def test_the_watchdog_heals_a_live_fleet(live: LocalFleet, scenario: str, event: str) -> None:
+    kill_at(live, event, scenario, "--live", "--confirm", "live")
+
+    wait_for(lambda: '"swept"' in journal(run_folder(live)), what="the watchdog's sweep")
+    assert live.status()["state"] == "healthy"
+    listed = live.run("failover-drill", "heal", "-o", "json").json()["runs"]
+    assert listed == []
+    for name in ("node-0", "node-1", "node-2"):
+        client = live.connect(name)
+        assert not [user for user in client.acl_users() if user.startswith("rlctl-drill")]
+        assert "on" in client.acl_getuser("replica")["flags"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        pytest.param(("write-loss", "--live"), 9, id="nobody to ask"),
+        pytest.param(("write-loss", "--live", "--confirm", "other"), 9, id="another name"),
+        pytest.param(("split-brain", "--live", "--confirm", "live"), 8, id="no network to cut"),
+        pytest.param(("restart-empty", "--live", "--confirm", "live"), 8, id="other settings wanted"),
+        pytest.param(("write-loss", "--confirm", "live"), 2, id="confirmed without need"),
+        pytest.param(("write-lost",), 5, id="no such scenario"),
+        pytest.param(("no-such-file.yaml",), 5, id="no such file"),
+        pytest.param(("write-loss", "--variant", "x"), 2, id="no such variant"),
+        pytest.param(("write-loss", "--dry-run"), 10, id="dry run"),
+        pytest.param(("write-loss", "--live", "--dry-run"), 10, id="dry run on the fleet"),
+    ],
+)
+def test_refusals(live: LocalFleet, words: tuple[str, ...], code: int) -> None:
+    ran = live.run("failover-drill", "run", *words, "-o", "json", expect=code)
+    assert ran.err.strip() or code == 10
+    assert live.status()["state"] == "healthy"
+
+
+def test_a_fleet_must_allow_it_and_be_well(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(cluster_document(name="strict"))
+    fleet.deploy()
+    words = ("failover-drill", "run", "write-loss", "--live", "--confirm", "strict", "-o", "json")
+    assert "drills" in fleet.run(*words, expect=8).error()["hint"]
+    fleet.document["drills"] = {"allow": True}
+    fleet.write()
+    pid = int((fleet.node_folder("node-5") / "redis.pid").read_text(encoding="utf-8"))
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: is_gone(pid), what="its end")
+    assert "steady" in fleet.run(*words, expect=8).error()["message"]
