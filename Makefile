@@ -15,7 +15,7 @@ help:  ## show this list
 setup:  ## Python, a Redis server and .venv, where they are missing
 	@scripts/bootstrap
 
-demo: setup  ## a throw-away 3+3 fleet: deploy, status, a few writes, destroy
+demo: setup  ## a throw-away 3+3 fleet: deploy, status, a few decisions, destroy; then both flagship drills
 	@$(BIN)/rlctl demo
 
 check: format lint types test-unit  ## format, lint, types, unit tests

@@ -98,7 +98,7 @@ def run(
     stop = StopFlag()
     with stop.armed():
         runs = programme.run(files, app.output, stop)
-    _write_pages(app, runs)
+    write_pages(app, runs)
     if junit_path is not None:
         write_private(junit_path, junit(runs, {str(one["id"]): seconds(one) for one in runs}))
     _show(app, runs)
@@ -150,7 +150,7 @@ def report(app: App, run_id: str | None) -> int:
     if folder.state == "running":
         raise Refused(f"run {folder.id} still runs", hint="wait for its end")
     document = conclude(folder)
-    [written] = _write_pages(app, [document])
+    [written] = write_pages(app, [document])
     if app.output.as_json:
         app.output.result({"schema": "rlctl.failover-drill-report/1", "id": folder.id, "report": str(written)})
     else:
@@ -223,7 +223,7 @@ def _preview(app: App, programme: Programme, files: Sequence[ScenarioFile]) -> i
     return Exit.CHANGES
 
 
-def _write_pages(app: App, runs: Sequence[dict[str, object]]) -> list[Path]:
+def write_pages(app: App, runs: Sequence[dict[str, object]]) -> list[Path]:
     """A page for each run, and one for several."""
     pages = []
     for one in runs:

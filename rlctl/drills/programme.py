@@ -33,7 +33,7 @@ from rlctl.topology.model import Kind
 from rlctl.topology.nodes import all_nodes
 
 LISTEN_S = 0.2
-_NO_SANDBOX = "the other scenarios run all the same, with Redis' own switches; `rlctl failover-drill list` marks them"
+_NO_SANDBOX = "scenarios that need no network run all the same; `rlctl failover-drill show NAME` says what one needs"
 # A scenario may want a second replica for every shard.
 MORE_NODES = 32
 END_S = 30.0

@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlctl.drills.library import flagships
+from rlctl.drills.programme import Programme
+from rlctl.errors import Refused
 from rlctl.execute.connection import As, connection
 from rlctl.execute.deploy import DeployOptions, DeployReport, run_deploy
 from rlctl.execute.destroy import run_destroy
@@ -16,6 +19,7 @@ from rlctl.execute.status import FleetStatus, read_status
 from rlctl.execute.stop import StopFlag
 from rlctl.limiter import Decision, Limiter, SlidingCounter
 from rlctl.state.home import Home
+from rlctl.system.clock import SystemClock
 from rlctl.system.ports import free_base_port
 from rlctl.topology.model import MIB, Kind, LocalPlace, Memory, TargetName, Topology
 
@@ -54,6 +58,7 @@ class DemoReport:
     deployed: DeployReport
     status: FleetStatus
     decisions: tuple[Decided, ...]
+    drills: tuple[dict[str, object], ...]
 
     def to_json(self) -> dict[str, object]:
         """As `demo -o json` shows it."""
@@ -62,11 +67,12 @@ class DemoReport:
             "deploy": self.deployed.to_json(),
             "status": self.status.to_json(),
             "decisions": [one.to_json() for one in self.decisions],
+            "drills": list(self.drills),
         }
 
 
-def run_demo(progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport:
-    """Deploy, look, decide, remove; the fleet is removed whatever happens in between."""
+def run_demo(kept: Home, progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport:
+    """Deploy, look, decide, remove, then drill a twin; only the drills' records are kept."""
     topology = Topology(
         name=NAME,
         kind=Kind.CLUSTER,
@@ -80,7 +86,9 @@ def run_demo(progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport
         with hold(topology, home, "demo", stop, progress, waiting=Waiting(wanted=False)) as held:
             deployed = run_deploy(held, options, progress, stop, lambda _plan: None)
         with open_fleet(topology, home) as fleet:
-            return DemoReport(deployed=deployed, status=read_status(fleet), decisions=_decide(fleet))
+            status, decisions = read_status(fleet), _decide(fleet)
+    drills = _drill(kept, progress, stop)
+    return DemoReport(deployed=deployed, status=status, decisions=decisions, drills=drills)
 
 
 @contextmanager
@@ -94,6 +102,27 @@ def _throw_away(topology: Topology, progress: Progress) -> Iterator[Home]:
             waiting = Waiting(wanted=True)
             with hold(topology, home, "demo", StopFlag(), progress, waiting=waiting, removing=True) as held:
                 run_destroy(held, ARGV, progress)
+
+
+def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, object], ...]:
+    """Both flagships; where networks cannot be cut, the one that needs none."""
+    kind = Kind.CLUSTER
+    programme = Programme(
+        home=home,
+        clock=SystemClock(),
+        topology=f"version: 1\nname: {NAME}\nkind: {kind}\ntarget: local\n",
+        kind=kind,
+        live=False,
+        stock_timers=False,
+        argv=ARGV,
+    )
+    runs: list[dict[str, object]] = []
+    for file in flagships(kind):
+        try:
+            runs += programme.run([file], progress, stop)
+        except Refused as failure:
+            progress.note(f"{failure.message}; {failure.hint}")
+    return tuple(runs)
 
 
 def _decide(fleet: Fleet) -> tuple[Decided, ...]:

@@ -48,7 +48,7 @@ def drill(home: LocalFleet, name: str, kind: Kind, variant: str = "") -> dict[st
     return run
 
 
-@pytest.mark.parametrize(("name", "kind", "variant"), cases())
+@pytest.mark.parametrize(("name", "kind", "variant"), list(cases()))
 def test_a_scenario_ends_as_it_says(home: LocalFleet, name: str, kind: Kind, variant: str) -> None:
     run = drill(home, name, kind, variant)
 
