@@ -1,6 +1,6 @@
 # One door for people and for CI. Every target first sees to its own set-up (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test format lint types coverage test-unit test-local test-browser bench soak wheel clean
+.PHONY: help setup demo check test format lint types coverage test-unit test-local test-browser bench soak soak-drills wheel clean
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
@@ -51,6 +51,9 @@ soak: setup  ## the local tests SOAK_RUNS times, each with another RLCTL_SEED; s
 	@run=1; while [ $$run -le $(SOAK_RUNS) ]; do \
 		echo "soak $$run of $(SOAK_RUNS): RLCTL_SEED=$$run"; \
 		RLCTL_SEED=$$run $(BIN)/python -m pytest -q -x tests/local || exit 1; run=$$((run + 1)); done
+
+soak-drills: setup  ## the flagship drills SOAK_RUNS times on both kinds: how often they keep their promises, in which time
+	@$(BIN)/python benchmarks/drills.py -n $(SOAK_RUNS)
 
 bench: bench-formation bench-limiters  ## both benchmarks; ARGS="-n 1" makes fewer runs, ARGS="-o json" is for programs
 
