@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "limit": ("rlctl.cli.limit:limit", "One decision, with the response headers it would give."),
     "failover-drill": ("rlctl.cli.failover_drill:failover_drill", "Break a twin on purpose, and prove what is lost."),
     "bench": ("rlctl.cli.bench:bench", "How fast and how exact the scripts are on this fleet."),
+    "capacity": ("rlctl.cli.capacity:capacity", "Memory: the models, the truth, and the plan."),
     "env": ("rlctl.cli.env:env", "Connection settings for other programs; prints secrets."),
     "history": ("rlctl.cli.history:history", "Who did what to the fleet, when, with what outcome."),
     "destroy": ("rlctl.cli.destroy:destroy", "Stop and remove what rlctl made, nothing else."),

@@ -51,6 +51,17 @@ def find_server(engine: Engine, runner: Runner) -> ServerProgram:
     return program
 
 
+def find_any_server(runner: Runner) -> ServerProgram:
+    """RLCTL_REDIS_SERVER, else the first family's program on PATH."""
+    path = os.environ.get("RLCTL_REDIS_SERVER") or find_program([f"{flavor}-server" for flavor in Flavor])
+    if path is None:
+        raise Unreachable(
+            "neither redis-server nor valkey-server is on PATH",
+            hint="install one of them, or name a binary in RLCTL_REDIS_SERVER",
+        )
+    return _identify(path, runner)
+
+
 def parse_version(text: str) -> Version:
     """`7.0.15` as numbers; what is no number ends it."""
     found = re.match(r"\d+(?:\.\d+)*", text)

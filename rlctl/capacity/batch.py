@@ -1,0 +1,72 @@
+"""Many questions, one JSON object a line. Pure."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rlctl.capacity.asking import Asking
+from rlctl.capacity.predict import Prediction, predict
+from rlctl.capacity.question import Question
+from rlctl.errors import InvalidFile, RlctlError, UsageFault
+
+_HINT = 'a line is an object such as {"id": "a1", "algorithm": "gcra", "users": 50000, "key_length": 20}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line's answer, or why there is none; `id` as it was given."""
+
+    has_id: bool
+    id: object
+    answer: Prediction | RlctlError
+
+    def to_json(self) -> dict[str, object]:
+        """An answer or an error, with the id where one was given."""
+        if isinstance(self.answer, RlctlError):
+            fault = self.answer
+            return {"id": self.id, "error": {"code": fault.code, "message": fault.message, "hint": fault.hint}}
+        own = {"id": self.id} if self.has_id else {}
+        return own | self.answer.to_json()
+
+
+def answer_lines(text: str, asking: Asking, given: Mapping[str, object]) -> Iterator[Line]:
+    """Every line that is not blank, in order; a wrong one does not keep the others from being answered."""
+    for line in _lines(text):
+        entry: dict[str, object] = {}
+        try:
+            entry = _entry(line)
+            question = asking.question(dict(given) | {name: value for name, value in entry.items() if name != "id"})
+            answer: Prediction | RlctlError = predict(question, asking.states)
+        except UsageFault as failure:
+            answer = failure
+        yield Line(has_id="id" in entry, id=entry.get("id"), answer=answer)
+
+
+def read_mix(text: str, path: str, asking: Asking, given: Mapping[str, object]) -> tuple[Question, ...]:
+    """The rules of a plan, one a line; InvalidFile names the first line that is wrong."""
+    found = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = {name: value for name, value in _entry(line).items() if name != "id"}
+            found.append(asking.question(dict(given) | entry))
+        except UsageFault as failure:
+            raise InvalidFile(f"{path}:{number}: {failure.message}", hint=failure.hint or _HINT) from failure
+    if not found:
+        raise InvalidFile(f"{path}:1: no line at all", hint=_HINT)
+    return tuple(found)
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line for line in text.split("\n") if line.strip())
+
+
+def _entry(line: str) -> dict[str, object]:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as failure:
+        raise UsageFault(f"this is no JSON: {failure}", hint=_HINT) from failure
+    if not isinstance(entry, dict):
+        raise UsageFault("this is no JSON object", hint=_HINT)
+    return entry

@@ -1,0 +1,87 @@
+"""The published figures with the truth beside each. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rlctl.capacity.allocator import Allocator
+from rlctl.capacity.listpack import Form
+from rlctl.capacity.models import Claim, claims, traffic
+from rlctl.capacity.predict import Prediction, predict
+from rlctl.capacity.question import Algorithm, Question, Server
+
+_REQUEST_ID = Form(name="text:36")
+_MS = Form(name="ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One claim, and what a server really takes for it."""
+
+    claim: Claim
+    truth: Prediction
+
+    @property
+    def ratio(self) -> float:
+        """Truth against this claim."""
+        return self.truth.bytes_per_user / self.claim.bytes_per_user
+
+    def to_json(self) -> dict[str, object]:
+        """One row of `capacity model`."""
+        claim = self.claim
+        return {
+            "source": claim.source,
+            "algorithm": claim.algorithm.value,
+            "limit": claim.limit,
+            "users": claim.users,
+            "claimed_bytes_per_user": claim.bytes_per_user,
+            "claimed_total_bytes": claim.total_bytes,
+            "encoding": claim.encoding,
+            "key_length": claim.key_length,
+            "bytes_per_user": self.truth.bytes_per_user,
+            "total_bytes": self.truth.total_bytes,
+            "ratio": self.ratio,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """All claims for these sizes, on this server."""
+
+    server: Server
+    allocator: Allocator
+    rows: tuple[Checked, ...]
+    traffic: Mapping[str, int]
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `capacity model`."""
+        return {
+            "schema": "rlctl.capacity-model/1",
+            "server": self.server.value,
+            "allocator": self.allocator.value,
+            "rows": [row.to_json() for row in self.rows],
+            "traffic": dict(self.traffic),
+        }
+
+
+def check_claims(
+    base: Question, states: Mapping[str, int], *, users: int, limit: int, concurrent: int, requests_per_s: int
+) -> Published:
+    """Every claim; `base` says for which server."""
+    rows = tuple(
+        Checked(claim=claim, truth=predict(_question(base, claim), states))
+        for claim in claims(users, limit, concurrent)
+    )
+    return Published(server=base.server, allocator=base.allocator, rows=rows, traffic=traffic(requests_per_s))
+
+
+def _question(base: Question, claim: Claim) -> Question:
+    return Question(
+        algorithm=claim.algorithm,
+        encoding=claim.encoding,
+        limit=claim.limit,
+        users=claim.users,
+        key_length=claim.key_length,
+        member=_REQUEST_ID if claim.algorithm is Algorithm.CONCURRENT else _MS,
+        server=base.server,
+        allocator=base.allocator,
+    )

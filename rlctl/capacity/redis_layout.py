@@ -1,0 +1,113 @@
+"""Redis 7.0 and 8.0: an entry, a name and an object for each key, and another entry for its end. Pure."""
+
+from typing import assert_never
+
+from rlctl.capacity.layout import (
+    MS_DIGITS,
+    NODE_LISTPACK,
+    OBJECT,
+    KeyBytes,
+    Layout,
+    entry_bytes_of,
+    sds,
+)
+from rlctl.capacity.listpack import HEADER_BYTES
+from rlctl.capacity.question import Server
+from rlctl.capacity.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.tables import LEAST_BUCKETS, array_7_0, array_8_0, doubled, filled_slots, mean_array
+
+_ENTRY = 24
+_DICT = 56
+_SHARED_INTEGERS = 10_000
+_EMBEDDED_TEXT, _EMBEDDED_HEADER = 44, 4
+_QUICKLIST = 40
+# 7.0 links the keys of a slot through their entries; 8.0 keeps tables for each slot, with histograms of sizes.
+_SLOT_LINKS = 16
+_SLOT_DICT, _SLOT_ENDS = 2_456, 72
+
+
+class RedisLayout(Layout):
+    """Redis 7.0 and 8.0."""
+
+    def name_request(self) -> int:
+        """The name is a string of its own."""
+        return sds(self.question.key_length)
+
+    def key(self, keys: int) -> KeyBytes:
+        """Entry and name, the entry of the end, and an array of buckets for each of both."""
+        question = self.question
+        has_slots = question.slots is not None and question.server is Server.REDIS_8_0
+        ends = 1 if question.has_ttl else 0
+        slots = question.slots if has_slots and question.slots else 1
+        array = mean_array(keys, slots, array_7_0 if question.server is Server.REDIS_7_0 else array_8_0)
+        return KeyBytes(
+            key=self.class_of(_ENTRY) + self.class_of(self.name_request()),
+            ttl=ends * self.class_of(_ENTRY),
+            tables=(1 + ends) * array * slots / keys,
+            cluster=self._cluster(keys, has_slots=has_slots, ends=ends),
+        )
+
+    def value(self, shape: Shape) -> float:
+        """The object, and what it points to."""
+        match shape:
+            case Number(value=value):
+                return 0 if value < _SHARED_INTEGERS and self.question.shares_integers else OBJECT
+            case Text():
+                return self._text(shape)
+            case Fields(entry_bytes=entry_bytes):
+                return OBJECT + self.class_of(HEADER_BYTES + entry_bytes)
+            case SortedSet():
+                return OBJECT + self._sorted_set(shape)
+            case LeaseHash():
+                return OBJECT + self._hash(shape)
+            case Queue():
+                return OBJECT + self._queue(shape)
+            case EntryStream(count=count):
+                return OBJECT + self.stream(count)
+            case _:
+                assert_never(shape)
+
+    def _text(self, shape: Text) -> float:
+        if shape.length <= _EMBEDDED_TEXT and not shape.written_into:
+            return self.class_of(OBJECT + _EMBEDDED_HEADER + shape.length)
+        return OBJECT + self.class_of(sds(shape.length))
+
+    def _cluster(self, keys: int, *, has_slots: bool, ends: int) -> float:
+        if self.question.slots is None:
+            return 0
+        if not has_slots:
+            return self.class_of(_ENTRY + _SLOT_LINKS) - self.class_of(_ENTRY)
+        per_slot = self.class_of(_SLOT_DICT) + ends * self.class_of(_SLOT_ENDS)
+        return per_slot * filled_slots(keys, self.question.slots) / keys
+
+    def _sorted_set(self, shape: SortedSet) -> float:
+        packed = self.body_request(shape)
+        if packed is not None:
+            return self.class_of(packed)
+        return self.skiplist_nodes(shape) + self.class_of(_DICT) + self._entries(shape.count)
+
+    def _entries(self, count: int) -> float:
+        """A hash table's entries and buckets; shortly after a doubling the old buckets are still there."""
+        buckets = max(LEAST_BUCKETS, doubled(count))
+        return count * self.class_of(_ENTRY) + self.class_of(8 * buckets) + self._old_buckets(count, buckets)
+
+    def _old_buckets(self, count: int, buckets: int) -> float:
+        """Two buckets move with each entry added; 8.0 makes the first table as large as it must be."""
+        old = buckets // 2
+        is_first = count <= 2 * self.question.zset_max_listpack_entries and self.question.server is Server.REDIS_8_0
+        return self.class_of(8 * old) if count - old < old // 2 and not is_first else 0
+
+    def _hash(self, shape: LeaseHash) -> float:
+        packed = self.body_request(shape)
+        if packed is not None:
+            return self.class_of(packed)
+        names = sum(span.count * self.class_of(sds(span.length)) for span in shape.member.spans(shape.count))
+        values = shape.count * self.class_of(sds(MS_DIGITS))
+        return self.class_of(_DICT) + self._entries(shape.count) + names + values
+
+    def _queue(self, shape: Queue) -> float:
+        """7.0 always makes a list of listpacks; 8.0 only where one does not do."""
+        size = HEADER_BYTES + entry_bytes_of(shape.member, shape.count)
+        if size <= NODE_LISTPACK and self.question.server is not Server.REDIS_7_0:
+            return self.class_of(size)
+        return self.class_of(_QUICKLIST) + self.list_nodes(size)

@@ -1,0 +1,102 @@
+"""Bytes of the tables that find keys: bucket arrays that double, one for a server or one for each slot. Pure."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import ceil, erf, exp, lgamma, log, sqrt
+
+LEAST_BUCKETS = 4
+_POINTER = 8
+_LINE = 64
+_PLACES = 7
+# Above this mean the normal distribution is as good as the exact one, and quicker.
+_LARGE_MEAN = 400
+_WIDTH = 9
+
+
+def doubled(least: float) -> int:
+    """The power of two that holds so many."""
+    return 1 << max(0, ceil(least) - 1).bit_length()
+
+
+def buckets_7_0(keys: int) -> int:
+    """At least as many buckets as keys."""
+    return max(LEAST_BUCKETS, doubled(keys))
+
+
+def buckets_8_0(keys: int) -> int:
+    """More buckets than keys: a full table has doubled already."""
+    return max(LEAST_BUCKETS, doubled(keys + 1))
+
+
+def array_7_0(keys: int) -> float:
+    """One pointer a bucket."""
+    return _POINTER * buckets_7_0(keys) if keys else 0
+
+
+def array_8_0(keys: int) -> float:
+    """One pointer a bucket."""
+    return _POINTER * buckets_8_0(keys) if keys else 0
+
+
+def valkey_buckets(keys: int) -> int:
+    """A table grows when every place of its buckets could be taken."""
+    return doubled(keys / _PLACES) if keys else 0
+
+
+def valkey_capacity(keys: int) -> int:
+    """How many keys the table of so many keys takes before it grows."""
+    return _PLACES * valkey_buckets(keys)
+
+
+def valkey_array(keys: int) -> float:
+    """Cache lines of seven places, and the lines that full ones are chained to."""
+    buckets = valkey_buckets(keys)
+    return _LINE * buckets * (1 + _chained(keys / buckets)) if buckets > 1 else _LINE * buckets
+
+
+def mean_array(keys: int, slots: int, array: Callable[[int], float]) -> float:
+    """The mean bytes of one slot's array when the keys fall on the slots at random."""
+    if slots == 1:
+        return array(keys)
+    return _mean_array(keys, slots, array)
+
+
+@lru_cache(maxsize=4096)
+def _mean_array(keys: int, slots: int, array: Callable[[int], float]) -> float:
+    mean = keys / slots
+    if mean <= _LARGE_MEAN:
+        most = int(mean + _WIDTH * sqrt(mean) + 20)
+        return sum(_poisson(count, mean) * array(count) for count in range(1, most))
+    width = sqrt(mean * (1 - 1 / slots))
+    return sum(weight * array(count) for count, weight in _steps(mean, width))
+
+
+def filled_slots(keys: int, slots: int) -> float:
+    """How many slots hold a key at all."""
+    if slots == 1:
+        return 1
+    return slots * -_expm1(keys * log(1 - 1 / slots))
+
+
+def _expm1(value: float) -> float:
+    return exp(value) - 1
+
+
+@lru_cache(maxsize=65_536)
+def _chained(load: float) -> float:
+    """How many further lines a bucket has on average: each gives its last place to the next one."""
+    places = _PLACES - 1
+    return sum(_poisson(count, load) * ceil((count - _PLACES) / places) for count in range(_PLACES + 1, 50))
+
+
+def _poisson(count: int, mean: float) -> float:
+    return exp(count * log(mean) - mean - lgamma(count + 1))
+
+
+def _steps(mean: float, width: float, parts: int = 200) -> list[tuple[int, float]]:
+    """A normal distribution in equal steps, each by its middle and its weight."""
+    low, step = mean - 5 * width, 10 * width / parts
+    edges = [low + step * index for index in range(parts + 1)]
+    shares = [(1 + erf((edge - mean) / (width * sqrt(2)))) / 2 for edge in edges]
+    total = shares[-1] - shares[0]
+    return [(round(edges[index] + step / 2), (shares[index + 1] - shares[index]) / total) for index in range(parts)]

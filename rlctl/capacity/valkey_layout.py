@@ -1,0 +1,95 @@
+"""Valkey 8.1: name, end and short values inside the key's object, and tables of cache lines. Pure."""
+
+from typing import assert_never
+
+from rlctl.capacity.layout import (
+    MS_DIGITS,
+    NODE_LISTPACK,
+    KeyBytes,
+    Layout,
+    entry_bytes_of,
+    sds,
+)
+from rlctl.capacity.listpack import HEADER_BYTES
+from rlctl.capacity.question import SCRIPT
+from rlctl.capacity.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.tables import filled_slots, mean_array, valkey_array
+
+_OBJECT_AND_LENGTH = 17
+_END = 8
+_LARGEST_EMBEDDING = 64
+_TEXT_HEADER = 4
+_TABLE, _SLOT_TABLE = 72, 88
+_QUICKLIST = 40
+
+
+class ValkeyLayout(Layout):
+    """Valkey 8.1."""
+
+    def name_request(self) -> int:
+        """The object holds the name, and its end; it keeps that place when the end is taken from it."""
+        return self._object(has_ttl=self.question.has_ttl or self.question.encoding == SCRIPT)
+
+    def key(self, keys: int) -> KeyBytes:
+        """The object with the name in it, and a table for keys and one for ends."""
+        ends = 1 if self.question.has_ttl else 0
+        bare = self.class_of(self._object(has_ttl=False))
+        slots = self.question.slots or 1
+        array = mean_array(keys, slots, valkey_array)
+        filled = 0 if self.question.slots is None else filled_slots(keys, slots)
+        return KeyBytes(
+            key=bare,
+            ttl=self.class_of(self.name_request()) - bare,
+            tables=(1 + ends) * array * slots / keys,
+            cluster=(1 + ends) * self.class_of(_SLOT_TABLE) * filled / keys,
+        )
+
+    def value(self, shape: Shape) -> float:
+        """What does not fit into the key's object."""
+        match shape:
+            case Number():
+                return 0
+            case Text(length=length, written_into=written_into):
+                return self._text(length, written_into=written_into)
+            case Fields(entry_bytes=entry_bytes):
+                return self.class_of(HEADER_BYTES + entry_bytes)
+            case SortedSet():
+                return self._sorted_set(shape)
+            case LeaseHash():
+                return self._hash(shape)
+            case Queue():
+                return self._queue(shape)
+            case EntryStream(count=count):
+                return self.stream(count)
+            case _:
+                assert_never(shape)
+
+    def _object(self, *, has_ttl: bool) -> int:
+        return _OBJECT_AND_LENGTH + (_END if has_ttl else 0) + sds(self.question.key_length)
+
+    def _text(self, length: int, *, written_into: bool) -> float:
+        own = self.name_request()
+        whole = own + _TEXT_HEADER + length
+        if whole <= _LARGEST_EMBEDDING and not written_into:
+            return self.class_of(whole) - self.class_of(own)
+        return self.class_of(sds(length))
+
+    def _sorted_set(self, shape: SortedSet) -> float:
+        packed = self.body_request(shape)
+        if packed is not None:
+            return self.class_of(packed)
+        return self.skiplist_nodes(shape) + self.class_of(_TABLE) + valkey_array(shape.count)
+
+    def _hash(self, shape: LeaseHash) -> float:
+        packed = self.body_request(shape)
+        if packed is not None:
+            return self.class_of(packed)
+        names = sum(span.count * self.class_of(_END + 1 + sds(span.length)) for span in shape.member.spans(shape.count))
+        values = shape.count * self.class_of(sds(MS_DIGITS))
+        return self.class_of(_TABLE) + valkey_array(shape.count) + names + values
+
+    def _queue(self, shape: Queue) -> float:
+        size = HEADER_BYTES + entry_bytes_of(shape.member, shape.count)
+        if size <= NODE_LISTPACK:
+            return self.class_of(size)
+        return self.class_of(_QUICKLIST) + self.list_nodes(size)

@@ -1,0 +1,110 @@
+"""Tables of `rlctl capacity` for people."""
+
+from collections.abc import Iterable, Sequence
+
+from rlctl.capacity.compare import Row
+from rlctl.capacity.plan import Plan, Shard
+from rlctl.capacity.predict import Prediction
+from rlctl.capacity.published import Published
+from rlctl.capacity.warnings import Warn
+from rlctl.cli.output import Output
+
+_UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
+_PARTS = ("key", "ttl", "tables", "value", "cluster")
+
+
+def human(size_bytes: float) -> str:
+    """`1.40 GB`, in powers of 1000 as the published figures are."""
+    amount, unit = float(size_bytes), 0
+    while abs(amount) >= 1000 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{amount:.0f} B" if unit == 0 else f"{amount:.2f} {_UNITS[unit]}"
+
+
+def show_prediction(output: Output, one: Prediction) -> None:
+    """Claim and truth, and where the bytes are."""
+    question = one.question
+    title = (
+        f"{question.algorithm} ({question.encoding}), limit {question.limit}, keys of {question.key_length} bytes, "
+        f"{question.users} users, {question.server}, {question.allocator} size classes"
+    )
+    parts = [f"{getattr(one.parts, name):.1f}" for name in _PARTS]
+    head = ["CLAIMED B/USER", "REAL B/USER", "RATIO", *(name.upper() for name in _PARTS), "TOTAL"]
+    row = [str(one.model_bytes_per_user), f"{one.bytes_per_user:.1f}", f"{one.ratio:.1f}x", *parts]
+    output.table(head, [[*row, human(one.total_bytes)]], title=title)
+    show_warnings(output, one.warnings)
+
+
+def show_warnings(output: Output, warnings: Iterable[Warn]) -> None:
+    """One line each."""
+    for warn in warnings:
+        output.line(f"warning {warn.code}: {warn.message}")
+
+
+def show_published(output: Output, found: Published) -> None:
+    """Every claim with the truth beside it."""
+    rows = [
+        [
+            row.claim.source,
+            row.claim.algorithm,
+            str(row.claim.limit),
+            row.claim.encoding,
+            str(row.claim.bytes_per_user),
+            f"{row.truth.bytes_per_user:.0f}",
+            f"{row.ratio:.1f}x",
+            str(row.claim.users),
+            human(row.claim.total_bytes),
+            human(row.truth.total_bytes),
+        ]
+        for row in found.rows
+    ]
+    head = ["SOURCE", "ALGORITHM", "LIMIT", "ENCODING", "CLAIMED B/USER", "REAL", "RATIO", "USERS", "CLAIMED", "REAL"]
+    output.table(head, rows, title=f"published models against {found.server}, {found.allocator} size classes")
+    flow = found.traffic
+    output.line(
+        f"gateway, as published: {flow['requests_per_s']} requests/s make {flow['operations_per_s']} operations/s, "
+        f"{flow['bits_per_s'] / 1e6:g} Mbit/s, {flow['key_creations_per_s']} new keys/s; "
+        f"shard from {flow['shard_from_requests_per_s']} requests/s on"
+    )
+
+
+def show_comparison(output: Output, rows: Sequence[Row]) -> None:
+    """Cheapest first; what nobody measured is a dash."""
+    first = rows[0].prediction.question
+    table = [
+        [
+            row.prediction.question.encoding,
+            f"{row.prediction.bytes_per_user:.1f}",
+            f"{row.prediction.ratio:.1f}x",
+            human(row.prediction.total_bytes),
+            f"{row.cost.admit:g}" if row.cost else "-",
+            f"{row.cost.reject:g}" if row.cost and row.cost.reject is not None else "-",
+            "; ".join(row.gives_up) or "-",
+        ]
+        for row in rows
+    ]
+    title = f"{first.algorithm}, limit {first.limit}, {first.users} users, {first.server}; times are +-20 %"
+    output.table(["ENCODING", "B/USER", "TO CLAIM", "TOTAL", "US ADMIT", "US REJECT", "GIVES UP"], table, title=title)
+
+
+def show_plan(output: Output, found: Plan) -> None:
+    """Where the memory of a server goes, with all shards and with one fewer."""
+    lost = found.after_losing_one
+    rows = [
+        [name.replace("_", " "), _cell(found.per_shard, name), _cell(lost, name)] for name in found.per_shard.to_json()
+    ]
+    title = f"{found.shards} shards, {found.servers} servers, {found.mix.users} users"
+    output.table(["EACH SERVER", "ALL SHARDS THERE", "AFTER LOSING ONE"], rows, title=title)
+    output.line(f"maxmemory {found.worst.maxmemory // 2**20}mb, RAM of each server {human(found.ram)}")
+    if found.fits is not None:
+        output.line(f"fits: {'yes' if found.fits else 'NO'}; users that fit: {found.users_that_fit}")
+    for change in found.changes:
+        output.line(f"would fit: {change}")
+    show_warnings(output, found.warnings)
+
+
+def _cell(shard: Shard | None, name: str) -> str:
+    if shard is None:
+        return "-"
+    value = shard.to_json()[name]
+    return str(value) if name == "users" else human(value)
