@@ -15,6 +15,7 @@ from rlctl.capacity.predict import predict as predict_one
 from rlctl.capacity.published import check_claims
 from rlctl.capacity.question import SCRIPT, Algorithm
 from rlctl.cli.app import App, with_app
+from rlctl.cli.capacity_measure import measure
 from rlctl.cli.capacity_options import (
     asking,
     encoding_option,
@@ -24,6 +25,7 @@ from rlctl.cli.capacity_options import (
     server_options,
     with_options,
 )
+from rlctl.cli.capacity_plan import plan
 from rlctl.cli.capacity_tables import show_comparison, show_prediction, show_published
 from rlctl.errors import CheckFailed, Exit, UsageFault
 from rlctl.execute.stop import StopFlag
@@ -103,6 +105,10 @@ def model(
         app.output.result(found.to_json())
     else:
         show_published(app.output, found)
+
+
+capacity.add_command(plan)
+capacity.add_command(measure)
 
 
 @capacity.command()

@@ -1,5 +1,6 @@
 """The options of `rlctl capacity`, which is where its commands agree."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,7 +97,7 @@ def asking() -> Asking:
 def read_lines(source: str) -> str:
     """A file of JSON lines, or stdin."""
     if source == "-":
-        return _decoded(click.get_binary_stream("stdin").read(), "stdin")
+        return _decoded(sys.stdin.buffer.read(), "stdin")
     try:
         return _decoded(Path(source).read_bytes(), source)
     except FileNotFoundError as failure:

@@ -1,8 +1,10 @@
 """Tables of `rlctl capacity` for people."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from rlctl.capacity.compare import Row
+from rlctl.capacity.measure import Measured
 from rlctl.capacity.plan import Plan, Shard
 from rlctl.capacity.predict import Prediction
 from rlctl.capacity.published import Published
@@ -10,6 +12,7 @@ from rlctl.capacity.warnings import Warn
 from rlctl.cli.output import Output
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
+T = TypeVar("T")
 _PARTS = ("key", "ttl", "tables", "value", "cluster")
 
 
@@ -101,6 +104,71 @@ def show_plan(output: Output, found: Plan) -> None:
     for change in found.changes:
         output.line(f"would fit: {change}")
     show_warnings(output, found.warnings)
+
+
+def show_measured(output: Output, found: Measured) -> None:
+    """Servers, rules with their bands, and the forecast; what is unknown is a dash."""
+    nodes = [
+        [
+            node.status.name,
+            node.status.role,
+            str(node.status.shard),
+            node.reading.version,
+            str(node.reading.keys),
+            human(node.reading.used_bytes),
+            _maybe(node.reading.rss_bytes, human),
+            _maybe(node.reading.fragmentation, "{:.2f}".format),
+            human(node.reading.maxmemory_bytes) if node.reading.maxmemory_bytes else "-",
+            _maybe(node.reading.headroom_bytes, human),
+            _maybe(node.reading.stale_share, "{:.1%}".format),
+        ]
+        for node in found.nodes
+    ]
+    head = ["NODE", "ROLE", "SHARD", "SERVER", "KEYS", "USED", "RSS", "RSS/USED", "MAXMEMORY", "HEADROOM", "STALE"]
+    output.table(head, nodes, title=f"{found.name}: {len(found.nodes)} servers read")
+    for status in found.unreachable:
+        output.line(f"warning unreachable: {status.name} on {status.host}:{status.port}")
+    _show_rules(output, found)
+    show_warnings(output, found.warnings)
+
+
+def _show_rules(output: Output, found: Measured) -> None:
+    rows = [
+        [
+            row.name.rule or "(no rule)",
+            row.name.algorithm or "-",
+            str(row.sampled),
+            f"{row.keys.value:.0f} +-{row.keys.error:.0f}",
+            f"{row.key_length:.0f}",
+            ", ".join(f"{name} {share:.0%}" for name, share in row.encodings.items()),
+            str(row.no_ttl),
+            f"{row.memory_usage:.1f}",
+            _maybe(row.bytes, lambda one: f"{one.value:.1f} +-{one.error:.1f}"),
+            _maybe(row.predicted, "{:.1f}".format),
+            _maybe(row.total_bytes, human),
+        ]
+        for row in found.rows
+    ]
+    head = ["RULE", "ALGORITHM", "SAMPLED", "KEYS", "KEY B", "ENCODINGS", "NO TTL", "MEMORY USAGE", "REAL B/USER"]
+    output.table([*head, "PREDICTED", "TOTAL"], rows, title="rules; +- is the 95 % band of the sample")
+    flow = found.forecast
+    if flow is None:
+        output.line("growth: unknown")
+        return
+    full = "not in sight" if flow.full_in_s is None else f"in {human_time(flow.full_in_s)}"
+    output.line(f"growth {human(flow.bytes_per_s)}/s (from {flow.source}); the first shard is full {full}")
+
+
+def human_time(seconds: float) -> str:
+    """`3.2 days`; a rough figure gets no false precision."""
+    for unit, size in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _maybe(value: T | None, show: Callable[[T], str]) -> str:
+    return "-" if value is None else show(value)
 
 
 def _cell(shard: Shard | None, name: str) -> str:

@@ -1,10 +1,11 @@
 """Files that hold secrets or state: private modes, whole or not at all."""
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
-from rlctl.errors import InvalidFile, Unreachable
+from rlctl.errors import InvalidFile, Refused, Unreachable
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -29,6 +30,26 @@ def write_private(path: Path, text: str, *, durable: bool = False) -> None:
                     stream.flush()
                     os.fsync(stream.fileno())
             Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as failure:
+        raise _cannot("write", path, failure) from failure
+
+
+def replace_text(path: Path, before: str, after: str) -> None:
+    """Write a file of the user's anew, whole or not at all, with its mode; Refused when it is no longer `before`."""
+    place = path.resolve()
+    try:
+        if place.read_bytes() != before.encode("utf-8"):
+            raise Refused(f"{path} has changed meanwhile", hint="look at it and run the command again")
+        mode = stat.S_IMODE(place.stat().st_mode)
+        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(after.encode("utf-8"))
+                os.fchmod(stream.fileno(), mode)
+            Path(temporary).replace(place)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
             raise
