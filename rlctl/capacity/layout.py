@@ -13,7 +13,7 @@ OBJECT = 16
 LISTPACK_TEXT = 64
 HASH_LISTPACK_ENTRIES = 512
 NODE_LISTPACK = 8_192
-_LIST_NODE = 32
+_LIST_NODE = 40
 _STREAM, _STREAM_BLOCK, _STREAM_ENTRIES = 4_140, 1_360, 100
 _SKIPLIST = 32
 _SKIPLIST_HEAD = 24 + 32 * 16
@@ -96,10 +96,11 @@ class Layout(ABC):
         texts = sum(span.count * self.class_of(sds(span.length)) for span in shape.member.spans(shape.count))
         return self.class_of(16) + _SKIPLIST + self.class_of(_SKIPLIST_HEAD) + nodes + texts
 
-    def list_nodes(self, size: int) -> float:
-        """A long list: full listpacks, and the last one as large as it must be."""
-        full, rest = divmod(size, NODE_LISTPACK)
-        return full * (_LIST_NODE + NODE_LISTPACK) + _LIST_NODE + self.class_of(HEADER_BYTES + rest)
+    def list_nodes(self, entry_bytes: int) -> float:
+        """A list of listpacks: full ones, and the last one as large as it must be."""
+        full, rest = divmod(entry_bytes, NODE_LISTPACK - HEADER_BYTES)
+        node = self.class_of(_LIST_NODE)
+        return full * (node + NODE_LISTPACK) + node + self.class_of(HEADER_BYTES + rest)
 
     def stream(self, count: int) -> float:
         """Blocks of a hundred entries behind a radix tree."""

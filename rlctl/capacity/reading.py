@@ -97,7 +97,7 @@ def forecast(series: Mapping[NodeName, Sequence[Reading]]) -> Forecast | None:
         return None
     pairs = {name: (readings[0], readings[-1]) for name, readings in series.items() if _is_one_run(readings)}
     if len(pairs) == len(series):
-        rates = {name: _rate(*pair) for name, pair in pairs.items()}
+        rates = {name: growth_rate(*pair) for name, pair in pairs.items()}
         return _forecast(rates, series, "samples")
     since = {
         name: readings[-1].grown_bytes / readings[-1].uptime_s
@@ -113,7 +113,8 @@ def _is_one_run(readings: Sequence[Reading]) -> bool:
     return len(readings) > 1 and same and readings[-1].at_s > readings[0].at_s
 
 
-def _rate(first: Reading, last: Reading) -> float:
+def growth_rate(first: Reading, last: Reading) -> float:
+    """Bytes a second; what housekeeping moves is none."""
     grown = last.own_bytes - first.own_bytes
     return 0.0 if abs(grown) < _NOISE_BYTES else grown / (last.at_s - first.at_s)
 

@@ -107,7 +107,7 @@ class RedisLayout(Layout):
 
     def _queue(self, shape: Queue) -> float:
         """7.0 always makes a list of listpacks; 8.0 only where one does not do."""
-        size = HEADER_BYTES + entry_bytes_of(shape.member, shape.count)
-        if size <= NODE_LISTPACK and self.question.server is not Server.REDIS_7_0:
-            return self.class_of(size)
-        return self.class_of(_QUICKLIST) + self.list_nodes(size)
+        entries = entry_bytes_of(shape.member, shape.count)
+        if HEADER_BYTES + entries <= NODE_LISTPACK and self.question.server is not Server.REDIS_7_0:
+            return self.class_of(HEADER_BYTES + entries)
+        return self.class_of(_QUICKLIST) + self.list_nodes(entries)

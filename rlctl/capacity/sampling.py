@@ -1,9 +1,10 @@
 """Samples one server: reads only, bounded in keys and in time, and paced so that its main thread hardly notices."""
 
 import random
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, pstdev
 
 from rlctl.capacity.estimate import ShardSample
 from rlctl.capacity.question import Algorithm
@@ -12,12 +13,16 @@ from rlctl.observe.model import SlotRange
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, NodeLink, Reply
 
-# A name costs the server a twentieth of what a key's details cost: more of them make counts exact.
+# A name costs the server a small part of what a key's details cost: more of them make counts exact.
 NAMES_PER_KEY = 20
-_SCAN_COUNT = 100
+# The part of the sample that is spread evenly, to learn where the rest belongs.
+PILOT_PART = 3
+_SCAN_COUNT = 200
+# The part of the time that names may take.
+_NAMES_PART = 0.6
 _DETAILS = 20
 # The server works for a part of each round trip; so many times as long it is left alone.
-REST = 20
+REST = 40
 _SLOT_BITS = 14
 _LOGS = {Algorithm.ROLLING_WINDOW.value, Algorithm.CONCURRENT.value}
 _NO_END = -1
@@ -39,12 +44,16 @@ class Sampler:
         by_rule: defaultdict[RuleName, list[str]] = defaultdict(list)
         for key in sorted(names):
             by_rule[name_of(key)].append(key)
-        counts = Counter({name: len(keys) for name, keys in by_rule.items()})
-        return ShardSample(place=place, names=counts, keys=self._details(_in_turn(by_rule, self.sample)))
+        counts = {name: len(keys) for name, keys in by_rule.items()}
+        return ShardSample(place=place, names=counts, keys=self._keys(by_rule))
 
-    @property
-    def _has_time(self) -> bool:
-        return self.clock.monotonic() < self.ends_s
+    def _keys(self, by_rule: Mapping[RuleName, Sequence[str]]) -> tuple[Sampled, ...]:
+        """A few keys of each rule; then, of those that remain, most where sizes differ most."""
+        pick = random.Random()  # noqa: S311  chooses a sample, guards nothing
+        pools = {name: pick.sample(keys, len(keys)) for name, keys in by_rule.items()}
+        first = self._details(draw(pools, dict.fromkeys(pools, 1.0), self.sample // PILOT_PART))
+        second = draw(pools, spreads(pools, first), self.sample - self.sample // PILOT_PART)
+        return first + self._details(second)
 
     def _ask(self, commands: Sequence[Sequence[object]]) -> list[Reply | CommandFailed]:
         """One round trip, and the rest that the server has after it."""
@@ -59,8 +68,10 @@ class Sampler:
         wanted = self.sample * NAMES_PER_KEY
         cursors = _random_cursors(slots) if keys > wanted else None
         found: set[str] = set()
+        started_s = self.clock.monotonic()
+        ends_s = started_s + (self.ends_s - started_s) * _NAMES_PART
         cursor = "0" if cursors is None else next(cursors)
-        while self._has_time and len(found) < wanted:
+        while self.clock.monotonic() < ends_s and len(found) < wanted:
             [reply] = self._ask([("SCAN", cursor, "COUNT", _SCAN_COUNT)])
             if isinstance(reply, CommandFailed):
                 raise reply
@@ -74,7 +85,7 @@ class Sampler:
     def _details(self, keys: Sequence[str]) -> tuple[Sampled, ...]:
         found: list[Sampled] = []
         for start in range(0, len(keys), _DETAILS):
-            if not self._has_time:
+            if self.clock.monotonic() >= self.ends_s:
                 break
             chosen = keys[start : start + _DETAILS]
             asked = [_questions(key) for key in chosen]
@@ -95,14 +106,21 @@ def _random_cursors(slots: Sequence[SlotRange]) -> Iterator[str]:
         yield str(bits << _SLOT_BITS | pick.choice(owned) if owned else bits)
 
 
-def _in_turn(by_rule: Mapping[RuleName, Sequence[str]], most: int) -> list[str]:
-    """As many keys of each rule, so that a rare one is known as well as a common one."""
-    pick = random.Random()  # noqa: S311  likewise
-    waiting = [pick.sample(keys, len(keys)) for keys in by_rule.values()]
+def spreads(rules: Iterable[RuleName], seen: Sequence[Sampled]) -> dict[RuleName, float]:
+    """How much the sizes of each rule's keys differ, against their mean."""
+    sizes = {name: [one.memory_usage for one in seen if one.name == name] for name in rules}
+    return {name: pstdev(found) / fmean(found) if found else 1.0 for name, found in sizes.items()}
+
+
+def draw(pools: Mapping[RuleName, list[str]], weights: Mapping[RuleName, float], most: int) -> list[str]:
+    """So many keys out of the pools: by weight, and what is then left over in turn."""
+    whole = sum(weights.values())
     chosen: list[str] = []
-    while waiting and len(chosen) < most:
-        chosen += [keys.pop() for keys in waiting]
-        waiting = [keys for keys in waiting if keys]
+    for name, pool in pools.items():
+        share = int(most * weights[name] / whole) if whole else 0
+        chosen += [pool.pop() for _ in range(min(share, len(pool)))]
+    while len(chosen) < most and any(pools.values()):
+        chosen += [pool.pop() for pool in pools.values() if pool]
     return chosen[:most]
 
 

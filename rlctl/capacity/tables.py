@@ -24,8 +24,8 @@ def buckets_7_0(keys: int) -> int:
 
 
 def buckets_8_0(keys: int) -> int:
-    """More buckets than keys: a full table has doubled already."""
-    return max(LEAST_BUCKETS, doubled(keys + 1))
+    """More buckets than keys: a full table has doubled already, but for the first one."""
+    return LEAST_BUCKETS if keys <= LEAST_BUCKETS else doubled(keys + 1)
 
 
 def array_7_0(keys: int) -> float:

@@ -89,7 +89,7 @@ class ValkeyLayout(Layout):
         return self.class_of(_TABLE) + valkey_array(shape.count) + names + values
 
     def _queue(self, shape: Queue) -> float:
-        size = HEADER_BYTES + entry_bytes_of(shape.member, shape.count)
-        if size <= NODE_LISTPACK:
-            return self.class_of(size)
-        return self.class_of(_QUICKLIST) + self.list_nodes(size)
+        entries = entry_bytes_of(shape.member, shape.count)
+        if HEADER_BYTES + entries <= NODE_LISTPACK:
+            return self.class_of(HEADER_BYTES + entries)
+        return self.class_of(_QUICKLIST) + self.list_nodes(entries)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,16 +15,19 @@ from rlctl.capacity.predict import Prediction
 from rlctl.capacity.predict import predict as predict_one
 from rlctl.capacity.published import check_claims
 from rlctl.capacity.question import SCRIPT, Algorithm
+from rlctl.capacity.report import model_page
 from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity_measure import measure
 from rlctl.cli.capacity_options import (
     asking,
     encoding_option,
     given,
+    html_option,
     question_options,
     read_lines,
     server_options,
     with_options,
+    write_page,
 )
 from rlctl.cli.capacity_plan import plan
 from rlctl.cli.capacity_tables import show_comparison, show_prediction, show_published
@@ -83,7 +87,7 @@ def predict(app: App, source: str | None, calibrate: bool, calibrate_users: int,
 @click.option(
     "--requests", type=click.IntRange(1, MOST_USERS), default=100_000, show_default=True, help="Every second."
 )
-@with_options(*server_options)
+@with_options(*server_options, html_option)
 @with_app
 def model(
     app: App,
@@ -91,6 +95,7 @@ def model(
     limit: int,
     concurrent: int,
     requests: int,
+    html: Path | None,
     **options: Any,  # noqa: ANN401
 ) -> None:
     """The published memory models, with what a server really takes beside each.
@@ -101,6 +106,7 @@ def model(
     asked = asking()
     base = asked.question({"algorithm": Algorithm.GCRA.value} | given(options))
     found = check_claims(base, asked.states, users=users, limit=limit, concurrent=concurrent, requests_per_s=requests)
+    write_page(app, html, lambda: model_page(found, base, asked.states))
     if app.output.as_json:
         app.output.result(found.to_json())
     else:

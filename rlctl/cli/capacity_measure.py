@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from rlctl.capacity.measure import MeasureOptions, Measuring
+from rlctl.capacity.report import measure_page
 from rlctl.cli.app import App, Duration, with_app
-from rlctl.cli.capacity_options import html_option
+from rlctl.cli.capacity_options import html_option, write_page
 from rlctl.cli.capacity_tables import show_measured
 from rlctl.errors import Exit
 from rlctl.execute.fleet import open_fleet
@@ -37,6 +38,7 @@ def measure(app: App, sample: int, budget: float, prefer: str, interval: float, 
     stop = StopFlag()
     with stop.armed(), open_fleet(app.topology(), app.home) as fleet:
         found = Measuring(fleet, options, stop.check).run()
+    write_page(app, html, lambda: measure_page(found))
     if app.output.as_json:
         app.output.result(found.to_json())
     else:

@@ -11,8 +11,10 @@ from rlctl.capacity.allocator import Allocator
 from rlctl.capacity.asking import MOST_CAP, MOST_LIMIT, MOST_USERS, Asking
 from rlctl.capacity.listpack import MOST_TEXT
 from rlctl.capacity.question import SLOTS, Algorithm, Server
+from rlctl.cli.app import App
 from rlctl.errors import InvalidFile, NotFound
 from rlctl.scripts.release import load_release
+from rlctl.system.files import write_private
 from rlctl.topology.model import EvictionPolicy
 from rlctl.topology.units import parse_size
 
@@ -112,3 +114,10 @@ def _decoded(data: bytes, source: str) -> str:
     except UnicodeDecodeError as failure:
         line = data.count(b"\n", 0, failure.start) + 1
         raise InvalidFile(f"{source}:{line}: this is not UTF-8 text", hint="save the file as UTF-8") from failure
+
+
+def write_page(app: App, path: Path | None, make: Callable[[], str]) -> None:
+    """Write a report where one is wanted; the file is whole or not there."""
+    if path is not None:
+        write_private(path, make())
+        app.output.note(f"{path}: written")

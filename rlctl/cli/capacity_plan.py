@@ -11,6 +11,7 @@ from rlctl.capacity.batch import read_mix
 from rlctl.capacity.plan import MOST_SHARDS, Mix, Plan, Reserve
 from rlctl.capacity.plan import plan as make_plan
 from rlctl.capacity.question import Question
+from rlctl.capacity.report import plan_page
 from rlctl.capacity.rules_file import parse_users, read_rules
 from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity_options import (
@@ -21,6 +22,7 @@ from rlctl.cli.capacity_options import (
     place_options,
     read_lines,
     with_options,
+    write_page,
 )
 from rlctl.cli.capacity_tables import show_plan
 from rlctl.errors import Exit, Refused, UsageFault
@@ -95,7 +97,10 @@ def plan(
         raise UsageFault(
             "--shards or --ram is missing", hint="give one to learn the other, or both to see whether it fits"
         )
-    mix = _mix(mix_file, rules_file, users, given(options))
+    chosen = given(options)
+    if write is not None and replace(app, file=write).topology().kind is Kind.CLUSTER:
+        chosen["cluster"] = True
+    mix = _mix(mix_file, rules_file, users, chosen)
     reserve = Reserve(
         replicas=replicas,
         fragmentation=fragmentation,
@@ -105,6 +110,7 @@ def plan(
         client_bytes=client_bytes,
     )
     found = make_plan(mix, reserve, shards=shards, ram=ram, least_shards=LEAST_CLUSTER_SHARDS if mix.has_slots else 1)
+    write_page(app, html, lambda: plan_page(found))
     if app.output.as_json:
         app.output.result(found.to_json())
     else:

@@ -1,0 +1,287 @@
+"""The HTML reports of model, plan and measure: each a page of plots with the figures behind them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rlctl.capacity.drawing import GRID, INK, SERIES, Drawing, drawing, size_words
+from rlctl.capacity.listpack import Form
+from rlctl.capacity.measure import Measured
+from rlctl.capacity.models import claimed_bytes
+from rlctl.capacity.page import Chapter, Table, page
+from rlctl.capacity.plan import Plan, Shard
+from rlctl.capacity.predict import predict
+from rlctl.capacity.published import Published
+from rlctl.capacity.question import Algorithm, Question
+from rlctl.capacity.reading import growth_rate
+
+_LOGS = (Algorithm.ROLLING_WINDOW, Algorithm.ROLLING_RING, Algorithm.CONCURRENT)
+_LIMITS = sorted({round(10 ** (step / 12)) for step in range(40)} | {127, 128, 129, 130, 2000})
+_TIMES = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
+_SOURCES = {"samples": "two readings of each primary", "uptime": "on average since the servers started"}
+_PARTS = (
+    *("data", "table_doubling", "cluster_slots", "replication_backlog", "client_buffers", "baseline"),
+    *("fragmentation", "copy_on_write"),
+)
+
+
+def model_page(found: Published, base: Question, states: Mapping[str, int]) -> str:
+    """Claim against truth: by limit where the state grows with it, else side by side."""
+    where = f"{found.server}, {found.allocator} size classes"
+    head = ("source", "algorithm", "encoding", "limit", "users", "claimed B/user", "real B/user", "ratio", "real total")
+    rows = [
+        (
+            *(row.claim.source, row.claim.algorithm.value, row.claim.encoding, str(row.claim.limit)),
+            *(str(row.claim.users), str(row.claim.bytes_per_user), f"{row.truth.bytes_per_user:.0f}"),
+            *(f"{row.ratio:.1f}", size_words(row.truth.total_bytes)),
+        )
+        for row in found.rows
+    ]
+    return page(
+        "Rate-limit memory: what was published, and what a server takes",
+        f"Bytes that used_memory grows by for each user at the full limit, on {where}. Data only, no reserve.",
+        [
+            Chapter(
+                title="Logs and leases, by limit",
+                text="Solid: this release's scripts. Dashed: the published model. The step is where a sorted set "
+                "stops being a listpack; a ring of four bytes a request has no such step.",
+                svg=_logs_plot(base, states),
+            ),
+            Chapter(
+                title="Buckets and counters",
+                text="Their size does not depend on the limit; most of it is the key, its end and the tables.",
+                svg=_counters_plot(base, states),
+            ),
+            Chapter(title="All published figures", text=where, table=Table(head=head, rows=rows, numbers_from=3)),
+        ],
+    )
+
+
+def plan_page(found: Plan) -> str:
+    """Where a server's memory goes, and how it fills with users."""
+    first = found.mix.questions[0]
+    lost = found.after_losing_one
+    head = ("part", "all shards there", "after losing one")
+    rows = [
+        (name.replace("_", " "), size_words(value), size_words(lost.to_json()[name]) if lost else "-")
+        for name, value in found.per_shard.to_json().items()
+        if name != "users"
+    ]
+    return page(
+        f"Capacity plan: {found.mix.users} users on {found.shards} shards",
+        f"{found.servers} servers, {first.server}, {first.allocator} size classes, maxmemory "
+        f"{found.worst.maxmemory // 2**20}mb, RAM of each server {size_words(found.ram)}.",
+        [
+            Chapter(
+                title="Where a server's memory goes",
+                text="What must fit is the lower bar: the same users on one shard fewer.",
+                svg=_parts_plot(found),
+                table=Table(head=head, rows=rows),
+            ),
+            Chapter(
+                title="Memory by users",
+                text="The need of one server as the mix grows on these shards; tables double in steps.",
+                svg=_growth_plot(found),
+            ),
+        ],
+    )
+
+
+def measure_page(found: Measured) -> str:
+    """How the fleet fills, and what its users cost."""
+    head = ("rule", "algorithm", "keys", "+-", "MEMORY USAGE", "real B/user", "+-", "predicted", "total")
+    rows = [
+        (
+            *(
+                row.name.rule or "(no rule)",
+                row.name.algorithm or "-",
+                f"{row.keys.value:.0f}",
+                f"{row.keys.error:.0f}",
+            ),
+            *(f"{row.memory_usage:.1f}", f"{row.bytes.value:.1f}" if row.bytes else "-"),
+            *(f"{row.bytes.error:.1f}" if row.bytes else "-", f"{row.predicted:.1f}" if row.predicted else "-"),
+            size_words(row.total_bytes) if row.total_bytes is not None else "unknown",
+        )
+        for row in found.rows
+    ]
+    missing = (
+        f" Shards that were not read: {', '.join(map(str, found.missing_shards))}." if found.missing_shards else ""
+    )
+    return page(
+        f"Capacity of {found.name}",
+        f"{len(found.nodes)} servers read.{missing}",
+        [
+            *_fill_chapters(found),
+            Chapter(
+                title="Bytes a user",
+                text="What MEMORY USAGE says, what a key really takes, and what the formulas say.",
+                svg=_rules_plot(found) if found.rows else "",
+                table=Table(head=head, rows=rows, numbers_from=2),
+            ),
+        ],
+    )
+
+
+def _logs_plot(base: Question, states: Mapping[str, int]) -> str:
+    with drawing("logs", height=5.0) as plot:
+        for algorithm, colour in zip(_LOGS, SERIES, strict=False):
+            asked = replace(base, algorithm=algorithm, key_length=20, member=_member(base, algorithm))
+            real = [predict(replace(asked, limit=limit), states).bytes_per_user for limit in _LIMITS]
+            plot.axes.plot(_LIMITS, real, color=colour, linewidth=2, label=f"{algorithm}, real")
+        for algorithm, colour in ((_LOGS[0], SERIES[0]), (_LOGS[2], SERIES[2])):
+            claimed = [claimed_bytes(algorithm, limit) for limit in _LIMITS]
+            factor = claimed_bytes(algorithm, 1)
+            label = f"{algorithm}, claimed {factor} x limit"
+            plot.axes.plot(_LIMITS, claimed, color=colour, linewidth=1.4, linestyle="--", label=label)
+        cap = base.zset_max_listpack_entries
+        plot.axes.axvline(cap + 0.5, color=GRID, linewidth=1)
+        plot.axes.annotate(
+            f"listpack cap {cap}", (cap, 1), xycoords=("data", "axes fraction"), xytext=(-6, -10),
+            textcoords="offset points", ha="right", color=INK,
+        )  # fmt: skip
+        _log_axes(plot)
+        plot.axes.set_xlabel("limit: requests in the window, or leases held")
+        plot.axes.set_ylabel("bytes a user")
+        plot.axes.legend(loc="upper left")
+        return plot.svg("Bytes a user by limit, published models against this release's scripts")
+
+
+def _log_axes(plot: Drawing) -> None:
+    plot.axes.set_xscale("log")
+    plot.axes.set_yscale("log")
+    plot.axes.xaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+    plot.axes.minorticks_off()
+    plot.bytes_axis()
+
+
+def _member(base: Question, algorithm: Algorithm) -> Form:
+    return Form(name="text:36") if algorithm is Algorithm.CONCURRENT else base.member
+
+
+def _counters_plot(base: Question, states: Mapping[str, int]) -> str:
+    algorithms = [algorithm for algorithm in Algorithm if not algorithm.is_log]
+    real = [predict(replace(base, algorithm=one, key_length=20), states).bytes_per_user for one in algorithms]
+    claimed = [float(claimed_bytes(one, 1)) for one in algorithms]
+    with drawing("counters", height=3.6) as plot:
+        _pairs(plot, [one.value for one in algorithms], {"claimed": claimed, "real": real})
+        plot.axes.set_ylabel("bytes a user")
+        return plot.svg("Bytes a user of buckets and counters, published models against this release's scripts")
+
+
+def _pairs(plot: Drawing, names: Sequence[str], series: Mapping[str, Sequence[float]]) -> None:
+    """Bars side by side, each with its figure on top."""
+    width = 0.8 / len(series)
+    for number, ((label, values), colour) in enumerate(zip(series.items(), SERIES, strict=False)):
+        at = [place + (number - (len(series) - 1) / 2) * width for place in range(len(names))]
+        bars = plot.axes.bar(at, values, width * 0.92, color=colour, label=label)
+        plot.axes.bar_label(bars, fmt=lambda value: f"{value:.0f}", color=INK, fontsize=9)
+    plot.axes.set_xticks(range(len(names)), names)
+    plot.axes.legend(loc="upper left", bbox_to_anchor=(0, 1.14), ncols=len(series))
+
+
+def _parts_plot(found: Plan) -> str:
+    lost = found.after_losing_one
+    shards: list[tuple[str, Shard]] = [("all shards there", found.per_shard)]
+    shards += [("after losing one", lost)] if lost else []
+    with drawing("parts", height=3.2) as plot:
+        starts = [0.0] * len(shards)
+        for number, part in enumerate(_PARTS):
+            values = [float(shard.to_json()[part]) for _label, shard in shards]
+            alpha = 1.0 if number < len(SERIES) else 0.45
+            colour = SERIES[number % len(SERIES)]
+            labels = [label for label, _shard in shards]
+            plot.axes.barh(labels, values, left=starts, color=colour, label=part.replace("_", " "), alpha=alpha)
+            starts = [start + value for start, value in zip(starts, values, strict=True)]
+        if found.given_ram is not None:
+            plot.axes.axvline(found.given_ram, color=INK, linewidth=1.4, linestyle="--", label="RAM given")
+        plot.axes.grid(visible=False, axis="y")
+        plot.axes.invert_yaxis()
+        plot.axes.xaxis.set_major_formatter(lambda value, _position: size_words(value))
+        plot.axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=5, fontsize=9)
+        return plot.svg("Where a server's memory goes")
+
+
+def _growth_plot(found: Plan) -> str:
+    factors = [step / 40 for step in range(1, 61)]
+    plans = [replace(found, mix=found.mix.scaled(factor)) for factor in factors]
+    with drawing("growth") as plot:
+        users = [one.mix.users for one in plans]
+        plot.axes.plot(users, [one.per_shard.total for one in plans], color=SERIES[0], linewidth=2, label="all shards")
+        if found.shards > 1:
+            totals = [one.worst.total for one in plans]
+            plot.axes.plot(users, totals, color=SERIES[1], linewidth=2, label="after losing one")
+        plot.axes.axhline(found.ram, color=INK, linewidth=1.2, linestyle="--", label="RAM")
+        plot.axes.axvline(found.mix.users, color=GRID, linewidth=1.2, label="planned users")
+        plot.axes.xaxis.set_major_formatter(lambda value, _position: f"{value / 1e6:g} M")
+        plot.axes.set_xlabel("users in the fleet")
+        plot.axes.set_ylim(bottom=0)
+        plot.bytes_axis()
+        plot.axes.legend(loc="lower right")
+        return plot.svg("Memory of one server by users in the fleet")
+
+
+def _fill_plot(found: Measured) -> str:
+    started_s = min(readings[0].at_s for readings in found.series.values())
+    with drawing("fill") as plot:
+        for number, (name, readings) in enumerate(sorted(found.series.items())):
+            at = [reading.at_s - started_s for reading in readings]
+            used = [reading.counted_bytes for reading in readings]
+            colour = SERIES[number % len(SERIES)]
+            plot.axes.plot(at, used, color=colour, linewidth=2, marker="o", markersize=3, label=name)
+        plot.axes.set_xlabel("seconds since the first reading")
+        plot.axes.set_ylabel("memory that counts")
+        plot.bytes_axis()
+        plot.axes.legend(loc="upper left", ncols=6, fontsize=9)
+        return plot.svg("Used memory of each primary over time")
+
+
+def _rules_plot(found: Measured) -> str:
+    rows = [row for row in found.rows if row.name.rule is not None]
+    series: dict[str, Sequence[float]] = {"MEMORY USAGE": [row.memory_usage for row in rows]}
+    if all(row.bytes is not None for row in rows):
+        series["real"] = [row.bytes.value for row in rows if row.bytes]
+    if all(row.predicted is not None for row in rows):
+        series["predicted"] = [row.predicted for row in rows if row.predicted is not None]
+    with drawing("rules", height=3.6) as plot:
+        _pairs(plot, [str(row.name.rule) for row in rows], series)
+        plot.axes.set_ylabel("bytes a user")
+        return plot.svg("Bytes a user of each rule: MEMORY USAGE, real, predicted")
+
+
+def _outlook_plot(found: Measured, full_in_s: float) -> str:
+    """From now until a while after the first shard is full, at the pace that was seen."""
+    unit, size = next(pair for pair in _TIMES if full_in_s >= pair[1] or pair[1] == 1)
+    most_s = full_in_s * 1.3
+    with drawing("outlook", height=3.6) as plot:
+        for number, (name, readings) in enumerate(sorted(found.series.items())):
+            first, last = readings[0], readings[-1]
+            rate = growth_rate(first, last)
+            used = [last.counted_bytes, last.counted_bytes + rate * most_s]
+            plot.axes.plot([0, most_s / size], used, color=SERIES[number % len(SERIES)], linewidth=2, label=name)
+        full = min(readings[-1].maxmemory_bytes for readings in found.series.values())
+        plot.axes.axhline(full, color=INK, linewidth=1.2, linestyle="--", label="maxmemory")
+        plot.axes.set_xlabel(f"{unit} from now")
+        plot.axes.set_ylim(bottom=0)
+        plot.bytes_axis()
+        plot.axes.legend(loc="lower right", ncols=6, fontsize=9)
+        return plot.svg("Used memory of each primary until the first one is full, at the pace seen")
+
+
+def _fill_chapters(found: Measured) -> Iterator[Chapter]:
+    yield Chapter(title="Fill over time", text="What was read.", svg=_fill_plot(found) if found.series else "")
+    flow = found.forecast
+    full_in_s = flow.full_in_s if flow else None
+    svg = _outlook_plot(found, full_in_s) if full_in_s else ""
+    yield Chapter(title="Until it is full", text=" ".join(_outlook_sentences(found)), svg=svg)
+
+
+def _outlook_sentences(found: Measured) -> Iterator[str]:
+    flow = found.forecast
+    if flow is None:
+        yield "How fast it fills is unknown: not every primary could be read twice."
+        return
+    yield f"The fleet grows by {size_words(flow.bytes_per_s)} a second ({_SOURCES[flow.source]})."
+    if flow.full_in_s is None:
+        yield "No shard is filling towards its maxmemory."
+    else:
+        unit, size = next(pair for pair in _TIMES if flow.full_in_s >= pair[1] or pair[1] == 1)
+        yield f"At that pace the first shard is full in {flow.full_in_s / size:.1f} {unit}."
