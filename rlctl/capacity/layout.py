@@ -14,7 +14,7 @@ LISTPACK_TEXT = 64
 HASH_LISTPACK_ENTRIES = 512
 NODE_LISTPACK = 8_192
 _LIST_NODE = 40
-_STREAM, _STREAM_BLOCK, _STREAM_ENTRIES = 4_140, 1_360, 100
+_STREAM, _RADIX_TREE, _STREAM_BLOCK, _STREAM_ENTRIES = 4_224, 24, 1_360, 100
 _SKIPLIST = 32
 _SKIPLIST_HEAD = 24 + 32 * 16
 MS_DIGITS = 13
@@ -58,13 +58,17 @@ class Layout(ABC):
     def name_request(self) -> int:
         """The allocation that holds the key's name."""
 
+    @abstractmethod
+    def text_request(self, shape: Text) -> int:
+        """The allocation that holds a text."""
+
     def body_request(self, shape: Shape) -> int | None:
         """The value's one large allocation; None where there is none that grows by bytes."""
         match shape:
             case Number() | EntryStream():
                 return None
-            case Text(length=length):
-                return sds(length)
+            case Text():
+                return self.text_request(shape)
             case Fields(entry_bytes=entry_bytes):
                 return HEADER_BYTES + entry_bytes
             case SortedSet(count=count, member=member, score=score):
@@ -103,8 +107,8 @@ class Layout(ABC):
         return full * (node + NODE_LISTPACK) + node + self.class_of(HEADER_BYTES + rest)
 
     def stream(self, count: int) -> float:
-        """Blocks of a hundred entries behind a radix tree."""
-        return _STREAM + _STREAM_BLOCK * (-(-count // _STREAM_ENTRIES) - 1)
+        """Blocks of a hundred entries in a radix tree; the last one has room for more."""
+        return _STREAM + self.class_of(_RADIX_TREE) + _STREAM_BLOCK * (-(-count // _STREAM_ENTRIES) - 1)
 
     def _mean_node(self) -> float:
         """Each further level has a quarter of the nodes of the one below."""

@@ -51,9 +51,10 @@ class Mix:
         """Whether the servers are members of a cluster."""
         return any(question.slots is not None for question in self.questions)
 
-    def scaled(self, factor: float) -> "Mix":
-        """The same rules with more or fewer users."""
-        questions = (replace(one, users=max(1, int(one.users * factor))) for one in self.questions)
+    def of_users(self, users: int) -> "Mix":
+        """The same rules with so many users in all."""
+        whole = self.users
+        questions = (replace(one, users=max(1, one.users * users // whole)) for one in self.questions)
         return replace(self, questions=tuple(questions))
 
     def items(self, shards: int) -> tuple[Prediction, ...]:
@@ -239,19 +240,15 @@ def _fits(mix: Mix, reserve: Reserve, shards: int, ram: int) -> bool:
 def _users_that_fit(found: Plan, ram: int) -> int:
     """Bisected: tables double at a few numbers of users, so the need grows in steps."""
     low, high = 0, 1
-    while _fits(_of_users(found.mix, high), found.reserve, found.shards, ram):
+    while _fits(found.mix.of_users(high), found.reserve, found.shards, ram):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
-        if _fits(_of_users(found.mix, middle), found.reserve, found.shards, ram):
+        if _fits(found.mix.of_users(middle), found.reserve, found.shards, ram):
             low = middle
         else:
             high = middle
     return low
-
-
-def _of_users(mix: Mix, users: int) -> Mix:
-    return mix.scaled(users / mix.users)
 
 
 def _data(item: Prediction, shards: int, reserve: Reserve) -> float:

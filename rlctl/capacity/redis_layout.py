@@ -67,10 +67,12 @@ class RedisLayout(Layout):
             case _:
                 assert_never(shape)
 
+    def text_request(self, shape: Text) -> int:
+        """A short text stands in its object."""
+        return OBJECT + _EMBEDDED_HEADER + shape.length if _is_embedded(shape) else sds(shape.length)
+
     def _text(self, shape: Text) -> float:
-        if shape.length <= _EMBEDDED_TEXT and not shape.written_into:
-            return self.class_of(OBJECT + _EMBEDDED_HEADER + shape.length)
-        return OBJECT + self.class_of(sds(shape.length))
+        return (0 if _is_embedded(shape) else OBJECT) + self.class_of(self.text_request(shape))
 
     def _cluster(self, keys: int, *, has_slots: bool, ends: int) -> float:
         if self.question.slots is None:
@@ -87,15 +89,8 @@ class RedisLayout(Layout):
         return self.skiplist_nodes(shape) + self.class_of(_DICT) + self._entries(shape.count)
 
     def _entries(self, count: int) -> float:
-        """A hash table's entries and buckets; shortly after a doubling the old buckets are still there."""
-        buckets = max(LEAST_BUCKETS, doubled(count))
-        return count * self.class_of(_ENTRY) + self.class_of(8 * buckets) + self._old_buckets(count, buckets)
-
-    def _old_buckets(self, count: int, buckets: int) -> float:
-        """Two buckets move with each entry added; 8.0 makes the first table as large as it must be."""
-        old = buckets // 2
-        is_first = count <= 2 * self.question.zset_max_listpack_entries and self.question.server is Server.REDIS_8_0
-        return self.class_of(8 * old) if count - old < old // 2 and not is_first else 0
+        """A hash table's entries and buckets, once it has moved: for a while after a doubling the old ones stay."""
+        return count * self.class_of(_ENTRY) + self.class_of(8 * max(LEAST_BUCKETS, doubled(count)))
 
     def _hash(self, shape: LeaseHash) -> float:
         packed = self.body_request(shape)
@@ -111,3 +106,7 @@ class RedisLayout(Layout):
         if HEADER_BYTES + entries <= NODE_LISTPACK and self.question.server is not Server.REDIS_7_0:
             return self.class_of(HEADER_BYTES + entries)
         return self.class_of(_QUICKLIST) + self.list_nodes(entries)
+
+
+def _is_embedded(shape: Text) -> bool:
+    return shape.length <= _EMBEDDED_TEXT and not shape.written_into

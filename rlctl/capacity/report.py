@@ -201,8 +201,8 @@ def _parts_plot(found: Plan) -> str:
 
 
 def _growth_plot(found: Plan) -> str:
-    factors = [step / 40 for step in range(1, 61)]
-    plans = [replace(found, mix=found.mix.scaled(factor)) for factor in factors]
+    counts = [max(1, found.mix.users * step // 40) for step in range(1, 61)]
+    plans = [replace(found, mix=found.mix.of_users(count)) for count in counts]
     with drawing("growth") as plot:
         users = [one.mix.users for one in plans]
         plot.axes.plot(users, [one.per_shard.total for one in plans], color=SERIES[0], linewidth=2, label="all shards")

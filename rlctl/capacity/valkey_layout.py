@@ -49,8 +49,8 @@ class ValkeyLayout(Layout):
         match shape:
             case Number():
                 return 0
-            case Text(length=length, written_into=written_into):
-                return self._text(length, written_into=written_into)
+            case Text():
+                return self._text(shape)
             case Fields(entry_bytes=entry_bytes):
                 return self.class_of(HEADER_BYTES + entry_bytes)
             case SortedSet():
@@ -67,12 +67,16 @@ class ValkeyLayout(Layout):
     def _object(self, *, has_ttl: bool) -> int:
         return _OBJECT_AND_LENGTH + (_END if has_ttl else 0) + sds(self.question.key_length)
 
-    def _text(self, length: int, *, written_into: bool) -> float:
+    def text_request(self, shape: Text) -> int:
+        """A text outside the key's object."""
+        return sds(shape.length)
+
+    def _text(self, shape: Text) -> float:
         own = self.name_request()
-        whole = own + _TEXT_HEADER + length
-        if whole <= _LARGEST_EMBEDDING and not written_into:
+        whole = own + _TEXT_HEADER + shape.length
+        if whole <= _LARGEST_EMBEDDING and not shape.written_into:
             return self.class_of(whole) - self.class_of(own)
-        return self.class_of(sds(length))
+        return self.class_of(self.text_request(shape))
 
     def _sorted_set(self, shape: SortedSet) -> float:
         packed = self.body_request(shape)

@@ -1,0 +1,21 @@
+"""Questions in the words of the command line, for the release that rlctl ships."""
+
+from rlctl.capacity.asking import Asking
+from rlctl.capacity.predict import Prediction, predict
+from rlctl.capacity.question import Question
+from rlctl.scripts.release import load_release
+
+STATES = {script.name: script.state for script in load_release().scripts}
+ASKING = Asking(states=STATES)
+
+
+def ask(**given: object) -> Question:
+    return ASKING.question(given)
+
+
+def answer(**given: object) -> Prediction:
+    return predict(ask(**given), STATES)
+
+
+def codes(prediction: Prediction) -> set[str]:
+    return {warn.code for warn in prediction.warnings}

@@ -1,0 +1,44 @@
+"""Encodings side by side."""
+
+from typing import Any
+
+import pytest
+
+from rlctl.capacity.compare import compare
+from rlctl.capacity.encodings import encodings_of
+from rlctl.capacity.question import Algorithm
+from tests.unit.capacity.asked import STATES, ask
+
+
+def rows(**given: object) -> list[dict[str, Any]]:
+    return [row.to_json() for row in compare(ask(**given), STATES)]
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_every_encoding_once_and_the_cheapest_first(algorithm: Algorithm) -> None:
+    found = rows(algorithm=algorithm.value)
+    assert sorted(one["encoding"] for one in found) == sorted(encodings_of(algorithm))
+    assert [one["bytes_per_user"] for one in found] == sorted(one["bytes_per_user"] for one in found)
+    assert [one["own"] for one in found].count(True) == 1
+    assert all(isinstance(one["gives_up"], list) for one in found)
+
+
+def test_a_cost_that_nobody_measured_is_null_and_never_0() -> None:
+    for one in rows(algorithm="rolling_window", limit=77):
+        assert one["us_per_op"] is None
+    for one in rows(algorithm="rolling_window", limit=100):
+        cost = one["us_per_op"]
+        assert cost is None or (cost["admit"] > 0 and cost["reject"] != 0)
+
+
+def test_a_ring_costs_the_same_at_any_limit() -> None:
+    costs = [
+        next(one["us_per_op"] for one in rows(algorithm="rolling_ring", limit=limit) if one["own"])
+        for limit in (10, 1000)
+    ]
+    assert costs[0] == costs[1] is not None
+
+
+def test_a_cap_that_was_not_measured_has_no_cost() -> None:
+    found = rows(algorithm="rolling_window", limit=200, zset_max_listpack_entries=512)
+    assert all(one["us_per_op"] is None for one in found)

@@ -1,0 +1,136 @@
+"""From samples to figures with a band; what is missing stays missing."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from rlctl.capacity.allocator import Allocator
+from rlctl.capacity.estimate import ShardSample, rows_of
+from rlctl.capacity.question import Server
+from rlctl.capacity.sampled import Place, RuleName, Sampled, name_of
+from rlctl.capacity.sampling import draw, spreads
+from rlctl.topology.model import EvictionPolicy
+from tests.unit.capacity.asked import STATES
+
+GCRA = RuleName(rule="api", algorithm="gcra", state=1)
+LOG = RuleName(rule="log", algorithm="rolling_window", state=1)
+OTHER = RuleName()
+PLACE = Place(
+    server=Server.REDIS_7_0,
+    allocator=Allocator.DEBIAN,
+    policy=EvictionPolicy.NOEVICTION,
+    keys=1_000,
+    slots=None,
+    states=STATES,
+)
+
+
+def key(name: RuleName = GCRA, usage: int = 88, *, has_ttl: bool = True) -> Sampled:
+    return Sampled(key_length=30, name=name, memory_usage=usage, encoding="int", has_ttl=has_ttl, size=16)
+
+
+def shard(keys: list[Sampled], *, names: dict[RuleName, int], of: int = 1_000) -> ShardSample:
+    return ShardSample(place=replace(PLACE, keys=of), names=names, keys=keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("rl:{ada}:api:gcra:1", GCRA),
+        ("rl:{apikey%3A7}:log:rolling_window:1:60000", LOG),
+        ("rl:{}:api:gcra:1", GCRA),
+        ("rl:{ada}:api:gcra:x", OTHER),
+        ("rl:{ada}:api:unknown:1", OTHER),
+        ("rl:{ada}:api", OTHER),
+        ("rl:{ada", OTHER),
+        ("rlctl:{scripts}", OTHER),
+        ("anything", OTHER),
+        ("", OTHER),
+    ],
+)
+def test_whose_key_it_is_stands_in_its_name(text: str, name: RuleName) -> None:
+    assert name_of(text) == name
+
+
+def test_a_whole_scan_has_no_band() -> None:
+    [row] = rows_of([shard([key()] * 100, names={GCRA: 100}, of=100)], is_complete=True)
+    assert (row.keys.value, row.keys.error) == (100, 0)
+    assert row.bytes is not None
+    assert row.bytes.error == 0
+    assert row.total_bytes == pytest.approx(100 * row.bytes.value, abs=1)
+
+
+def test_shards_are_summed_by_their_keys() -> None:
+    shards = [
+        shard([key(usage=100)] * 10, names={GCRA: 10}, of=3_000),
+        shard([key(usage=200)] * 10, names={GCRA: 10}, of=1_000),
+    ]
+    [row] = rows_of(shards, is_complete=True)
+    assert row.keys.value == 4_000
+    assert row.memory_usage == pytest.approx(125)
+
+
+def test_a_missing_shard_leaves_no_total() -> None:
+    [row] = rows_of([shard([key()], names={GCRA: 1})], is_complete=False)
+    assert row.total_bytes is None
+    assert row.to_json()["total_bytes"] is None
+    assert row.bytes is not None
+
+
+def test_a_server_without_a_formula_leaves_no_figure_but_its_own() -> None:
+    unknown = ShardSample(place=replace(PLACE, server=None), names={GCRA: 2}, keys=[key(), key()])
+    [row] = rows_of([unknown], is_complete=True)
+    assert (row.bytes, row.predicted, row.total_bytes) == (None, None, None)
+    assert row.memory_usage == 88
+
+
+def test_keys_without_an_end_are_counted() -> None:
+    keys = [key(), key(), key(has_ttl=False), key()]
+    [row] = rows_of([shard(keys, names={GCRA: 4}, of=400)], is_complete=True)
+    assert row.no_ttl == 100
+
+
+def test_rules_come_by_name_and_strangers_last() -> None:
+    keys = [key(LOG), key(OTHER), key(GCRA)]
+    rows = rows_of([shard(keys, names={LOG: 1, OTHER: 1, GCRA: 1}, of=3)], is_complete=True)
+    assert [row.name.rule for row in rows] == ["api", "log", None]
+    assert rows[2].predicted is None
+
+
+def test_the_band_holds_the_truth_about_95_times_in_100() -> None:
+    chance = random.Random(4)  # noqa: S311  a seeded test
+    sizes = [chance.choice([80, 120, 400, 900]) for _ in range(20_000)]
+    truth = sum(sizes) / len(sizes)
+    held = 0
+    for _ in range(300):
+        keys = [key(usage=size) for size in chance.sample(sizes, 200)]
+        [row] = rows_of([shard(keys, names={GCRA: 200}, of=20_000)], is_complete=True)
+        assert row.bytes is not None
+        held += abs(row.memory_usage - truth) <= row.bytes.error
+    assert 0.90 <= held / 300 <= 0.99
+
+
+def test_counts_of_rules_have_a_band_that_holds() -> None:
+    chance = random.Random(5)  # noqa: S311  likewise
+    held = 0
+    for _ in range(300):
+        seen = sum(chance.random() < 0.2 for _ in range(1_000))
+        names = {GCRA: seen, LOG: 1_000 - seen}
+        row, _other = rows_of([shard([key(), key(LOG)], names=names, of=100_000)], is_complete=True)
+        held += abs(row.keys.value - 20_000) <= row.keys.error
+    assert 0.90 <= held / 300 <= 0.99
+
+
+def test_keys_are_drawn_where_sizes_differ() -> None:
+    pools = {GCRA: [f"a{at}" for at in range(500)], LOG: [f"b{at}" for at in range(500)]}
+    weights = spreads(pools, [key(usage=80), key(usage=80), key(LOG, 100), key(LOG, 900)])
+    chosen = draw(pools, weights, 100)
+    assert len(set(chosen)) == 100
+    assert sum(one.startswith("b") for one in chosen) == 100
+
+
+def test_an_empty_pool_is_made_up_for_by_the_others() -> None:
+    pools = {GCRA: ["a"], LOG: [f"b{at}" for at in range(10)]}
+    assert sorted(draw(pools, {GCRA: 1.0, LOG: 1.0}, 6)) == ["a", "b5", "b6", "b7", "b8", "b9"]
+    assert draw({GCRA: []}, {GCRA: 1.0}, 5) == []

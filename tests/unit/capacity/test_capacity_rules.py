@@ -1,0 +1,68 @@
+"""Rules as a plan reads them."""
+
+import pytest
+
+from rlctl.capacity.rules_file import parse_users, read_rules
+from rlctl.errors import InvalidFile, NotFound, UsageFault
+from tests.unit.capacity.asked import ASKING
+
+TEXT = b"""\
+version: 1
+rules:
+  - id: api-per-key
+    algorithm: sliding_counter
+    limit: 1000
+    window: 60s
+    key: "apikey:{api_key}"
+    tiers: {free: {limit: 100}}
+  - {id: log, algorithm: rolling_window, limit: 200, window: 1h, key: ["u:{user}", "ip:{ip}:{endpoint}"]}
+  - {id: jobs, algorithm: concurrent, limit: 20, lease: 30s, key: "{user}"}
+"""
+USERS = {"api-per-key": 5, "log": 6, "jobs": 7}
+
+
+def test_rules_become_questions() -> None:
+    api, log, jobs = read_rules(TEXT, "rules.yaml", USERS, ASKING, {"server": "valkey-8.1"})
+    assert [one.users for one in (api, log, jobs)] == [5, 6, 7]
+    assert [one.limit for one in (api, log, jobs)] == [1000, 200, 20]
+    assert api.server.value == "valkey-8.1"
+    # rl:{apikey:................}:api-per-key:sliding_counter:1:00000000
+    assert api.key_length == len("rl:{}") + len("apikey:") + 16 + len(":api-per-key:sliding_counter:1:86400000")
+    assert log.key_length == len("rl:{}") + len("ip::") + 32 + len(":log:rolling_window:1:86400000")
+    assert jobs.key_length == len("rl:{}") + 16 + len(":jobs:concurrent:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"rules: []", "rules.yaml:1: `rules` is a list"),
+        (b"rules:\n  - {algorithm: gcra}", "rules.yaml:2: `id` is missing"),
+        (b"rules:\n  - {id: a}", "rules.yaml:2: `algorithm` is missing"),
+        (b"rules:\n  - {id: a, algorithm: leaky, limit: 3, key: x}", "token_bucket, gcra"),
+        (b"rules:\n  - {id: a, algorithm: gcra, key: x}", "rule `a` has no limit"),
+        (b"rules:\n  - {id: a, algorithm: gcra, burst: 3}", "rule `a` has no key"),
+        (b"rules:\n  - {id: a, algorithm: gcra, burst: -3, key: x}", "rule `a`: --limit"),
+        (b"rules:\n  - {id: a, algorithm: fixed_window, limit: 3, window: 60, key: x}", "rule `a`: --window"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(text: bytes, words: str) -> None:
+    with pytest.raises(InvalidFile) as caught:
+        read_rules(text, "rules.yaml", {"a": 1}, ASKING, {})
+    assert words in caught.value.message
+
+
+def test_every_rule_needs_its_users_and_every_user_a_rule() -> None:
+    with pytest.raises(UsageFault, match="how many users has log"):
+        read_rules(TEXT, "rules.yaml", {"api-per-key": 1, "jobs": 1}, ASKING, {})
+    with pytest.raises(NotFound, match="no rule other"):
+        read_rules(TEXT, "rules.yaml", USERS | {"other": 1}, ASKING, {})
+
+
+def test_users_are_told_by_rule() -> None:
+    assert parse_users(("a=1", "b=c=20")) == {"a": 1, "b=c": 20}
+
+
+@pytest.mark.parametrize("word", ["a", "=1", "a=", "a=0", "a=-1", "a=x", "a=1.5", "a=99999999999999"])
+def test_other_words_are_refused(word: str) -> None:
+    with pytest.raises(UsageFault, match="is not RULE=N"):
+        parse_users((word,))
