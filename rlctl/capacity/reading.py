@@ -12,8 +12,8 @@ from rlctl.topology.nodes import NodeName
 
 SECTIONS = ("server", "clients", "memory", "stats", "replication", "keyspace")
 
-# What a server's own housekeeping moves between two looks.
-_NOISE_BYTES = 16_384
+# What housekeeping and buffers of connections move between two looks.
+_NOISE_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from rlctl.capacity.question import SCRIPT
 from rlctl.capacity.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
 from rlctl.capacity.tables import filled_slots, mean_array, valkey_array
 
-_OBJECT_AND_LENGTH = 17
+_OBJECT_AND_LENGTH, _POINTER_AND_LENGTH = 17, 9
 _END = 8
 _LARGEST_EMBEDDING = 64
 _TEXT_HEADER = 4
@@ -88,9 +88,15 @@ class ValkeyLayout(Layout):
         packed = self.body_request(shape)
         if packed is not None:
             return self.class_of(packed)
-        names = sum(span.count * self.class_of(_END + 1 + sds(span.length)) for span in shape.member.spans(shape.count))
-        values = shape.count * self.class_of(sds(MS_DIGITS))
-        return self.class_of(_TABLE) + valkey_array(shape.count) + names + values
+        entries = sum(span.count * self._field(span.length) for span in shape.member.spans(shape.count))
+        return self.class_of(_TABLE) + valkey_array(shape.count) + entries
+
+    def _field(self, length: int) -> int:
+        """A field of a hash table with the instant behind it, in one piece where that is small."""
+        whole = sds(length) + _TEXT_HEADER + MS_DIGITS
+        if whole <= _LARGEST_EMBEDDING:
+            return self.class_of(whole)
+        return self.class_of(_POINTER_AND_LENGTH + sds(length)) + self.class_of(sds(MS_DIGITS))
 
     def _queue(self, shape: Queue) -> float:
         entries = entry_bytes_of(shape.member, shape.count)

@@ -89,7 +89,7 @@ def test_a_fleet_that_does_not_grow_is_never_full() -> None:
 
 
 def test_housekeeping_is_no_growth() -> None:
-    found = forecast({A: [reading(0.0), reading(10.0, own_bytes=49_010_000)]})
+    found = forecast({A: [reading(0.0), reading(10.0, own_bytes=49_060_000)]})
     assert found is not None
     assert (found.bytes_per_s, found.full_in_s) == (0, None)
 
