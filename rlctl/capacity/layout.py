@@ -8,6 +8,7 @@ from rlctl.capacity.allocator import rounded
 from rlctl.capacity.listpack import HEADER_BYTES, Form, text_entry
 from rlctl.capacity.question import Question, Server
 from rlctl.capacity.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.tables import Spread
 
 OBJECT = 16
 LISTPACK_TEXT = 64
@@ -47,7 +48,7 @@ class Layout(ABC):
         return rounded(size_bytes, self.question.allocator)
 
     @abstractmethod
-    def key(self, keys: int) -> KeyBytes:
+    def key(self, spread: Spread) -> KeyBytes:
         """The key object, the entry for its end, and its share of the tables."""
 
     @abstractmethod

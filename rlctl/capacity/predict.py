@@ -11,6 +11,7 @@ from rlctl.capacity.models import claimed_bytes
 from rlctl.capacity.question import Question, Server
 from rlctl.capacity.redis_layout import RedisLayout
 from rlctl.capacity.shapes import UserState
+from rlctl.capacity.tables import Spread
 from rlctl.capacity.valkey_layout import ValkeyLayout
 from rlctl.capacity.warnings import Warn, warnings_of
 
@@ -94,15 +95,16 @@ class Prediction:
 
 def predict(question: Question, states: Mapping[str, int], *, keys_on_primary: int | None = None) -> Prediction:
     """Answer; `states` is the state format that the manifest gives each script. Other rules' keys share the tables."""
-    return predict_state(question, state_of(question, states), keys_on_primary=keys_on_primary)
+    state = state_of(question, states)
+    keys = keys_on_primary or max(1, ceil(question.users * state.keys_per_user))
+    return predict_state(question, state, Spread(keys=keys, slots=question.slots or 1))
 
 
-def predict_state(question: Question, state: UserState, *, keys_on_primary: int | None = None) -> Prediction:
+def predict_state(question: Question, state: UserState, spread: Spread) -> Prediction:
     """Answer for what was seen to be stored."""
     layout = layout_of(question)
     each = state.keys_per_user
-    keys = keys_on_primary or max(1, ceil(question.users * each))
-    one = layout.key(keys)
+    one = layout.key(spread)
     parts = Parts(
         key=each * one.key,
         ttl=each * one.ttl,
@@ -110,5 +112,5 @@ def predict_state(question: Question, state: UserState, *, keys_on_primary: int 
         value=sum(layout.value(shape) for shape in state.shapes) / state.users_per_key,
         cluster=each * one.cluster,
     )
-    found = warnings_of(question, state, layout, keys, parts.cluster / parts.total)
+    found = warnings_of(question, state, layout, spread.keys, parts.cluster / parts.total)
     return Prediction(question=question, parts=parts, keys_per_user=each, warnings=tuple(found))

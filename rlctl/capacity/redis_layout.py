@@ -14,7 +14,7 @@ from rlctl.capacity.layout import (
 from rlctl.capacity.listpack import HEADER_BYTES
 from rlctl.capacity.question import Server
 from rlctl.capacity.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
-from rlctl.capacity.tables import LEAST_BUCKETS, array_7_0, array_8_0, doubled, filled_slots, mean_array
+from rlctl.capacity.tables import LEAST_BUCKETS, Spread, array_7_0, array_8_0, doubled
 
 _ENTRY = 24
 _DICT = 56
@@ -33,18 +33,15 @@ class RedisLayout(Layout):
         """The name is a string of its own."""
         return sds(self.question.key_length)
 
-    def key(self, keys: int) -> KeyBytes:
+    def key(self, spread: Spread) -> KeyBytes:
         """Entry and name, the entry of the end, and an array of buckets for each of both."""
-        question = self.question
-        has_slots = question.slots is not None and question.server is Server.REDIS_8_0
-        ends = 1 if question.has_ttl else 0
-        slots = question.slots if has_slots and question.slots else 1
-        array = mean_array(keys, slots, array_7_0 if question.server is Server.REDIS_7_0 else array_8_0)
+        ends = 1 if self.question.has_ttl else 0
+        arrays = array_7_0(spread.keys) if self.question.server is Server.REDIS_7_0 else spread.arrays(array_8_0)
         return KeyBytes(
             key=self.class_of(_ENTRY) + self.class_of(self.name_request()),
             ttl=ends * self.class_of(_ENTRY),
-            tables=(1 + ends) * array * slots / keys,
-            cluster=self._cluster(keys, has_slots=has_slots, ends=ends),
+            tables=(1 + ends) * arrays / spread.keys,
+            cluster=self._cluster(spread, ends),
         )
 
     def value(self, shape: Shape) -> float:
@@ -74,13 +71,13 @@ class RedisLayout(Layout):
     def _text(self, shape: Text) -> float:
         return (0 if _is_embedded(shape) else OBJECT) + self.class_of(self.text_request(shape))
 
-    def _cluster(self, keys: int, *, has_slots: bool, ends: int) -> float:
+    def _cluster(self, spread: Spread, ends: int) -> float:
         if self.question.slots is None:
             return 0
-        if not has_slots:
+        if self.question.server is Server.REDIS_7_0:
             return self.class_of(_ENTRY + _SLOT_LINKS) - self.class_of(_ENTRY)
         per_slot = self.class_of(_SLOT_DICT) + ends * self.class_of(_SLOT_ENDS)
-        return per_slot * filled_slots(keys, self.question.slots) / keys
+        return per_slot * spread.filled / spread.keys
 
     def _sorted_set(self, shape: SortedSet) -> float:
         packed = self.body_request(shape)

@@ -1,13 +1,15 @@
 """One sampled key: what the server says of it, what it truly costs, and what the formulas say. Pure."""
 
-from collections.abc import Mapping
+from binascii import crc_hqx
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from rlctl.capacity.allocator import Allocator, rounded
 from rlctl.capacity.listpack import Form
 from rlctl.capacity.predict import layout_of, predict_state
-from rlctl.capacity.question import SCRIPT, Algorithm, Question, Server
+from rlctl.capacity.question import SCRIPT, SLOTS, Algorithm, Question, Server
 from rlctl.capacity.shapes import Number, Shape, SortedSet, Text, UserState
+from rlctl.capacity.tables import Spread, filled_slots
 from rlctl.topology.model import EvictionPolicy
 
 _ENTRY, _OBJECT = 24, 16
@@ -49,6 +51,12 @@ class Place:
     keys: int
     slots: int | None
     states: Mapping[str, int]
+    filled_slots: int | None = None
+
+    @property
+    def spread(self) -> Spread:
+        """How the keys lie on the slots, as far as that was seen."""
+        return Spread(keys=max(1, self.keys), slots=self.slots or 1, seen_filled=self.filled_slots)
 
 
 def name_of(key: str) -> RuleName:
@@ -60,12 +68,30 @@ def name_of(key: str) -> RuleName:
     return RuleName(rule=words[0], algorithm=words[1], state=int(words[2])) if is_ours else RuleName()
 
 
+def slots_filled(keys: Collection[str], place: Place) -> int | None:
+    """How many slots hold a key: all keys of an identity share one, so there may be far fewer than keys.
+
+    A scan goes slot by slot, so the slots among the names that were seen stand for all; it can cut a slot in two.
+    """
+    if place.slots is None or not keys:
+        return None
+    seen = len({crc_hqx(_tag(key), 0) % SLOTS for key in keys})
+    most = filled_slots(max(1, place.keys), place.slots)
+    return max(1, round(min(most, seen * place.keys / len(keys))))
+
+
+def _tag(key: str) -> bytes:
+    """What chooses the slot: the text between the first braces, else the whole key."""
+    inside = key.partition("{")[2].partition("}")
+    return (inside[0] if inside[0] and inside[1] else key).encode("utf-8", "surrogatepass")
+
+
 def true_bytes(one: Sampled, place: Place) -> float | None:
     """MEMORY USAGE, and what it leaves out; None where nobody measured what that is."""
     question = _question(one, place)
     if question is None:
         return None
-    key = layout_of(question).key(max(1, place.keys))
+    key = layout_of(question).key(place.spread)
     if question.server is Server.VALKEY_8_1:
         return one.memory_usage + key.tables + key.cluster + _valkey_object(one, question)
     rounding = rounded(_ENTRY, question.allocator) - _ENTRY
@@ -81,7 +107,7 @@ def predicted_bytes(one: Sampled, place: Place) -> float | None:
         return None
     cap = 0 if one.encoding == _SKIPLIST else _KEPT_PACKED
     asked = replace(question, zset_max_listpack_entries=cap)
-    return predict_state(asked, UserState(shapes=(shape,)), keys_on_primary=max(1, place.keys)).bytes_per_user
+    return predict_state(asked, UserState(shapes=(shape,)), place.spread).bytes_per_user
 
 
 def _question(one: Sampled, place: Place) -> Question | None:

@@ -3,12 +3,12 @@
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 
 from rlctl.capacity.estimate import ShardSample
 from rlctl.capacity.question import Algorithm
-from rlctl.capacity.sampled import Place, RuleName, Sampled, name_of
+from rlctl.capacity.sampled import Place, RuleName, Sampled, name_of, slots_filled
 from rlctl.observe.model import SlotRange
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, NodeLink, Reply
@@ -45,7 +45,8 @@ class Sampler:
         for key in sorted(names):
             by_rule[name_of(key)].append(key)
         counts = {name: len(keys) for name, keys in by_rule.items()}
-        return ShardSample(place=place, names=counts, keys=self._keys(by_rule))
+        seen = replace(place, filled_slots=slots_filled(names, place))
+        return ShardSample(place=seen, names=counts, keys=self._keys(by_rule))
 
     def _keys(self, by_rule: Mapping[RuleName, Sequence[str]]) -> tuple[Sampled, ...]:
         """A few keys of each rule; then, of those that remain, most where sizes differ most."""

@@ -1,6 +1,7 @@
 """Bytes of the tables that find keys: bucket arrays that double, one for a server or one for each slot. Pure."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, erf, exp, lgamma, log, sqrt
 
@@ -52,6 +53,25 @@ def valkey_array(keys: int) -> float:
     """Cache lines of seven places, and the lines that full ones are chained to."""
     buckets = valkey_buckets(keys)
     return _LINE * buckets * (1 + _chained(keys / buckets)) if buckets > 1 else _LINE * buckets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How a server's keys lie on its slots: at random, or on so many of them as were seen to hold any."""
+
+    keys: int
+    slots: int = 1
+    seen_filled: int | None = None
+
+    @property
+    def filled(self) -> float:
+        """Slots that hold a key at all."""
+        return filled_slots(self.keys, self.slots) if self.seen_filled is None else self.seen_filled
+
+    def arrays(self, array: Callable[[int], float]) -> float:
+        """The bytes of all slots' arrays together."""
+        slots = self.slots if self.seen_filled is None else max(1, self.seen_filled)
+        return slots * mean_array(self.keys, slots, array)
 
 
 def mean_array(keys: int, slots: int, array: Callable[[int], float]) -> float:

@@ -13,7 +13,7 @@ from rlctl.capacity.layout import (
 from rlctl.capacity.listpack import HEADER_BYTES
 from rlctl.capacity.question import SCRIPT
 from rlctl.capacity.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
-from rlctl.capacity.tables import filled_slots, mean_array, valkey_array
+from rlctl.capacity.tables import Spread, valkey_array
 
 _OBJECT_AND_LENGTH, _POINTER_AND_LENGTH = 17, 9
 _END = 8
@@ -30,18 +30,16 @@ class ValkeyLayout(Layout):
         """The object holds the name, and its end; it keeps that place when the end is taken from it."""
         return self._object(has_ttl=self.question.has_ttl or self.question.encoding == SCRIPT)
 
-    def key(self, keys: int) -> KeyBytes:
+    def key(self, spread: Spread) -> KeyBytes:
         """The object with the name in it, and a table for keys and one for ends."""
         ends = 1 if self.question.has_ttl else 0
         bare = self.class_of(self._object(has_ttl=False))
-        slots = self.question.slots or 1
-        array = mean_array(keys, slots, valkey_array)
-        filled = 0 if self.question.slots is None else filled_slots(keys, slots)
+        filled = 0 if self.question.slots is None else spread.filled
         return KeyBytes(
             key=bare,
             ttl=self.class_of(self.name_request()) - bare,
-            tables=(1 + ends) * array * slots / keys,
-            cluster=(1 + ends) * self.class_of(_SLOT_TABLE) * filled / keys,
+            tables=(1 + ends) * spread.arrays(valkey_array) / spread.keys,
+            cluster=(1 + ends) * self.class_of(_SLOT_TABLE) * filled / spread.keys,
         )
 
     def value(self, shape: Shape) -> float:

@@ -8,7 +8,7 @@ import pytest
 from rlctl.capacity.allocator import Allocator
 from rlctl.capacity.estimate import ShardSample, rows_of
 from rlctl.capacity.question import Server
-from rlctl.capacity.sampled import Place, RuleName, Sampled, name_of
+from rlctl.capacity.sampled import Place, RuleName, Sampled, name_of, slots_filled, true_bytes
 from rlctl.capacity.sampling import draw, spreads
 from rlctl.topology.model import EvictionPolicy
 from tests.unit.capacity.asked import STATES
@@ -134,3 +134,26 @@ def test_an_empty_pool_is_made_up_for_by_the_others() -> None:
     pools = {GCRA: ["a"], LOG: [f"b{at}" for at in range(10)]}
     assert sorted(draw(pools, {GCRA: 1.0, LOG: 1.0}, 6)) == ["a", "b5", "b6", "b7", "b8", "b9"]
     assert draw({GCRA: []}, {GCRA: 1.0}, 5) == []
+
+
+def test_identities_share_slots_so_fewer_are_filled_than_keys_would_fill() -> None:
+    keys = [f"rl:{{user-{number}}}:{rule}:gcra:1" for number in range(1_000) for rule in "abcd"]
+    place = replace(PLACE, server=Server.REDIS_8_0, keys=len(keys), slots=16_384)
+    seen = slots_filled(keys, place)
+    assert seen is not None
+    assert 900 < seen <= 1_000
+    # Half of the slots seen stand for the other half.
+    assert slots_filled(keys[:2_000], place) == pytest.approx(seen, rel=0.05)
+    assert slots_filled(keys, replace(place, slots=None)) is None
+    assert slots_filled([], place) is None
+    # One key each: what falls on slots at random fills no more of them than chance does.
+    lonely = [f"k{number}" for number in range(4_000)]
+    assert slots_filled(lonely, replace(place, keys=400_000)) == 16_384
+
+
+def test_slots_that_are_empty_cost_nothing() -> None:
+    place = replace(PLACE, server=Server.REDIS_8_0, keys=4_000, slots=16_384)
+    few, many = (true_bytes(key(), replace(place, filled_slots=count)) for count in (1_000, 3_500))
+    assert few is not None
+    assert many is not None
+    assert many - few > 2_500 * 2_600 / 4_000
