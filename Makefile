@@ -59,7 +59,7 @@ bench: bench-formation bench-limiters  ## both benchmarks; ARGS="-n 1" makes few
 
 bench-formation: setup  ## formation and start-up times beside redis-cli's; ARGS="--help" shows the options
 	@$(BIN)/python benchmarks/formation.py $(ARGS)
-	@$(BIN)/python benchmarks/capacity.py
+	@test -n '$(ARGS)' || $(BIN)/python benchmarks/capacity.py
 
 bench-limiters: setup  ## what a decision costs beside other libraries; ARGS="--help" shows the options
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

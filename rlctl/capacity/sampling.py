@@ -14,7 +14,7 @@ from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, NodeLink, Reply
 
 # A name costs the server a small part of what a key's details cost: more of them make counts exact.
-NAMES_PER_KEY = 20
+NAMES_PER_KEY = 30
 # The part of the sample that is spread evenly, to learn where the rest belongs.
 PILOT_PART = 3
 _SCAN_COUNT = 200
@@ -22,7 +22,7 @@ _SCAN_COUNT = 200
 _NAMES_PART = 0.6
 _DETAILS = 20
 # The server works for a part of each round trip; so many times as long it is left alone.
-REST = 40
+REST = 80
 _SLOT_BITS = 14
 _LOGS = {Algorithm.ROLLING_WINDOW.value, Algorithm.CONCURRENT.value}
 _NO_END = -1

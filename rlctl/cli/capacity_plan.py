@@ -12,7 +12,7 @@ from rlctl.capacity.plan import MOST_SHARDS, Mix, Plan, Reserve
 from rlctl.capacity.plan import plan as make_plan
 from rlctl.capacity.question import Question
 from rlctl.capacity.report import plan_page
-from rlctl.capacity.rules_file import parse_users, read_rules
+from rlctl.capacity.rules_file import ASSUMED_VALUE_BYTES, parse_users, read_rules
 from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity_options import (
     Size,
@@ -100,7 +100,7 @@ def plan(
     chosen = given(options)
     if write is not None and replace(app, file=write).topology().kind is Kind.CLUSTER:
         chosen["cluster"] = True
-    mix = _mix(mix_file, rules_file, users, chosen)
+    mix = _mix(app, mix_file, rules_file, users, chosen)
     reserve = Reserve(
         replicas=replicas,
         fragmentation=fragmentation,
@@ -122,7 +122,9 @@ def plan(
     return Exit.OK
 
 
-def _mix(mix_file: str | None, rules_file: str | None, users: tuple[str, ...], options: dict[str, object]) -> Mix:
+def _mix(
+    app: App, mix_file: str | None, rules_file: str | None, users: tuple[str, ...], options: dict[str, object]
+) -> Mix:
     if (mix_file is None) == (rules_file is None):
         raise UsageFault("one of --mix and --rules says what there is to hold", hint="see `rlctl capacity plan --help`")
     if users and rules_file is None:
@@ -133,6 +135,7 @@ def _mix(mix_file: str | None, rules_file: str | None, users: tuple[str, ...], o
         questions = read_mix(read_lines(mix_file), mix_file, asked, options)
     else:
         assert rules_file is not None
+        app.output.note(f"keys: each place in a template is taken for {ASSUMED_VALUE_BYTES} bytes")
         text = read_lines(rules_file).encode("utf-8")
         questions = read_rules(text, rules_file, parse_users(users), asked, options)
     servers = {(one.server, one.allocator, one.slots is None) for one in questions}

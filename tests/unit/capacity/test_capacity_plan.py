@@ -65,6 +65,12 @@ def test_stale_keys_clients_and_backlog_are_added() -> None:
     assert plan(mix(COUNTERS), Reserve(replicas=0), shards=2, ram=None).per_shard.replication_backlog == 0
 
 
+def test_a_doubling_needs_the_arrays_of_the_next_size() -> None:
+    found = plan(mix(COUNTERS, server="redis-7.0"), Reserve(), shards=1, ram=None).per_shard
+    # Ten million keys lie in two arrays of 2^24 places; the next ones have 2^25.
+    assert found.table_doubling == 2 * 8 * 2**25
+
+
 def test_slots_are_counted_once_for_all_rules() -> None:
     one = plan(mix(COUNTERS, cluster=True), Reserve(), shards=3, ram=None).per_shard
     many = [COUNTERS | {"users": 2_500_000}] * 4
