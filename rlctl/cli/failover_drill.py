@@ -74,6 +74,12 @@ def run(
 
     SCENARIO is one of `list`, or a file of your own. Exit 0 as expected, 14 not as expected or over budget,
     16 inconclusive.
+
+    \b
+    rlctl failover-drill run
+    rlctl failover-drill run split-brain --kind sentinel --stock-timers
+    rlctl failover-drill run write-loss --live --confirm limiter
+    rlctl failover-drill run --dry-run
     """
     text, wanted = _topology(app, kind)
     files = [find(name) for name in scenarios] or list(flagships(wanted))
@@ -108,7 +114,12 @@ def run(
 @failover_drill.command(name="list")
 @with_app
 def list_(app: App) -> int:
-    """The scenarios, and the runs of this machine."""
+    """The scenarios, and the runs of this machine.
+
+    \b
+    rlctl failover-drill list
+    rlctl failover-drill list -o json
+    """
     runs = list(describe_runs(app.home))
     if app.output.as_json:
         shipped = [scenario_json(file, file.for_kind(file.kinds[0])) for file in all_shipped()]
@@ -126,7 +137,12 @@ def list_(app: App) -> int:
 @click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Kind of fleet to show it for.")
 @with_app
 def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -> int:
-    """What a scenario teaches, needs and breaks; or with --run, what a run found."""
+    """What a scenario teaches, needs and breaks; or with --run, what a run found.
+
+    \b
+    rlctl failover-drill show write-loss
+    rlctl failover-drill show --run
+    """
     if run_id is not None:
         _show(app, [_result(find_run(app.home, run_id or scenario))])
         return Exit.OK
@@ -145,7 +161,11 @@ def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -
 @click.argument("run_id", required=False, metavar="[ID]")
 @with_app
 def report(app: App, run_id: str | None) -> int:
-    """Judge a run again by what it wrote down, write its page, and print where that is; killed runs too."""
+    """Judge a run again by what it wrote down, write its page, and print where that is; killed runs too.
+
+    \b
+    rlctl failover-drill report
+    """
     folder = find_run(app.home, run_id)
     if folder.state == "running":
         raise Refused(f"run {folder.id} still runs", hint="wait for its end")
@@ -161,7 +181,11 @@ def report(app: App, run_id: str | None) -> int:
 @failover_drill.command()
 @with_app
 def heal(app: App) -> int:
-    """Undo what killed runs left behind; right at any time, and twice."""
+    """Undo what killed runs left behind; right at any time, and twice.
+
+    \b
+    rlctl failover-drill heal
+    """
     done = sweep_all(app.home, app.output)
     if app.output.as_json:
         app.output.result({"schema": "rlctl.failover-drill-heal/1", "runs": done})

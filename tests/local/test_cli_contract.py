@@ -20,13 +20,10 @@ NODE_KEYS = {
 MORE_NODE_KEYS = {"name", "view"}
 VERBS = [
     *((name,) for name in COMMANDS),
-<<<<<<< HEAD
     *(("secrets", "export"), ("secrets", "import"), ("render", "config")),
     *(("schema", of) for of in ("topology", "scenario", "failover-drill-run")),
-=======
-    *(("secrets", "export"), ("secrets", "import"), ("render", "config"), ("schema", "topology")),
+    *(("failover-drill", verb) for verb in ("run", "list", "show", "report", "heal")),
     *(("capacity", verb) for verb in ("model", "predict", "compare", "plan", "measure")),
->>>>>>> 386a9ea (Measure on real fleets in tests/local; Valkey's hash tables measured too)
     *(("scripts", verb) for verb in ("list", "plan", "apply", "status", "verify", "rollback", "history", "watch")),
 ]
 
@@ -38,7 +35,7 @@ def test_help_of_every_command_shows_an_example(cluster: LocalFleet, words: tupl
     usage, _, rest = ran.out.partition("\n")
     assert usage.startswith(f"Usage: rlctl {' '.join(words)}")
     assert f"rlctl {' '.join(words)}" in rest
-    assert "--output" in rest or words[-1] in {"secrets", "render", "schema", "scripts", "capacity"}
+    assert "--output" in rest or words[-1] in {"secrets", "render", "schema", "scripts", "capacity", "failover-drill"}
 
 
 def test_help_names_every_exit_code_and_command(cluster: LocalFleet) -> None:

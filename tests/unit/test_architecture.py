@@ -19,7 +19,6 @@ PURE_FILES = (
     *(f"rlctl/bench/{name}.py" for name in ("subjects", "stats", "figures", "attack", "claims", "scaling")),
     *(f"rlctl/drills/{name}.py" for name in PURE_DRILLS),
 )
-PURE_FILES = ("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py")
 # What draws, fills and asks servers; all else of capacity is calculation.
 IMPURE_CAPACITY = {f"rlctl/capacity/{name}.py" for name in ("calibrate", "drawing", "measure", "report", "sampling")}
 IMPURE_MODULES = {
