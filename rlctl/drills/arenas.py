@@ -14,10 +14,12 @@ from rlctl.drills.settings import SHORT_PERIODS, bare_twin_of, twin_of
 from rlctl.errors import Refused
 from rlctl.execute.deploy import DeployOptions, run_deploy
 from rlctl.execute.destroy import run_destroy
-from rlctl.execute.locking import HeldFleet, Waiting, hold
+from rlctl.execute.journal import Journal, current_user
+from rlctl.execute.locking import HeldFleet, Waiting, hold, keeper
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.findings import assess
+from rlctl.scripts.registry import HISTORY_KEY, remember
 from rlctl.state.home import Home
 from rlctl.system.files import read_damaged
 from rlctl.system.process import ProcessRunner
@@ -124,12 +126,39 @@ def _fleet(setting: Setting) -> Iterator[Arena]:
     with hold(setting.topology, home, ARGV[0], setting.stop, setting.progress, waiting=waiting) as held:
         _check_steady(held)
         faults = ReplicationFaults(held.fleet)
+        journal = Journal(home.journal(setting.topology.name), held.fleet.clock)
+        journal.begin(ARGV[0], setting.order.argv)
         try:
             yield Arena(held=held, faults=faults, addresses={})
-        finally:
-            faults.mend()
-            options = DeployOptions(argv=(*ARGV, "heal"), saved=None, timeout_s=DEPLOY_S)
-            run_deploy(held, options, setting.progress, StopFlag(), lambda _plan: None)
+        except BaseException:
+            _heal(setting, held, faults)
+            journal.end("broken off")
+            raise
+        _heal(setting, held, faults)
+        journal.end("done")
+        _remember(setting, held)
+
+
+def _heal(setting: Setting, held: HeldFleet, faults: Faults) -> None:
+    """By a flag of its own: the fleet is healed also when the user has asked to stop."""
+    faults.mend()
+    options = DeployOptions(argv=(*ARGV, "heal"), saved=None, timeout_s=DEPLOY_S)
+    run_deploy(held, options, setting.progress, StopFlag(), lambda _plan: None)
+
+
+def _remember(setting: Setting, held: HeldFleet) -> None:
+    """A drill on the fleet is part of the fleet's own history."""
+    spec = keeper(held.fleet, held.fleet.observe(), HISTORY_KEY)
+    if spec is None:
+        return
+    summary = {
+        "kind": "drill",
+        "run": setting.folder.id,
+        "scenario": setting.scenario.label,
+        "by": current_user(),
+        "at": held.fleet.clock.now().isoformat(timespec="seconds"),
+    }
+    remember(held.fleet.connector.link(spec), summary)
 
 
 def _check_steady(held: HeldFleet) -> None:

@@ -9,6 +9,7 @@ from rlctl.drills.canary import Canaries, Perch
 from rlctl.drills.casting import Now, members
 from rlctl.drills.crew import Crew
 from rlctl.drills.estate import ALGORITHM, Estate
+from rlctl.drills.fingerprint import differences, take_prints
 from rlctl.drills.healing import heal
 from rlctl.drills.ledger import Keys, tag_in
 from rlctl.drills.member import Member, Place
@@ -46,6 +47,7 @@ class Run:
         self._begin(crew_members, keys)
         service = connection(self.stage.held.fleet, As.LIMITER).to_json()
         crew = Crew(self.folder, crew_members, self.scenario.load, estate.entry, service)
+        before = take_prints(self.stage.held.fleet)
         try:
             self._set_up(estate)
             crew.start()
@@ -56,7 +58,8 @@ class Run:
             self.stage.faults.mend()
             self.stage.processes.resume_all()
             left = estate.take_down()
-            residue = (*left, *estate.residue(), *self.stage.faults.residue())
+            changed = differences(before, take_prints(self.stage.held.fleet))
+            residue = (*left, *estate.residue(), *self.stage.faults.residue(), *changed)
             self.journal.write("cleaned", residue=residue)
 
     def _play(self, estate: Estate, crew: Crew, sampler: Sampler) -> None:

@@ -167,6 +167,8 @@ def test_a_drill_on_the_live_fleet(live: LocalFleet) -> None:
     assert run["lost"] > 0
     assert run["heal"] == {"ok": True, "residue": []}
     assert live.status()["state"] == "healthy"
+    assert live.run("history", "-o", "json").json()["operations"][-1]["command"] in {"failover-drill", "deploy"}
+    assert "failover-drill" in live.run("history").out
 
 
 @pytest.mark.parametrize(("scenario", "event"), [("write-loss", "burst"), ("write-loss", "kill"), ("pause", "pause")])

@@ -98,6 +98,15 @@ def test_a_scenario_of_ones_own(home: LocalFleet) -> None:
     assert drill(home, str(own), Kind.CLUSTER)["scenario"] == "own"
 
 
+def test_bare_writes_into_a_bitmap(home: LocalFleet) -> None:
+    text = (Path(__file__).parents[2] / "rlctl/drills/scenarios/write-loss.yaml").read_text(encoding="utf-8")
+    own = home.folder / "bits.yaml"
+    own.write_text(text.replace("load: {", "load: {mode: bits, ").replace("metric: ratio, least: 1.9", "metric: lost"))
+    run = drill(home, str(own), Kind.CLUSTER)
+    assert run["duplicated"] is None
+    assert run["admission"] is None
+
+
 def test_an_outcome_other_than_expected_is_a_failure(home: LocalFleet) -> None:
     text = (Path(__file__).parents[2] / "rlctl/drills/scenarios/control.yaml").read_text(encoding="utf-8")
     own = home.folder / "wrong.yaml"
