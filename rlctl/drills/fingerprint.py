@@ -43,7 +43,9 @@ def _settings(fleet: Fleet, spec: NodeSpec) -> Iterator[tuple[str, str]]:
         if name not in _ROLES:
             yield f"setting {name}", _hashed(value)
     for line in users:
-        yield f"user {line.split(' ')[1]}", _hashed(line)
+        # A restarted server lists the same rights in another order, also those inside a selector's brackets.
+        rights = sorted(line.replace("(", "").replace(")", "").split(" "))
+        yield f"user {line.split(' ')[1]}", _hashed(" ".join(rights))
 
 
 def _hashed(text: str) -> str:

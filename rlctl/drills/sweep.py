@@ -73,6 +73,8 @@ def _heal_fleet(folder: RunFolder, topology: Topology, progress: Progress) -> li
         done = _forget(held, folder)
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=HEAL_S)
         report = run_deploy(held, options, progress, StopFlag(), lambda _plan: None)
+        # Where the primary was dead, its shard's keys came to light only with the one that took its place.
+        done += _forget(held, folder)
         return [*done, "mended all cuts", *(describe(result.step) for result in report.results)]
 
 

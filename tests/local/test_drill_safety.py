@@ -183,6 +183,7 @@ def test_the_watchdog_heals_a_live_fleet(live: LocalFleet, scenario: str, event:
         client = live.connect(name)
         assert not [user for user in client.acl_users() if user.startswith("rlctl-drill")]
         assert "on" in client.acl_getuser("replica")["flags"]
+        assert not list(client.scan_iter("rlctl:drill:*"))
 
 
 @pytest.mark.parametrize(
