@@ -13,18 +13,15 @@ from pathlib import Path
 
 from rlctl.drills.arenas import Setting, arena
 from rlctl.drills.cast import cast
-from rlctl.drills.model import Scenario
 from rlctl.drills.order import Order
+from rlctl.drills.ordered import ordered_scenario, ordered_topology, read_order
 from rlctl.drills.records import RunFolder, RunJournal
 from rlctl.drills.runner import Run
-from rlctl.drills.scenario import read_scenario
 from rlctl.drills.stage import Processes, Stage
 from rlctl.errors import Exit, RlctlError, Unreachable
 from rlctl.execute.stop import StopFlag
 from rlctl.system.clock import SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure
-from rlctl.topology.load import load_topology
-from rlctl.topology.model import Topology
 
 
 class Teller:
@@ -57,9 +54,9 @@ class HeirStop(StopFlag):
 def carry_out(folder: RunFolder, order: Order, teller: Teller, stop: StopFlag) -> None:
     """The run that is ordered, from building its arena to taking it down."""
     journal = RunJournal(folder, SystemClock())
-    scenario = _scenario(folder, order)
+    scenario = ordered_scenario(folder, order)
     setting = Setting(
-        folder=folder, order=order, scenario=scenario, topology=_topology(folder), progress=teller, stop=stop
+        folder=folder, order=order, scenario=scenario, topology=ordered_topology(folder), progress=teller, stop=stop
     )
     journal.write("ordered", scenario=scenario.name)
     with arena(setting) as found:
@@ -82,16 +79,6 @@ def carry_out(folder: RunFolder, order: Order, teller: Teller, stop: StopFlag) -
     journal.write("ended")
 
 
-def _scenario(folder: RunFolder, order: Order) -> Scenario:
-    path = folder.root / "scenario.yaml"
-    return read_scenario(path.read_bytes(), str(path)).one(order.kind, order.variant)
-
-
-def _topology(folder: RunFolder) -> Topology:
-    path = folder.root / "topology.yaml"
-    return load_topology(path.read_bytes(), str(path))
-
-
 def main() -> int:
     """Carry out the run in the folder that is named."""
     # Ledgers and histories are nobody else's business.
@@ -99,11 +86,9 @@ def main() -> int:
     folder = RunFolder(Path(sys.argv[1]))
     teller = Teller()
     stop = HeirStop()
-    document = folder.read("order.json")
-    assert document is not None, "the order is written before its process is started"
     try:
         with stop.armed():
-            carry_out(folder, Order.from_json(document), teller, stop)
+            carry_out(folder, read_order(folder), teller, stop)
     except (LinkFailure, CommandFailed) as failure:
         return _failed(
             folder, Unreachable(f"a node did not do as told: {failure}", hint="its log is in the run's folder")

@@ -11,13 +11,14 @@ from rlctl.drills.cast import Cast, cast, planned_cast
 from rlctl.drills.dossier import read_evidence
 from rlctl.drills.model import Cut, Flow, Mode, Scenario
 from rlctl.drills.order import Order
+from rlctl.drills.ordered import ordered_scenario, read_order
 from rlctl.drills.preview import preview
 from rlctl.drills.records import RunFolder, journal_lines
 from rlctl.drills.result import run_json, series
-from rlctl.drills.scenario import ScenarioFile, read_scenario
+from rlctl.drills.scenario import ScenarioFile
 from rlctl.drills.settings import SHORT_PERIODS, twin_of
 from rlctl.drills.verdict import Judged, judge
-from rlctl.errors import Exit, NotFound, Refused, RlctlError, TimedOut, Unreachable, UsageFault
+from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
@@ -176,20 +177,7 @@ def conclude(folder: RunFolder) -> dict[str, object]:
 
 def judge_folder(folder: RunFolder) -> Judged:
     """Read and judge what a run wrote down."""
-    order = read_order(folder)
-    path = folder.root / "scenario.yaml"
-    scenario = read_scenario(path.read_bytes(), str(path)).one(order.kind, order.variant)
-    return judge(read_evidence(folder, scenario))
-
-
-def read_order(folder: RunFolder) -> Order:
-    """What the run was told; NotFound where the folder is none of a run."""
-    document = folder.read("order.json")
-    if document is None:
-        raise NotFound(
-            f"there is no run {folder.id}", hint="`rlctl failover-drill list` names the runs of this machine"
-        )
-    return Order.from_json(document)
+    return judge(read_evidence(folder, ordered_scenario(folder, read_order(folder))))
 
 
 def about(folder: RunFolder, order: Order, judged: Judged) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rlctl.drills.programme import read_order
+from rlctl.drills.ordered import read_order
 from rlctl.drills.records import RunFolder
 from rlctl.drills.sweep import sweep
 from rlctl.errors import NotFound

@@ -8,8 +8,8 @@ from rlctl.drills.estate import Estate
 from rlctl.drills.faults import ReplicationFaults
 from rlctl.drills.ledger import Keys
 from rlctl.drills.order import Order
+from rlctl.drills.ordered import ordered_scenario, ordered_topology
 from rlctl.drills.records import RunFolder, RunJournal, journal_lines
-from rlctl.drills.scenario import read_scenario
 from rlctl.drills.settings import bare_twin_of
 from rlctl.execute.deploy import DeployOptions, run_deploy
 from rlctl.execute.destroy import run_destroy
@@ -20,7 +20,6 @@ from rlctl.plan.steps import describe
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
 from rlctl.system.process import ProcessId
-from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
 WAIT_S = 60.0
@@ -37,7 +36,7 @@ def sweep(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
     resumed = _resume(folder)
     done = [f"resumed {process.pid}" for process in resumed]
     if order.live and not _is_over(folder):
-        done += _heal_fleet(folder, _topology(folder), progress)
+        done += _heal_fleet(folder, ordered_topology(folder), progress)
     elif folder.twin.exists():
         if not order.sandbox:
             _remove_twin(folder, order, progress)
@@ -91,10 +90,13 @@ def _forget(held: HeldFleet, folder: RunFolder) -> list[str]:
 
 
 def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
-    path = folder.root / "scenario.yaml"
-    scenario = read_scenario(path.read_bytes(), str(path)).one(order.kind, order.variant)
+    scenario = ordered_scenario(folder, order)
     twin = bare_twin_of(
-        _topology(folder), order.kind, scenario.settings, base_port=order.base_port, stock_timers=order.stock_timers
+        ordered_topology(folder),
+        order.kind,
+        scenario.settings,
+        base_port=order.base_port,
+        stock_timers=order.stock_timers,
     )
     waiting = Waiting(wanted=True, at_most_s=WAIT_S)
     with hold(twin, Home(folder.twin), ARGV[0], StopFlag(), progress, waiting=waiting, removing=True) as held:
@@ -104,8 +106,3 @@ def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
 def _held(topology: Topology, home: Home, progress: Progress) -> AbstractContextManager[HeldFleet]:
     waiting = Waiting(wanted=True, at_most_s=WAIT_S)
     return hold(topology, home, ARGV[0], StopFlag(), progress, waiting=waiting)
-
-
-def _topology(folder: RunFolder) -> Topology:
-    path = folder.root / "topology.yaml"
-    return load_topology(path.read_bytes(), str(path))
