@@ -16,6 +16,7 @@ EVERY_S = 0.01
 ANSWER_S = 0.2
 TELL_S = 0.5
 _PING = b"PING\r\n"
+Note = tuple[float, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,26 +76,26 @@ class _Voice:
         self._channel = channel
         # Words without an answer, the oldest first; the flag says that one was already given up.
         self._waiting: deque[tuple[float, bool]] = deque()
-        self._notes: list[tuple[float, bool]] = []
+        self._notes: list[Note] = []
 
     def sing(self, now_s: float) -> None:
         """Hear what came back, and send the next word."""
-        self._hear()
+        self._hear(now_s)
         self._waiting.append((now_s, False))
         with contextlib.suppress(OSError):
             self._channel.send(_PING)
 
-    def notes(self, now_s: float) -> list[tuple[float, bool]]:
-        """What is known of the words so far; one without an answer for long was not heard."""
+    def notes(self, now_s: float) -> list[Note]:
+        """What is known of the words so far: sent when, answered when; one without an answer for long was not heard."""
         given_up = [(at_s, True) if now_s - at_s > ANSWER_S else (at_s, done) for at_s, done in self._waiting]
         lost = [
-            (at_s, False) for (at_s, done), (_, gone) in zip(self._waiting, given_up, strict=True) if gone and not done
+            (at_s, None) for (at_s, done), (_, gone) in zip(self._waiting, given_up, strict=True) if gone and not done
         ]
         self._waiting = deque(given_up)
         notes, self._notes = [*self._notes, *lost], []
         return notes
 
-    def _hear(self) -> None:
+    def _hear(self, now_s: float) -> None:
         """Each answer is for the oldest word that has none."""
         try:
             data = self._channel.recv(65_536)
@@ -104,4 +105,4 @@ class _Voice:
             if self._waiting:
                 at_s, was_given_up = self._waiting.popleft()
                 if not was_given_up:
-                    self._notes.append((at_s, True))
+                    self._notes.append((at_s, now_s))

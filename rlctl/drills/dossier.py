@@ -56,8 +56,14 @@ def _samples(lines: list[dict[str, Any]]) -> Iterator[Seen]:
 def _canaries(lines: list[dict[str, Any]]) -> Iterator[Heard]:
     for line in lines:
         if line["event"] == "canary":
-            for at_s, heard in line["notes"]:
-                yield Heard(at_s=at_s, name=line["name"], is_across=line["across"], heard=heard)
+            for at_s, answered_s in line["notes"]:
+                yield Heard(
+                    at_s=at_s,
+                    name=line["name"],
+                    is_across=line["across"],
+                    heard=answered_s is not None,
+                    answered_s=answered_s,
+                )
 
 
 def _ledgers(

@@ -36,12 +36,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """One canary's word, and whether it was answered."""
+    """One canary's word, and whether and when it was answered."""
 
     at_s: float
     name: str
     is_across: bool
     heard: bool
+    answered_s: float | None = None
+
+    def is_silent_until(self, at_s: float) -> bool:
+        """Whether no answer came before; what a cut held up arrives when it is mended."""
+        return not self.heard or (self.answered_s is not None and self.answered_s >= at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

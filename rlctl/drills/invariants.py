@@ -97,7 +97,9 @@ def verified_cut(evidence: Evidence) -> Cut:
     ]
     end_s = min(ends, default=evidence.stopped_s)
     cut_ms = round((end_s - began.until_s) * 1000, 1)
-    across = [one.heard for one in evidence.canaries if one.is_across and began.until_s <= one.at_s < end_s]
+    across = [
+        one.is_silent_until(end_s) for one in evidence.canaries if one.is_across and began.until_s <= one.at_s < end_s
+    ]
     # What was said just before a kill is answered by nobody, which is not the cut's doing.
     last_s = end_s - _EDGE_S
     beside = [one.heard for one in evidence.canaries if not one.is_across and began.until_s <= one.at_s < last_s]
@@ -106,7 +108,7 @@ def verified_cut(evidence: Evidence) -> Cut:
         return Cut(verified=None, cut_ms=cut_ms, evidence="too short for canaries")
     if not evidence.canaries:
         return _by_replicas(evidence, began.until_s, end_s, cut_ms)
-    silent, heard = _share(not one for one in across), _share(beside)
+    silent, heard = _share(across), _share(beside)
     has_spoken = bool(across and beside and before)
     ok = has_spoken and silent >= _CANARY_SHARE and heard >= _CANARY_SHARE and all(before)
     told = f"across the cut {silent:.0%} of {len(across)} silent, beside it {heard:.0%} of {len(beside)} heard"

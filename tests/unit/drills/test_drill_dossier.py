@@ -23,7 +23,7 @@ LINES: list[dict[str, object]] = [
     {"t": 12.0, "event": "cut", "until": 12.1, "flow": "replication", "nodes": [OTHER]},
     {**SAMPLE, "t": 10.5, "node": OTHER, "role": "slave", "link": "up"},
     SAMPLE,
-    {"t": 11.0, "event": "canary", "name": "beside", "across": False, "notes": [[10.7, True], [10.6, False]]},
+    {"t": 11.0, "event": "canary", "name": "beside", "across": False, "notes": [[10.7, 10.8], [10.6, None]]},
 ]
 
 

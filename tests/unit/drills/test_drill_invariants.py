@@ -116,6 +116,16 @@ def an_order_of_its_own(evidence: Evidence) -> Evidence:
     return with_final(evidence, "majority", ledger(own.ids[::-1], own.admitted), nodes=[VICTIM])
 
 
+def heard_only_after_the_mend(evidence: Evidence) -> Evidence:
+    """A cut holds words up; they are answered as soon as it is mended."""
+    mended = next(event.at_s for event in evidence.events if event.name in {"mend", "kill"})
+    late = (
+        replace(one, heard=True, answered_s=mended + 0.1) if one.is_across and not one.heard else one
+        for one in evidence.canaries
+    )
+    return replace(evidence, canaries=tuple(late))
+
+
 def heard_across(evidence: Evidence) -> Evidence:
     return replace(evidence, canaries=tuple(replace(one, heard=True) for one in evidence.canaries))
 
@@ -224,6 +234,11 @@ def test_a_broken_drill_breaks_its_invariant(change: Callable[[Evidence], Eviden
     assert [check.code for check in judged.checks if not check.ok] == [code]
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert any(reason.startswith(f"{code} ") for reason in judged.reasons)
+
+
+def test_an_answer_after_the_mend_is_silence_in_the_cut() -> None:
+    judged = judge(heard_only_after_the_mend(split_brain()))
+    assert [check for check in judged.checks if not check.ok] == []
 
 
 @pytest.mark.parametrize("run", [write_loss, split_brain])
