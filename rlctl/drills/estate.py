@@ -146,6 +146,8 @@ class Estate:
                 key = self.keys[client].ledger(client).encode()
                 words = (b"GET", key) if bits else (b"LRANGE", key, b"0", b"-1")
                 raw = ask_whole(channel, *words, entry_bytes=_ENTRY_BYTES)
+                if raw.startswith(b"-"):
+                    raise ConnectionRefusedError(raw.decode("utf-8", "replace").strip())
                 folder.ledger(moment, spec.name, client).write_bytes(raw)
 
     def _admin(self) -> Entry:

@@ -13,6 +13,7 @@ TWIN_NAME = "drill"
 TWIN_PORT = 7_000
 TWIN_MEMORY_BYTES = 64 * MIB
 SHORT_TIMER_MS = 1_000
+_READS_WHEN_DOWN = "cluster-allow-reads-when-down"
 SHORT_FAILOVER_MS = 10_000
 # The watchers' own periods in ms; a test setting, which is why it is printed and --stock-timers goes without.
 SHORT_PERIODS = {"publish-period": 300, "info-period": 500, "ask-period": 200}
@@ -52,6 +53,9 @@ def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stoc
         local=LocalPlace(base_port=TWIN_PORT, spread=True),
         hosts=(),
     )
+    if kind is Kind.CLUSTER:
+        # The cut-off primary refuses even reads, and its ledger must be copied before it is thrown away.
+        twin = replace(twin, redis=tuple(sorted({**dict(twin.redis), _READS_WHEN_DOWN: "yes"}.items())))
     if not stock_timers:
         twin = replace(
             twin,
