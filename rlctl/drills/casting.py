@@ -48,7 +48,7 @@ def members(
         Member(
             name=side.value,
             side=side,
-            places=tuple(map(_place, _nodes(side, cast))),
+            places=tuple(map(Place.of, _nodes(side, cast))),
             tag=keys[side].tag,
             work=_work(load, keys[side], sha1, side, window_ms, now),
             pinned=side in {Side.MINORITY, Side.STALE},
@@ -66,10 +66,6 @@ def _nodes(side: Side, cast: Cast) -> tuple[NodeSpec, ...]:
             return (cast.victim,)
         case Side.OTHERS:
             return cast.seconds[-1:]
-
-
-def _place(spec: NodeSpec) -> Place:
-    return Place(name=spec.name, host=spec.address, port=spec.port)
 
 
 def _work(load: Load, keys: Keys, sha1: str, side: Side, window_ms: int, clock: Now) -> Work:

@@ -69,11 +69,6 @@ class Crew:
             child.end()
         self._children = {}
 
-    def progress(self, name: str) -> int:
-        """How much a client has noted, in bytes: cheap to ask."""
-        path = self._folder.history(name)
-        return path.stat().st_size if path.exists() else 0
-
     def _tell(self, word: str) -> None:
         for child in self._children.values():
             child.tell(word)

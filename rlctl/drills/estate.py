@@ -138,7 +138,7 @@ class Estate:
 
     def _copy(self, folder: RunFolder, moment: str, spec: NodeSpec, clients: Sequence[str], *, bits: bool) -> None:
         admin = self._admin()
-        channel = open_channel(Place(name=spec.name, host=spec.address, port=spec.port), admin, timeout_s=READ_S)
+        channel = open_channel(Place.of(spec), admin, timeout_s=READ_S)
         with channel:
             if self.fleet.topology.kind is Kind.CLUSTER:
                 ask_whole(channel, b"READONLY", entry_bytes=0)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from rlctl.drills.model import Side
 from rlctl.drills.requests import Work
+from rlctl.topology.nodes import NodeSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +14,11 @@ class Place:
     name: str
     host: str
     port: int
+
+    @classmethod
+    def of(cls, spec: NodeSpec) -> "Place":
+        """Where the node listens."""
+        return cls(name=spec.name, host=spec.address, port=spec.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from rlctl.execute.connection import As, connection
 from rlctl.secrets import User
 from rlctl.system.clock import wait_until
 from rlctl.topology.model import Kind
-from rlctl.topology.nodes import NodeSpec, node_id
+from rlctl.topology.nodes import node_id
 
 WARM_S = 20.0
 SAMPLE_TIMEOUT_S = 0.3
@@ -63,7 +63,7 @@ class Run:
             self.journal.write("cleaned", residue=residue)
 
     def _play(self, estate: Estate, crew: Crew, sampler: Sampler) -> None:
-        tails = {side: Tail(self.folder.history(side), 0) for side in self.scenario.load.sides}
+        tails = {side: Tail(self.folder.history(side)) for side in self.scenario.load.sides}
         watch = Watch(self.stage, sampler, tails, self.journal, self.scenario.budget)
         actor = Actor(self.stage, estate, crew, watch, self.journal, lambda: self._copy_doomed(estate))
         self.stage.faults.prepare()
@@ -213,15 +213,11 @@ class Run:
         if not cuts or not self.stage.has_network:
             return ()
         cast, cut = self.stage.cast, cuts[0]
-        perches = [Perch(name="beside", source=None, place=_place(cast.victim), is_across=False)]
+        perches = [Perch(name="beside", source=None, place=Place.of(cast.victim), is_across=False)]
         alone, rest = cast.victim, cast.replicas[0]
         if cut.flow is Flow.EVERYTHING and cut.who is Who.REPLICA:
             alone, rest = cast.replicas[0], cast.victim
-        perches.append(Perch(name="inwards", source=rest.address, place=_place(alone), is_across=True))
+        perches.append(Perch(name="inwards", source=rest.address, place=Place.of(alone), is_across=True))
         if cut.flow is Flow.EVERYTHING:
-            perches.append(Perch(name="outwards", source=alone.address, place=_place(rest), is_across=True))
+            perches.append(Perch(name="outwards", source=alone.address, place=Place.of(rest), is_across=True))
         return tuple(perches)
-
-
-def _place(spec: NodeSpec) -> Place:
-    return Place(name=spec.name, host=spec.address, port=spec.port)

@@ -1,5 +1,6 @@
 """One look at a node. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -20,8 +21,13 @@ class Sample:
 SILENT = Sample(alive=False)
 
 
-def is_one(samples: list[Sample]) -> bool:
-    """One primary, everybody else follows it, and all got equally far."""
+def is_whole(samples: Sequence[Sample]) -> bool:
+    """One primary, and everybody else follows it with a connection that is up."""
     primaries = [one for one in samples if one.role == "master"]
     followers = [one for one in samples if one.role == "slave" and one.link == "up"]
-    return len(primaries) == 1 and len(followers) == len(samples) - 1 and len({one.offset for one in samples}) == 1
+    return len(primaries) == 1 and len(followers) == len(samples) - 1
+
+
+def is_one(samples: Sequence[Sample]) -> bool:
+    """Whole, and all got equally far."""
+    return is_whole(samples) and len({one.offset for one in samples}) == 1

@@ -5,19 +5,19 @@ from pathlib import Path
 from rlctl.drills.history import ACKED, Outcome, outcome, unpack
 
 _CHUNK = 1 << 20
+# The place that every client of the shard starts with.
+_VICTIM = 0
 
 
 class Tail:
     """One client's file, read as far as it is written."""
 
-    def __init__(self, path: Path, home: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._home = home
         self._rest = b""
         self._at = 0
         self.last_ack_s: float | None = None
         self.first_away_s: float | None = None
-        self.last_home_ack_s: float | None = None
         self.refused = 0
 
     def read(self) -> None:
@@ -44,7 +44,5 @@ class Tail:
 
     def _acked(self, node: int, done_s: float) -> None:
         self.last_ack_s = max(self.last_ack_s or 0.0, done_s)
-        if node == self._home:
-            self.last_home_ack_s = max(self.last_home_ack_s or 0.0, done_s)
-        else:
+        if node != _VICTIM:
             self.first_away_s = min(self.first_away_s or done_s, done_s)

@@ -1,12 +1,12 @@
 """When what happened: from the fault to the last node that agrees. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from rlctl.drills.evidence import Event, Evidence, Seen
 from rlctl.drills.history import ACKED, ClientHistory, outcome
-from rlctl.drills.sample import SILENT, Sample
+from rlctl.drills.sample import SILENT, Sample, is_whole
 from rlctl.topology.model import Kind
 
 
@@ -208,18 +208,12 @@ def _converged(evidence: Evidence, since_s: float | None) -> float | None:
         if seen.node not in evidence.shard:
             continue
         state[seen.node] = seen.sample
-        if not _is_whole([state.get(node, SILENT) for node in evidence.shard]):
+        # By roles and connections: how far each got is written down too seldom to be compared.
+        if not is_whole([state.get(node, SILENT) for node in evidence.shard]):
             since_one = None
         elif since_one is None:
             since_one = seen.at_s
     return None if since_one is None else max(since_one, since_s)
-
-
-def _is_whole(samples: Iterable[Sample]) -> bool:
-    """By roles and connections: how far each got is written down too seldom to be compared."""
-    listed = list(samples)
-    followers = [one for one in listed if one.role == "slave" and one.link == "up"]
-    return sum(one.role == "master" for one in listed) == 1 and len(followers) == len(listed) - 1
 
 
 def _ms(start_s: float | None, end_s: float | None) -> float | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rlctl.drills.model import Budget, Condition, Side
 from rlctl.drills.records import RunJournal
-from rlctl.drills.sample import SILENT, Sample
+from rlctl.drills.sample import SILENT, Sample, is_whole
 from rlctl.drills.sampler import Sampler
 from rlctl.drills.stage import Stage
 from rlctl.drills.tail import Tail
@@ -92,11 +92,7 @@ class Watch:
         return self._stage.clock.monotonic() - quiet_since_s >= SILENCE_S
 
     def _is_returned(self) -> bool:
-        """One primary in the shard, and everybody else follows it with a connection that is up."""
-        samples = [self._sample(spec) for spec in self._stage.cast.shard]
-        primaries = [one for one in samples if one.role == "master"]
-        followers = [one for one in samples if one.role == "slave" and one.link == "up"]
-        return len(primaries) == 1 and len(followers) == len(samples) - 1
+        return is_whole([self._sample(spec) for spec in self._stage.cast.shard])
 
     def _check(self) -> None:
         self._stage.stop.check()
