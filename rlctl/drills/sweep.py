@@ -68,6 +68,9 @@ def _resume(folder: RunFolder) -> list[ProcessId]:
 def _heal_fleet(folder: RunFolder, topology: Topology, progress: Progress) -> list[str]:
     home = Home(folder.root.parent.parent)
     with _held(topology, home, progress) as held:
+        if not held.fleet.observe().exists:
+            # Destroyed since the drill was killed: a deploy would make it anew.
+            return ["nothing: the fleet is gone"]
         ReplicationFaults(held.fleet).mend()
         done = _forget(held, folder)
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=HEAL_S)

@@ -218,3 +218,17 @@ def test_a_fleet_must_allow_it_and_be_well(make_fleet: MakeFleet) -> None:
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: is_gone(pid), what="its end")
     assert "steady" in fleet.run(*words, expect=8).error()["message"]
+
+
+def test_healing_does_not_bring_back_a_destroyed_fleet(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(cluster_document(name="gone") | {"drills": {"allow": True}})
+    fleet.deploy()
+    folder = kill_at(fleet, "burst", "write-loss", "--live", "--confirm", "gone")
+    wait_for(lambda: '"swept"' in journal(folder), what="the watchdog's sweep")
+    fleet.run("destroy", "--confirm", "gone")
+    # As if the watchdog had been killed too.
+    kept = [line for line in journal(folder).splitlines() if '"swept"' not in line]
+    (folder / "journal.jsonl").write_text("\n".join(kept) + "\n", encoding="utf-8")
+
+    assert "gone" in fleet.run("failover-drill", "heal").out
+    assert fleet.status(expect=5)["state"] == "absent"
