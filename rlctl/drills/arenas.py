@@ -21,7 +21,6 @@ from rlctl.execute.stop import StopFlag
 from rlctl.plan.findings import assess
 from rlctl.scripts.registry import HISTORY_KEY, remember
 from rlctl.state.home import Home
-from rlctl.system.files import read_damaged
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import PacketFilter, raise_loopback
 from rlctl.topology.model import Kind, Topology
@@ -182,7 +181,6 @@ def _hurry(held: HeldFleet) -> None:
 def _keep_logs(held: HeldFleet, folder: RunFolder) -> None:
     """What the servers said goes with the run: the twin's folders do not stay."""
     for name in held.fleet.target.placed():
-        node = held.fleet.folder.node(name)
-        text = "".join(read_damaged(node / log) for log in ("redis.log.1", "redis.log"))[-LOG_BYTES:]
+        text = held.fleet.target.log(name)[-LOG_BYTES:]
         if text:
             folder.write_text(f"{name}.log", text)

@@ -75,7 +75,7 @@ def _plan(fleet: Fleet, observed: Observed) -> Plan:
     _check_removed(fleet)
     if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps):
         # A missing or too old server is told before anything is touched.
-        fleet.target.program()
+        fleet.target.check()
     return plan
 
 

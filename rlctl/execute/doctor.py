@@ -14,7 +14,6 @@ from rlctl.scripts.verify import verify
 from rlctl.system.files import read_text
 from rlctl.system.host import read_host_facts
 from rlctl.system.tls import expires_at
-from rlctl.targets.server_program import dotted
 
 
 def run_doctor(fleet: Fleet) -> tuple[Check, ...]:
@@ -46,10 +45,10 @@ def _scripts(fleet: Fleet, observed: Observed) -> Iterator[Check]:
 
 def _server(fleet: Fleet) -> Check:
     try:
-        program = fleet.target.program()
+        evidence = fleet.target.check()
     except RlctlError as failure:
         return failed("server", "this machine", failure.message, failure.hint)
-    return passed("server", "this machine", f"{program.path} is {program.flavor} {dotted(program.version)}")
+    return passed("server", "this machine", evidence)
 
 
 def _files(root: Path) -> FileFacts:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rlctl.errors import AccessDenied, Refused
+from rlctl.errors import AccessDenied
 from rlctl.observe.collect import Collector
 from rlctl.observe.model import Observed, Presence
 from rlctl.plan.desired import Desired
@@ -18,11 +18,11 @@ from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.connect import Connector
 from rlctl.system.files import make_private_folder, write_private
-from rlctl.system.process import ProcessRunner
 from rlctl.system.tls import new_authority
-from rlctl.targets.local import LocalTarget
+from rlctl.targets.base import Target
+from rlctl.targets.choice import open_target, settled
 from rlctl.targets.server_program import parse_version
-from rlctl.topology.model import TargetName, Topology
+from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, all_nodes
 
 
@@ -36,7 +36,7 @@ class Fleet:
     secrets: FleetSecrets
     release: Release
     is_new: bool
-    target: LocalTarget
+    target: Target
     connector: Connector
     collector: Collector
     clock: Clock
@@ -89,7 +89,6 @@ def open_fleet(topology: Topology, home: Home, release: Release | None = None) -
 
 def check_openable(topology: Topology, home: Home) -> FleetSecrets | None:
     """Refuse, before anything is written, what cannot be opened; the secrets that were found open it."""
-    _check_available(topology)
     home.check()
     folder = home.fleet(topology.name)
     record = FleetRecord.load(folder.record)
@@ -107,7 +106,6 @@ def check_openable(topology: Topology, home: Home) -> FleetSecrets | None:
 @contextmanager
 def open_fleet_for_removal(topology: Topology, home: Home) -> Iterator[Fleet]:
     """Open what there is of a fleet, even when its secrets are gone or its topology has changed since."""
-    _check_available(topology)
     home.check()
     found = vault.read(home.fleet(topology.name).secrets, topology.name)
     with _opened(topology, home, found, load_release()) as fleet:
@@ -116,12 +114,13 @@ def open_fleet_for_removal(topology: Topology, home: Home) -> Iterator[Fleet]:
 
 @contextmanager
 def _opened(topology: Topology, home: Home, found: FleetSecrets | None, release: Release) -> Iterator[Fleet]:
+    topology = settled(topology)
     folder = home.fleet(topology.name)
     secrets = found or generate(topology.name, new_authority(topology.name) if topology.security.tls else None)
     _check_authority(topology, secrets)
     clock = SystemClock()
-    target = LocalTarget(topology, secrets, folder, release.commands, ProcessRunner(), clock)
-    connector = Connector(topology, secrets)
+    target = open_target(topology, secrets, folder, release.commands, clock)
+    connector = Connector(topology, secrets, target.route)
     try:
         yield Fleet(
             topology=topology,
@@ -137,11 +136,6 @@ def _opened(topology: Topology, home: Home, found: FleetSecrets | None, release:
         )
     finally:
         connector.close()
-
-
-def _check_available(topology: Topology) -> None:
-    if topology.target is not TargetName.LOCAL:
-        raise Refused(f"target {topology.target} is not available in this version", hint="use `target: local` for now")
 
 
 def _check_authority(topology: Topology, secrets: FleetSecrets) -> None:

@@ -94,7 +94,7 @@ class Collector:
         """No password goes to a server that would not ask for one; over TLS the certificate decides."""
         if self._topology.security.tls:
             return
-        answer = greeting(spec.address, spec.port, timeout_s=ANSWER_S)
+        answer = greeting(*self._connector.route(spec), timeout_s=ANSWER_S)
         if self._topology.security.acl and not answer.startswith("-NOAUTH"):
             raise NotRedis(f"{spec.endpoint}: answers without asking for a password")
 

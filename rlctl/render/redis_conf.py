@@ -13,9 +13,16 @@ SNAPSHOT_POINTS = "3600 1 300 100 60 10000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFiles:
-    """Where one node's files are, as the server sees them."""
+    """Where one node's files are, as the server sees them; without a log of its own it writes to its output."""
 
     folder: PurePath
+    own_settings: PurePath | None = None
+    has_log: bool = True
+
+    @property
+    def settings(self) -> PurePath:
+        """The folder of the files that are rlctl's."""
+        return self.own_settings or self.folder
 
     @property
     def node_conf(self) -> PurePath:
@@ -25,7 +32,7 @@ class NodeFiles:
     @property
     def static_conf(self) -> PurePath:
         """Belongs to rlctl; included last, so it wins."""
-        return self.folder / "static.conf"
+        return self.settings / "static.conf"
 
     @property
     def sentinel_conf(self) -> PurePath:
@@ -40,7 +47,7 @@ class NodeFiles:
     @property
     def acl(self) -> PurePath:
         """The users."""
-        return self.folder / "users.acl"
+        return self.settings / "users.acl"
 
     @property
     def pid(self) -> PurePath:
@@ -55,17 +62,17 @@ class NodeFiles:
     @property
     def certificate(self) -> PurePath:
         """The node's certificate."""
-        return self.folder / "tls.crt"
+        return self.settings / "tls.crt"
 
     @property
     def key(self) -> PurePath:
         """The node's private key."""
-        return self.folder / "tls.key"
+        return self.settings / "tls.key"
 
     @property
     def ca(self) -> PurePath:
         """The authority that all certificates of the fleet come from."""
-        return self.folder / "ca.crt"
+        return self.settings / "ca.crt"
 
 
 def tunables(topology: Topology) -> dict[str, str]:
@@ -129,7 +136,7 @@ def place(topology: Topology, spec: NodeSpec, files: NodeFiles) -> list[Directiv
         ("bind", spec.address),
         ("dir", quote(str(files.folder))),
         ("pidfile", quote(str(files.pid))),
-        ("logfile", quote(str(files.log))),
+        ("logfile", quote(str(files.log) if files.has_log else "")),
         ("daemonize", "no"),
         # Access is governed by bind and ACL; protected mode would only refuse bound addresses off loopback.
         ("protected-mode", "no" if topology.security.acl else "yes"),

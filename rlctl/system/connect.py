@@ -1,5 +1,8 @@
 """Connections to a fleet's nodes as its admin, kept open for one operation."""
 
+from collections.abc import Callable
+
+from rlctl.observe.model import Address
 from rlctl.secrets import FleetSecrets, User
 from rlctl.system.redis import Login, NodeLink
 from rlctl.topology.model import Topology
@@ -11,9 +14,10 @@ ANSWER_S = 2.0
 class Connector:
     """One connection a node; each node is only ever talked to by one thread at a time."""
 
-    def __init__(self, topology: Topology, secrets: FleetSecrets) -> None:
+    def __init__(self, topology: Topology, secrets: FleetSecrets, route: Callable[[NodeSpec], Address]) -> None:
         self._topology = topology
         self._secrets = secrets
+        self.route = route
         self._links: dict[NodeName, NodeLink] = {}
 
     def link(self, spec: NodeSpec) -> NodeLink:
@@ -30,7 +34,8 @@ class Connector:
             password=self._secrets.password(user) if security.acl else None,
             ca=authority.certificate if security.tls and authority is not None else None,
         )
-        return NodeLink(spec.address, spec.port, login, timeout_s=timeout_s)
+        address, port = self.route(spec)
+        return NodeLink(address, port, login, timeout_s=timeout_s)
 
     def is_open(self, spec: NodeSpec) -> bool:
         """Whether the node has been talked to and did not hang up since."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rlctl.observe.model import OnDisk
+from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
 from rlctl.topology.nodes import NodeName, NodeSpec
 
@@ -27,6 +27,12 @@ class NodeResult:
 class Target(Protocol):
     """A place for processes. Calls are batches, because one call may cover many machines."""
 
+    def check(self) -> str:
+        """What a start would run, for people; an error names what is missing or does not fit."""
+
+    def route(self, spec: NodeSpec) -> Address:
+        """Where this machine reaches a node; others, and the nodes among themselves, use the node's own address."""
+
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Write the files that are rlctl's and start what does not run."""
 
@@ -44,6 +50,9 @@ class Target(Protocol):
 
     def strays(self) -> Sequence[NodeName]:
         """Nodes that run although their folder was removed under them."""
+
+    def log(self, name: NodeName) -> str:
+        """What a node's server said."""
 
     def tidy(self) -> None:
         """Rotate what grows."""

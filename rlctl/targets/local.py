@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlctl.errors import TimedOut, Unreachable
-from rlctl.observe.model import OnDisk
+from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
 from rlctl.render.redis_conf import NodeFiles, process_title
 from rlctl.secrets import FleetSecrets
@@ -18,8 +18,8 @@ from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
 from rlctl.targets.base import Launch, NodeResult
-from rlctl.targets.local_files import NodeFolder
-from rlctl.targets.server_program import ServerProgram, find_server
+from rlctl.targets.node_folder import NodeFolder
+from rlctl.targets.server_program import ServerProgram, dotted, find_server
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
 
@@ -47,13 +47,18 @@ class LocalTarget:
         self._runner = runner
         self._clock = clock
 
-    def program(self) -> ServerProgram:
+    def check(self) -> str:
         """The server binary; Unreachable where there is none that fits."""
-        return find_server(self._topology.engine, self._runner)
+        program = self._program()
+        return f"{program.path} is {program.flavor} {dotted(program.version)}"
+
+    def route(self, spec: NodeSpec) -> Address:
+        """Everything is on this machine."""
+        return spec.address, spec.port
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Start primaries, then whoever follows: a replica that finds nobody tries again only a second later."""
-        program = self.program()
+        program = self._program()
         make_private_folder(self._folder.nodes)
         for launch in launches:
             self._node(launch.spec).prepare(launch, program.version)
@@ -101,11 +106,18 @@ class LocalTarget:
         """Nodes that run although their folder was removed under them."""
         return tuple(sorted(name for name in self._servers() if not self._folder.node(name).is_dir()))
 
+    def log(self, name: NodeName) -> str:
+        """What a node's server said, the rotated part first."""
+        return "".join(read_damaged(self._folder.node(name) / log) for log in ("redis.log.1", "redis.log"))
+
     def tidy(self) -> None:
         """Rotate long logs."""
         for name in self.placed():
             for log in ("redis.log", "output.log"):
                 _rotate(self._folder.node(name) / log)
+
+    def _program(self) -> ServerProgram:
+        return find_server(self._topology.engine, self._runner)
 
     def _node(self, spec: NodeSpec) -> NodeFolder:
         return NodeFolder(self._folder.node(spec.name), spec, self._topology, self._secrets, self._commands)

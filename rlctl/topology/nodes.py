@@ -3,10 +3,13 @@
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import IPv4Network
 from itertools import pairwise
 from typing import NewType
 
-from rlctl.topology.model import Kind, Topology
+from rlctl.topology.model import HostEntry, Kind, TargetName, Topology
+from rlctl.topology.placement import data_hosts, sentinel_hosts
+from rlctl.topology.subnets import data_address, sentinel_address, subnet_of
 
 NodeName = NewType("NodeName", str)
 NodeId = NewType("NodeId", str)
@@ -20,7 +23,7 @@ _HOSTS_A_NET = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class NodeSpec:
-    """One process the topology asks for; `shard` is None for a sentinel."""
+    """One process the topology asks for; `shard` is None for a sentinel, `host` off target hosts."""
 
     index: int
     name: NodeName
@@ -28,6 +31,7 @@ class NodeSpec:
     port: int
     shard: int | None
     starts_as_primary: bool
+    host: str | None = None
 
     @property
     def is_sentinel(self) -> bool:
@@ -40,23 +44,31 @@ class NodeSpec:
         return f"{self.address}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Site:
+    """Where a node is: its address, the port from which its host counts, and the host's name."""
+
+    address: str
+    base_port: int
+    host: str | None = None
+
+
 # Asked for thousands of times while a plan for a hundred nodes is simulated; a topology never changes.
 @lru_cache(maxsize=16)
 def data_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
     """Data nodes: the first of each shard, then the second of each, so that more replicas only append."""
-    is_cluster = topology.kind is Kind.CLUSTER
-    shards = topology.cluster.shards if is_cluster else 1
-    replicas = topology.cluster.replicas if is_cluster else topology.sentinel.replicas
+    shards, nodes = _data_shape(topology)
     return tuple(
         NodeSpec(
             index=index,
             name=NodeName(f"node-{index}"),
-            address=_address(topology, _DATA_NET, index),
-            port=topology.local.base_port + index,
+            address=site.address,
+            port=site.base_port + index,
             shard=index % shards,
             starts_as_primary=index < shards,
+            host=site.host,
         )
-        for index in range(shards * (1 + replicas))
+        for index, site in enumerate(_data_sites(topology, shards, nodes))
     )
 
 
@@ -69,12 +81,13 @@ def sentinel_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
         NodeSpec(
             index=index,
             name=NodeName(f"sentinel-{index}"),
-            address=_address(topology, _SENTINEL_NET, index),
-            port=topology.local.base_port + SENTINEL_PORT_OFFSET + index,
+            address=site.address,
+            port=site.base_port + SENTINEL_PORT_OFFSET + index,
             shard=None,
             starts_as_primary=False,
+            host=site.host,
         )
-        for index in range(topology.sentinel.sentinels)
+        for index, site in enumerate(_sentinel_sites(topology))
     )
 
 
@@ -84,11 +97,56 @@ def all_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
     return data_nodes(topology) + sentinel_nodes(topology)
 
 
-def _address(topology: Topology, net: str, index: int) -> str:
-    if not topology.local.spread:
-        return topology.local.address
+def _data_shape(topology: Topology) -> tuple[int, int]:
+    """How many shards, and how many data nodes."""
+    is_cluster = topology.kind is Kind.CLUSTER
+    shards = topology.cluster.shards if is_cluster else 1
+    replicas = topology.cluster.replicas if is_cluster else topology.sentinel.replicas
+    return shards, shards * (1 + replicas)
+
+
+def _data_sites(topology: Topology, shards: int, nodes: int) -> list[_Site]:
+    match topology.target:
+        case TargetName.LOCAL:
+            return [_local_site(topology, _DATA_NET, index) for index in range(nodes)]
+        case TargetName.DOCKER:
+            network = _network(topology)
+            return [_docker_site(topology, data_address(network, index)) for index in range(nodes)]
+        case TargetName.HOSTS:
+            return [_host_site(topology, host) for host in data_hosts(topology, shards, nodes)]
+
+
+def _sentinel_sites(topology: Topology) -> list[_Site]:
+    count = topology.sentinel.sentinels
+    match topology.target:
+        case TargetName.LOCAL:
+            return [_local_site(topology, _SENTINEL_NET, index) for index in range(count)]
+        case TargetName.DOCKER:
+            network = _network(topology)
+            return [_docker_site(topology, sentinel_address(network, index)) for index in range(count)]
+        case TargetName.HOSTS:
+            return [_host_site(topology, host) for host in sentinel_hosts(topology)]
+
+
+def _network(topology: Topology) -> IPv4Network:
+    _shards, nodes = _data_shape(topology)
+    return subnet_of(topology, nodes + (topology.sentinel.sentinels if topology.kind is Kind.SENTINEL else 0))
+
+
+def _local_site(topology: Topology, net: str, index: int) -> _Site:
+    place = topology.local
     high, low = divmod(index, _HOSTS_A_NET)
-    return f"{net}.{high}.{low + 1}"
+    address = f"{net}.{high}.{low + 1}" if place.spread else place.address
+    return _Site(address=address, base_port=place.base_port)
+
+
+def _docker_site(topology: Topology, address: str) -> _Site:
+    return _Site(address=address, base_port=topology.local.base_port)
+
+
+def _host_site(topology: Topology, host: HostEntry) -> _Site:
+    base_port = topology.local.base_port if host.base_port is None else host.base_port
+    return _Site(address=host.address, base_port=base_port, host=host.name or host.address)
 
 
 def node_id(fleet_id: str, name: NodeName) -> NodeId:

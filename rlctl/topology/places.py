@@ -8,12 +8,11 @@ from itertools import combinations
 from rlctl.topology.model import Flavor, HostEntry, Kind, TargetName, Topology
 from rlctl.topology.problems import Problem
 from rlctl.topology.shape import MOST_NODES, data_count, port_spans, shape_paths
+from rlctl.topology.subnets import TAKEN_ADDRESSES
 
 _OLDEST = {Flavor.REDIS: (7, 0), Flavor.VALKEY: (7, 2)}
 _SAMPLE_IMAGE = {Flavor.REDIS: "redis:8.0", Flavor.VALKEY: "valkey/valkey:8.1"}
 _TAG_VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+){0,2})(?:-.*)?")
-# The network's own address, its broadcast address and Docker's gateway.
-_TAKEN_ADDRESSES = 3
 
 
 def refuse_hosts(topology: Topology) -> Iterator[Problem]:
@@ -116,7 +115,7 @@ def refuse_docker(topology: Topology) -> Iterator[Problem]:
     if topology.kind is Kind.SENTINEL:
         needed += topology.sentinel.sentinels
     try:
-        room = ipaddress.IPv4Network(subnet).num_addresses - _TAKEN_ADDRESSES
+        room = ipaddress.IPv4Network(subnet).num_addresses - TAKEN_ADDRESSES
     except ValueError:
         return  # `auto`, or refused already by its type
     if room < needed:

@@ -8,13 +8,12 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from rlctl.topology.problems import shown
+from rlctl.topology.subnets import AUTO, DOCKER_NETWORKS
 from rlctl.topology.units import format_duration, format_size, parse_duration, parse_size
 from rlctl.topology.yaml_lines import Scalar
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
-
-DOCKER_NETWORKS = ipaddress.IPv4Network("172.16.0.0/12")
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 _INTEGER_DIGITS = 15
@@ -166,7 +165,7 @@ def _refuse_address(value: str) -> str:
 
 
 def _refuse_subnet(value: str) -> str:
-    if value == "auto":
+    if value == AUTO:
         return ""
     right = "write auto, or a network such as 172.28.0.0/24"
     try:

@@ -1,8 +1,8 @@
-"""A local node's folder: writes the files that are rlctl's, never those the server owns, and reads what is there."""
+"""A node's folder on this machine: writes the files that are rlctl's, never the server's, and reads what is there."""
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from rlctl.observe import parse
 from rlctl.observe.model import Address, OnDisk, Saved
@@ -21,13 +21,19 @@ _EPOCH = re.compile(r"^sentinel config-epoch \S+ (\d+)$", re.MULTILINE)
 
 
 class NodeFolder:
-    """One node's files."""
+    """One node's files, all in one folder here; the server may see them somewhere else."""
 
     def __init__(
-        self, root: Path, spec: NodeSpec, topology: Topology, secrets: FleetSecrets, commands: tuple[str, ...]
+        self,
+        root: Path,
+        spec: NodeSpec,
+        topology: Topology,
+        secrets: FleetSecrets,
+        commands: tuple[str, ...],
+        files: NodeFiles | None = None,
     ) -> None:
         self.root = root
-        self.files = NodeFiles(folder=root)
+        self.files = files or NodeFiles(folder=root)
         self._spec = spec
         self._topology = topology
         self._secrets = secrets
@@ -57,7 +63,7 @@ class NodeFolder:
     def write_own(self, version: Version) -> None:
         """static.conf, users and certificates: rlctl's own files."""
         render = sentinel_static_conf if self._spec.is_sentinel else static_conf
-        write_private(Path(self.files.static_conf), render(self._topology, self._spec, self.files, self._secrets))
+        write_private(self._here(self.files.static_conf), render(self._topology, self._spec, self.files, self._secrets))
         if self._topology.security.acl:
             self._write_users(version)
         if self._secrets.authority is not None and self._topology.security.tls:
@@ -77,7 +83,7 @@ class NodeFolder:
         """What the node would come back with; a running one is asked instead."""
         if running or not self.root.is_dir():
             return OnDisk(running=running, own_id=self._own_id() if running else None)
-        cluster_conf = Path(self.files.cluster_conf)
+        cluster_conf = self._here(self.files.cluster_conf)
         monitors, epoch = self._monitored()
         return OnDisk(
             saved=self._saved(),
@@ -89,10 +95,13 @@ class NodeFolder:
 
     def last_words(self, lines: int = 3) -> str:
         """Why a server ended, in its own words."""
-        text = read_damaged(Path(self.files.log)) + read_damaged(self.output)
+        text = read_damaged(self._here(self.files.log)) + read_damaged(self.output)
         said = [line.strip() for line in text.splitlines() if line.strip()]
         complaints = [line for line in said if re.search(r"(?i)fatal|error|fail|warning: could not|can't|denied", line)]
         return " / ".join((complaints or said)[-lines:])
+
+    def _here(self, path: PurePath) -> Path:
+        return self.root / path.name
 
     def _first_files(self, launch: Launch) -> Sequence[tuple[Path, str]]:
         own_id = self._own_id()
@@ -102,10 +111,10 @@ class NodeFolder:
                 raise ValueError(f"{self._spec.name}: a sentinel starts with a primary to watch")
             watch = Watch(primary=primary, replicas=self._replicas(primary), peers=self._peers())
             text = initial_sentinel_conf(self._topology, own_id, watch, self._secrets)
-            return [(Path(self.files.sentinel_conf), text)]
-        first = [(Path(self.files.node_conf), "")]
+            return [(self._here(self.files.sentinel_conf), text)]
+        first = [(self._here(self.files.node_conf), "")]
         if self._topology.kind is Kind.CLUSTER:
-            first.append((Path(self.files.cluster_conf), self._first_table(launch.follow)))
+            first.append((self._here(self.files.cluster_conf), self._first_table(launch.follow)))
         return first
 
     def _first_table(self, leader: NodeSpec | None) -> str:
@@ -116,9 +125,9 @@ class NodeFolder:
     def _is_own(self, path: Path) -> bool:
         """Whether a file that carries the node's identity carries it still."""
         text = read_damaged(path)
-        if path == Path(self.files.cluster_conf):
+        if path == self._here(self.files.cluster_conf):
             return parse.myself(text) == self._own_id()
-        return path != Path(self.files.sentinel_conf) or f"sentinel myid {self._own_id()}\n" in text
+        return path != self._here(self.files.sentinel_conf) or f"sentinel myid {self._own_id()}\n" in text
 
     def _replicas(self, primary: NodeSpec) -> tuple[NodeSpec, ...]:
         return tuple(spec for spec in data_nodes(self._topology) if spec.name != primary.name)
@@ -131,14 +140,14 @@ class NodeFolder:
         return node_id(self._secrets.fleet_id, self._spec.name)
 
     def _write_users(self, version: Version) -> None:
-        path = Path(self.files.acl)
+        path = self._here(self.files.acl)
         wanted = node_acl(self._spec, self._secrets, version, self._commands)
         if loaded_revision(read_damaged(path)) != loaded_revision(wanted):
             write_private(path, wanted)
 
     def _write_certificate(self, authority: Authority) -> None:
-        certificate, key = Path(self.files.certificate), Path(self.files.key)
-        write_private(Path(self.files.ca), authority.certificate)
+        certificate, key = self._here(self.files.certificate), self._here(self.files.key)
+        write_private(self._here(self.files.ca), authority.certificate)
         if not (certificate.exists() and key.exists()):
             name = f"{self._topology.name}/{self._spec.name}"
             certificate_text, key_text = node_certificate(authority, name, (self._spec.address, "127.0.0.1"))
@@ -152,7 +161,7 @@ class NodeFolder:
         return Saved.SNAPSHOT if (self.root / "dump.rdb").exists() else Saved.NOTHING
 
     def _monitored(self) -> tuple[Address | None, int]:
-        text = read_damaged(Path(self.files.sentinel_conf))
+        text = read_damaged(self._here(self.files.sentinel_conf))
         found, epoch = _MONITOR.search(text), _EPOCH.search(text)
         address = (found.group(1), int(found.group(2))) if found else None
         return address, int(epoch.group(1)) if epoch else 0

@@ -7,7 +7,7 @@ import pytest
 from rlctl.observe.model import OnDisk, Saved
 from rlctl.render.redis_conf import initial_cluster_conf
 from rlctl.secrets import generate
-from rlctl.targets.local_files import NodeFolder
+from rlctl.targets.node_folder import NodeFolder
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import all_nodes
 from tests.unit.fleets import cluster, watched

@@ -1,0 +1,40 @@
+"""Where a Docker fleet's nodes have their addresses: the networks that suit it, and each node's place in one. Pure."""
+
+import hashlib
+import ipaddress
+from collections.abc import Iterator
+
+from rlctl.topology.model import Topology
+
+AUTO = "auto"
+DOCKER_NETWORKS = ipaddress.IPv4Network("172.16.0.0/12")
+# Docker gives its default bridge this one.
+_BRIDGE = ipaddress.IPv4Network("172.17.0.0/16")
+# The network's own address, its broadcast address and Docker's gateway.
+TAKEN_ADDRESSES = 3
+_SMALLEST_PREFIX = 24
+
+
+def candidates(name: str, nodes: int) -> Iterator[ipaddress.IPv4Network]:
+    """Networks with room for so many nodes; each fleet starts at a place of its own, so that fleets rarely meet."""
+    prefix = min(_SMALLEST_PREFIX, 32 - (nodes + TAKEN_ADDRESSES - 1).bit_length())
+    found = [net for net in DOCKER_NETWORKS.subnets(new_prefix=prefix) if not net.overlaps(_BRIDGE)]
+    start = int.from_bytes(hashlib.sha1(name.encode(), usedforsecurity=False).digest()[:4]) % len(found)
+    yield from found[start:] + found[:start]
+
+
+def subnet_of(topology: Topology, nodes: int) -> ipaddress.IPv4Network:
+    """The fleet's network; where that is still to be chosen, the first that suits."""
+    if topology.docker.subnet == AUTO:
+        return next(candidates(topology.name, nodes))
+    return ipaddress.IPv4Network(topology.docker.subnet)
+
+
+def data_address(network: ipaddress.IPv4Network, index: int) -> str:
+    """Data nodes count up from the gateway, so that more of them only append."""
+    return str(network[2 + index])
+
+
+def sentinel_address(network: ipaddress.IPv4Network, index: int) -> str:
+    """Sentinels count down from the broadcast address."""
+    return str(network[-2 - index])
