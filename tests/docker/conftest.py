@@ -1,0 +1,24 @@
+"""A Docker engine and images to run on it."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.images import REDIS_7, REDIS_8, VALKEY_8
+from tests.lab.session import lab_for
+
+SERVERS = {image.tag: image for image in (REDIS_7, REDIS_8, VALKEY_8)}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine() -> Iterator[None]:
+    """An engine answers, and it has the servers' images."""
+    with lab_for("docker", SERVERS.values()):
+        yield
+
+
+@pytest.fixture(scope="session")
+def image(engine: None) -> str:  # noqa: ARG001 - the image is there once the engine is
+    """The server image of these tests; RLCTL_LAB_IMAGE names another of the lab's."""
+    return SERVERS[os.environ.get("RLCTL_LAB_IMAGE", REDIS_8.tag)].tag
