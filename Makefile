@@ -1,6 +1,6 @@
 # One door for people and for CI. Every target first sees to its own set-up (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test format lint types coverage test-unit test-local test-browser bench soak soak-drills wheel clean
+.PHONY: help setup demo check test format lint types coverage test-unit test-local test-browser test-docker test-hosts bench soak soak-drills wheel clean
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
@@ -20,7 +20,7 @@ demo: setup  ## a throw-away 3+3 fleet: deploy, status, a few decisions, destroy
 
 check: format lint types test-unit  ## format, lint, types, unit tests
 
-test: format lint types coverage test-local test-browser  ## everything check does, the coverage gate, real servers, a browser
+test: format lint types coverage test-local test-browser test-docker test-hosts  ## everything check does, the coverage gate, all layers of tests
 
 format: setup
 	$(BIN)/ruff format --check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
@@ -46,6 +46,12 @@ test-local: setup  ## tests on real servers of this machine
 
 test-browser: setup  ## reports in a headless Chromium, light and dark, wide and narrow
 	$(BIN)/python -m pytest tests/browser
+
+test-docker: setup  ## tests on containers; RLCTL_LAB=start lets root start an engine where none answers (tests/lab)
+	$(BIN)/python -m pytest tests/docker
+
+test-hosts: setup  ## tests on hosts that answer ssh, which are containers too
+	$(BIN)/python -m pytest tests/hosts
 
 soak: setup  ## the local tests SOAK_RUNS times, each with another RLCTL_SEED; stops at the first failure
 	@run=1; while [ $$run -le $(SOAK_RUNS) ]; do \

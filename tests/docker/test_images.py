@@ -1,10 +1,13 @@
 """The lab's server images do what the official ones do."""
 
 import secrets
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.lab import images
 from tests.lab.shell import LabError, run, wait_for
 
 TABLE = [
@@ -50,3 +53,13 @@ def test_an_image_brings_no_tool_for_networks(name: str, image: str, flavor: str
 
 def test_compose_is_there() -> None:
     assert run("docker", "compose", "version", "--short").startswith("2.")
+
+
+def test_a_changed_recipe_is_another_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = shutil.copytree(images.RECIPES, tmp_path / "recipes")
+    before = images.REDIS_8.pinned
+    monkeypatch.setattr(images, "RECIPES", recipes)
+    assert images.REDIS_8.pinned == before
+    with (recipes / "redis.Dockerfile").open("a", encoding="utf-8") as recipe:
+        recipe.write("ENV CHANGED=1\n")
+    assert images.REDIS_8.pinned != before

@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.lab.hosts import Lab
+from tests.lab.engine import things
+from tests.lab.hosts import Lab, start_lab
 from tests.lab.images import HOSTS
-from tests.lab.shell import wait_for
+from tests.lab.shell import run, wait_for
 
 SERVER = {"bookworm": "v=7.0.", "trixie": "v=8.0."}
 
@@ -71,3 +72,24 @@ def test_a_masked_server_is_installed_without_a_network(lab: Lab) -> None:
     as_root(lab, "env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install redis-server")
     assert SERVER[release] in as_root(lab, "redis-server --version")
     assert as_root(lab, "sh -c 'pgrep -c redis-server || true'") == "0"
+
+
+def test_a_host_boots_again_with_the_keys_and_files_it_had(lab: Lab) -> None:
+    as_root(lab, "touch /etc/kept")
+    run("docker", "restart", lab.hosts[0].container)
+    wait_for(lambda: lab.ssh(lab.hosts[0], "test -e /etc/kept").returncode == 0, "the host answers again")
+    as_root(lab, "systemctl is-system-running --wait")
+
+
+def test_hosts_vanish_even_when_their_block_fails() -> None:
+    made: list[Lab] = []
+
+    def fail() -> None:
+        with start_lab(["bookworm"]) as lab:
+            made.append(lab)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not any(made[0].network in thing for thing in things())
+    assert not made[0].folder.exists()

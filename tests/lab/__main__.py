@@ -1,9 +1,10 @@
-"""`python -m tests.lab up | status | down | hosts RELEASE...`: the lab by hand and for CI; see README.md."""
+"""`python -m tests.lab up | status | left FOLDER | down | hosts RELEASE...`: the lab by hand and for CI (README.md)."""
 
 import argparse
 import sys
+from pathlib import Path
 
-from tests.lab.engine import ensure_engine, is_ours, is_up, leftovers, state_folder, stop_engine
+from tests.lab.engine import ensure_engine, is_ours, is_up, state_folder, stop_engine, things, things_of
 from tests.lab.hosts import start_lab
 from tests.lab.images import HOSTS, ensure_compose, ensure_images
 from tests.lab.shell import LabError, timed
@@ -28,19 +29,26 @@ def _status() -> int:
         _say("lab: no engine answers")
         return 1
     _say(f"lab: an engine answers; {'it runs' if is_ours() else 'none runs'} from {state_folder()}")
-    for thing in leftovers():
+    for thing in things():
         _say(f"  {thing}")
     return 0
 
 
+def _left(folder: Path) -> int:
+    """Whether a run that worked in this folder left something; in an engine of the lab's own, everything is its."""
+    left = things() if is_ours() else things_of(folder) if is_up() else []
+    for thing in left:
+        _say(thing)
+    return 1 if left else 0
+
+
 def _down() -> int:
     if not is_ours():
-        _say(f"lab: no engine was started from {state_folder()}: nothing to stop")
+        _say(f"lab: no engine runs from {state_folder()}: nothing to stop")
         return 0
-    left = stop_engine()
-    for thing in left:
-        _say(f"lab: was still there: {thing}")
-    return 1 if left else 0
+    for thing in stop_engine():
+        _say(f"lab: removed with it: {thing}")
+    return 0
 
 
 def _hosts(releases: list[str]) -> int:
@@ -58,6 +66,7 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb in ("up", "status", "down"):
         verbs.add_parser(verb)
+    verbs.add_parser("left").add_argument("folder", type=Path)
     verbs.add_parser("hosts").add_argument("releases", nargs="+", choices=sorted(HOSTS))
     chosen = parser.parse_args()
     try:
@@ -66,6 +75,8 @@ def main() -> int:
                 return _up()
             case "status":
                 return _status()
+            case "left":
+                return _left(chosen.folder)
             case "down":
                 return _down()
             case _:

@@ -19,6 +19,8 @@ from tests.lab.shell import LabError, ensure_program, may_change_this_machine, r
 SOCKET = Path("/var/run/docker.sock")
 _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 _BRIDGE = "docker0"
+_TABLES = tuple(f"table {family} {name}" for family in ("ip", "ip6") for name in ("filter", "nat", "mangle", "raw"))
+_PATHS = ("/etc/docker/key.json", "/run/docker", "/run/containerd")
 _KINDS = {
     "container": ("ps", "--all", "--format", "{{.Names}}"),
     "network": ("network", "ls", "--filter", "type=custom", "--format", "{{.Name}}"),
@@ -31,6 +33,7 @@ class Machine:
     """What an engine changes on its machine and does not put back."""
 
     tables: list[str]
+    paths: list[str]
     has_bridge: bool
     forwards: str
 
@@ -38,16 +41,19 @@ class Machine:
     def now(cls) -> "Machine":
         return cls(
             tables=run("nft", "list", "tables").splitlines(),
+            paths=[path for path in _PATHS if Path(path).exists()],
             has_bridge=_BRIDGE in psutil.net_if_addrs(),
             forwards=_FORWARD.read_text(encoding="ascii").strip(),
         )
 
     def restore(self) -> None:
         """Put it back."""
-        for table in Machine.now().tables:
-            if table not in self.tables:
-                run("nft", "delete", *table.split())
-        if not self.has_bridge and _BRIDGE in psutil.net_if_addrs():
+        now = Machine.now()
+        for table in (set(now.tables) & set(_TABLES)) - set(self.tables):
+            run("nft", "delete", *table.split())
+        for path in set(now.paths) - set(self.paths):
+            run("rm", "--recursive", path)
+        if now.has_bridge and not self.has_bridge:
             run("ip", "link", "delete", _BRIDGE)
         _FORWARD.write_text(self.forwards, encoding="ascii")
 
@@ -84,19 +90,24 @@ def ensure_engine() -> bool:
     return True
 
 
-def leftovers() -> list[str]:
+def things() -> list[str]:
     """Containers, networks and volumes that are there now."""
     return sorted(f"{kind} {name}" for kind, argv in _KINDS.items() for name in run("docker", *argv).split())
+
+
+def things_of(folder: Path) -> list[str]:
+    """Those that tell of work in this folder, in a label or a mount."""
+    return [thing for thing in things() if str(folder) in _description(thing)]
 
 
 def stop_engine() -> list[str]:
     """Stop the lab's own engine and remove its folder; what was still in it."""
     folder = state_folder()
     daemon = ProcessId.load(folder / "process.json")
-    if daemon is None:
-        raise LabError(f"no engine was started from {folder}")
-    left = leftovers() if daemon.is_alive() else []
-    _remove_everything(left)
+    if daemon is None or not daemon.is_alive():
+        raise LabError(f"no engine runs from {folder}")
+    left = things()
+    _remove(left)
     with timed("engine stopped"):
         _end(daemon)
     Machine(**json.loads((folder / "machine.json").read_text(encoding="utf-8"))).restore()
@@ -117,7 +128,8 @@ def _is_served() -> bool:
 def _start(folder: Path) -> None:
     folder.mkdir(mode=0o711, parents=True, exist_ok=True)
     before = folder / "machine.json"
-    before.write_text(json.dumps(asdict(Machine.now())), encoding="utf-8")
+    if not before.exists():  # an engine that was killed put nothing back
+        before.write_text(json.dumps(asdict(Machine.now())), encoding="utf-8")
     log = folder / "dockerd.log"
     options = {"host": f"unix://{SOCKET}", "data-root": folder / "data", "exec-root": folder / "exec"}
     options |= {"pidfile": folder / "dockerd.pid", "log-level": "warn"}
@@ -139,7 +151,15 @@ def _start(folder: Path) -> None:
         raise LabError(f"dockerd ended with {process.returncode}:\n{log.read_text(encoding='utf-8')[-2000:]}")
 
 
-def _remove_everything(left: list[str]) -> None:
+def _description(thing: str) -> str:
+    kind, _, name = thing.partition(" ")
+    try:
+        return run("docker", "inspect", "--type", kind, name)
+    except LabError:
+        return ""  # its owner removed it meanwhile
+
+
+def _remove(left: list[str]) -> None:
     removal = {"container": ("rm", "--force", "--volumes"), "network": ("network", "rm"), "volume": ("volume", "rm")}
     for thing in left:
         kind, _, name = thing.partition(" ")
@@ -149,8 +169,6 @@ def _remove_everything(left: list[str]) -> None:
 
 def _end(daemon: ProcessId) -> None:
     """End dockerd; its containerd goes with it, or is killed when dockerd had to be."""
-    if not daemon.is_alive():
-        return
     children = psutil.Process(daemon.pid).children(recursive=True)
     daemon.send(signal.SIGTERM)
     with suppress(LabError):

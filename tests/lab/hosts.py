@@ -21,6 +21,8 @@ from tests.lab.shell import PATIENCE_S, LabError, run, succeeds, timed, wait_for
 
 USER = "ops"
 LABEL = "rlctl.lab"
+# Where the run keeps its keys: tells whose a host is, should it stay.
+FOLDER_LABEL = "rlctl.lab.folder"
 _POOL = ipaddress.ip_network("172.16.0.0/12")
 _SUBNET_BITS = 24
 _FIRST_HOST = 11
@@ -102,7 +104,7 @@ def start_lab(releases: Sequence[str]) -> Iterator[Lab]:
 
 def _start(mark: str, folder: Path, releases: Sequence[str]) -> Lab:
     name = f"rlctl-lab-{mark}"
-    subnet = _make_network(mark, name)
+    subnet = _make_network(name, _labels(mark, folder))
     hosts = tuple(
         LabHost(name=f"host-{n}", container=f"{name}-host-{n}", address=str(subnet[_FIRST_HOST + n]), release=release)
         for n, release in enumerate(releases)
@@ -118,11 +120,16 @@ def _start(mark: str, folder: Path, releases: Sequence[str]) -> Lab:
     return lab
 
 
+def _labels(mark: str, folder: Path) -> Sequence[str]:
+    return ("--label", f"{LABEL}={mark}", "--label", f"{FOLDER_LABEL}={folder}")
+
+
 def _start_host(lab: Lab, host: LabHost) -> str:
     """Start it, let the user in, and return its line of known_hosts."""
     run(
         *("docker", "run", "--detach", "--name", host.container, "--hostname", host.name),
-        *("--label", f"{LABEL}={lab.run}", "--network", lab.network, "--ip", host.address, *_FLAGS),
+        *_labels(lab.run, lab.folder),
+        *("--network", lab.network, "--ip", host.address, *_FLAGS),
         HOSTS[host.release].pinned,
     )
     wait_for(lambda: _is_running(host), f"systemd of {host.container} is running")
@@ -176,13 +183,12 @@ def _write_ssh_config(lab: Lab) -> None:
         shim.chmod(0o755)
 
 
-def _make_network(mark: str, name: str) -> ipaddress.IPv4Network:
+def _make_network(name: str, labels: Sequence[str]) -> ipaddress.IPv4Network:
     """A network on a subnet that nothing here uses; the engine refuses one that another network has."""
-    options = ("--label", f"{LABEL}={mark}", "--opt", f"com.docker.network.bridge.name=rl-{mark}")
     refusal: LabError | None = None
     for subnet in _free_subnets():
         try:
-            run("docker", "network", "create", "--subnet", str(subnet), *options, name)
+            run("docker", "network", "create", "--subnet", str(subnet), *labels, name)
         except LabError as failure:
             refusal = failure
         else:
