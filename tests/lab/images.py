@@ -17,8 +17,10 @@ _PLUGIN_IN_DEBIAN = "/usr/libexec/docker/cli-plugins/docker-compose"
 _BUILD_S = 900.0
 # What a root file system is made of; a change of these words builds everything anew.
 _BOOTSTRAP = ("debootstrap", "--variant=minbase")
-_NOT_KEPT = ("./var/cache/apt/*.bin", "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*", "./dev/*")
-_NOT_KEPT += ("./usr/share/doc/*", "./usr/share/man/*", "./usr/share/locale/*", "./proc/*", "./sys/*")
+_NOT_KEPT = (
+    *("./var/cache/apt/*.bin", "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*", "./dev/*"),
+    *("./usr/share/doc/*", "./usr/share/man/*", "./usr/share/locale/*", "./proc/*", "./sys/*"),
+)
 # Nobody needs these file systems after a power failure.
 _NO_SYNC = ("etc/dpkg/dpkg.cfg.d/no-sync", "force-unsafe-io\n")
 
@@ -97,11 +99,8 @@ def _build(image: Image) -> None:
     ]
     recipe = RECIPES / f"{image.recipe}.Dockerfile"
     with timed(image.tag):
-        run(
-            *("docker", "build", "--quiet", "--network", "host", "--file", recipe, *arguments),
-            *("--tag", image.pinned, "--tag", image.tag, RECIPES),
-            timeout_s=_BUILD_S,
-        )
+        options = ("--quiet", "--network", "host", "--file", str(recipe), *arguments)
+        run("docker", "build", *options, "--tag", image.pinned, "--tag", image.tag, RECIPES, timeout_s=_BUILD_S)
 
 
 def _base_parts(release: str) -> list[str]:
