@@ -4,12 +4,17 @@ from pathlib import Path
 
 import click
 
+from rlctl.assets import asset_folder
 from rlctl.cli.app import App, with_app
+from rlctl.errors import Refused
 from rlctl.render.acl import node_acl
+from rlctl.render.compose import compose_file
 from rlctl.render.redis_conf import NodeFiles, static_conf
 from rlctl.render.sentinel_conf import sentinel_static_conf
 from rlctl.scripts.release import load_release
 from rlctl.secrets import FleetSecrets, Secret, User
+from rlctl.system.files import read_text
+from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import all_nodes
 
 _BLOT = "not-shown"
@@ -22,6 +27,7 @@ def render() -> None:
 
     \b
     rlctl render config
+    rlctl render compose
     """
 
 
@@ -55,3 +61,26 @@ def config(app: App) -> None:
         return
     for name, text in files.items():
         app.output.text(f"# {name}\n{text}")
+
+
+@render.command()
+@with_app
+def compose(app: App) -> None:
+    """Print the compose file of a Docker fleet; no engine is asked.
+
+    With docker.subnet auto the addresses are those of the first network that suits; a deploy takes another where
+    that one is not free.
+
+    \b
+    rlctl render compose > compose.yaml
+    """
+    topology = app.topology()
+    if topology.target is not TargetName.DOCKER:
+        raise Refused(
+            f"fleet {topology.name} has target {topology.target}, and no compose file", hint="write `target: docker`"
+        )
+    text = compose_file(topology, read_text(asset_folder("compose") / "node.yaml") or "")
+    if app.output.as_json:
+        app.output.result({"schema": "rlctl.render-compose/1", "name": topology.name, "file": text})
+    else:
+        app.output.text(text)

@@ -7,7 +7,7 @@ from rlctl.execute.fleet import Fleet
 from rlctl.plan.sentinel import believed_primary
 from rlctl.secrets import Secret, User
 from rlctl.topology.model import Kind
-from rlctl.topology.nodes import data_nodes, sentinel_nodes
+from rlctl.topology.nodes import NodeSpec, data_nodes, sentinel_nodes
 
 
 class As(StrEnum):
@@ -68,15 +68,21 @@ def connection(fleet: Fleet, who: As) -> Connection:
         primary = believed_primary(fleet.desired(observed), observed)
         first = next(spec for spec in nodes if spec.name == primary.name)
     is_sentinel = topology.kind is Kind.SENTINEL
+    host, port = fleet.target.route(first)
     return Connection(
         kind=topology.kind,
-        host=first.address,
-        port=first.port,
+        host=host,
+        port=port,
         username=who.user.value if topology.security.acl else None,
         password=fleet.secrets.password(who.user) if topology.security.acl else None,
         tls=topology.security.tls,
         ca=str(fleet.folder.ca) if topology.security.tls else None,
-        nodes=tuple(spec.endpoint for spec in nodes),
-        sentinels=tuple(spec.endpoint for spec in sentinel_nodes(topology)),
+        nodes=tuple(_reached(fleet, spec) for spec in nodes),
+        sentinels=tuple(_reached(fleet, spec) for spec in sentinel_nodes(topology)),
         master_name=topology.name if is_sentinel else None,
     )
+
+
+def _reached(fleet: Fleet, spec: NodeSpec) -> str:
+    address, port = fleet.target.route(spec)
+    return f"{address}:{port}"

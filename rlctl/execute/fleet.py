@@ -114,8 +114,8 @@ def open_fleet_for_removal(topology: Topology, home: Home) -> Iterator[Fleet]:
 
 @contextmanager
 def _opened(topology: Topology, home: Home, found: FleetSecrets | None, release: Release) -> Iterator[Fleet]:
-    topology = settled(topology)
     folder = home.fleet(topology.name)
+    topology = settled(topology, FleetRecord.load(folder.record))
     secrets = found or generate(topology.name, new_authority(topology.name) if topology.security.tls else None)
     _check_authority(topology, secrets)
     clock = SystemClock()

@@ -61,6 +61,8 @@ class Collector:
         facts = NodeFacts(
             name=spec.name, id=node_id(self._secrets.fleet_id, spec.name), presence=Presence.ABSENT, disk=disk
         )
+        if not disk.reachable:
+            return facts
         try:
             return self._ask(spec, facts)
         except Dropped:

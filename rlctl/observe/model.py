@@ -65,9 +65,14 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk:
-    """What the target knows of a node without asking it: its process and its files."""
+    """What the target knows of a node without asking it: its process and its files.
+
+    Where nothing can answer, it is not `reachable`; `misfit` says what of its place needs a new one to change.
+    """
 
     running: bool = False
+    reachable: bool = True
+    misfit: str | None = None
     pid: int | None = None
     port_taken: int | None = None
     saved: Saved = Saved.NOTHING

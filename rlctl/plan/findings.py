@@ -83,6 +83,9 @@ def _presence(observed: Observed) -> Iterator[Finding]:
 
 
 def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
+    for node in observed.nodes:
+        if node.disk.misfit is not None:
+            yield _degraded("place-drift", node.name, f"{node.name}: {node.disk.misfit}")
     for node in observed.up:
         for drift in setting_drift(desired, node):
             text = f"{node.name} has {drift.setting} {drift.found}, the topology says {drift.wanted}"

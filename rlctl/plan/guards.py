@@ -89,6 +89,7 @@ def _engine(desired: Desired, observed: Observed) -> Iterator[str]:
 
 
 def _restarts(desired: Desired, observed: Observed) -> Iterator[str]:
+    yield from (f"{node.name}: {node.disk.misfit}" for node in observed.nodes if node.disk.misfit is not None)
     for node in observed.up:
         for drift in setting_drift(desired, node):
             if node.sentinel is None and not drift.is_live:

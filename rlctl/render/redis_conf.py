@@ -30,6 +30,11 @@ class NodeFiles:
         return self.folder / "node.conf"
 
     @property
+    def follow_conf(self) -> PurePath:
+        """Whom a server that is started by a fixed command follows at first; rlctl's, written before a start."""
+        return self.folder / "follow.conf"
+
+    @property
     def static_conf(self) -> PurePath:
         """Belongs to rlctl; included last, so it wins."""
         return self.settings / "static.conf"
@@ -122,6 +127,12 @@ def static_conf(topology: Topology, spec: NodeSpec, files: NodeFiles, secrets: F
     settings = tunables(topology)
     directives += [(name, quote(value) if name == "save" or not value else value) for name, value in settings.items()]
     return conf_text(_with_save_points(directives))
+
+
+def start_argv(program: str, spec: NodeSpec, files: NodeFiles) -> list[str]:
+    """How a server is started: its own file, then ours, which wins."""
+    own = files.sentinel_conf if spec.is_sentinel else files.node_conf
+    return [program, str(own), "--include", str(files.static_conf), *(["--sentinel"] if spec.is_sentinel else [])]
 
 
 def process_title(fleet: str, name: str) -> str:

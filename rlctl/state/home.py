@@ -93,6 +93,21 @@ class FleetFolder:
         return self.root / "nodes"
 
     @property
+    def compose(self) -> Path:
+        """The rendered compose file of a Docker fleet."""
+        return self.root / "compose.yaml"
+
+    @property
+    def compose_variables(self) -> Path:
+        """What the compose file leaves to the machine; compose itself reads it from there."""
+        return self.root / ".env"
+
+    @property
+    def server(self) -> Path:
+        """Which server the image of a Docker fleet holds."""
+        return self.root / "server.json"
+
+    @property
     def ca(self) -> Path:
         """The certificate that clients verify with."""
         return self.root / "ca.crt"
@@ -100,6 +115,12 @@ class FleetFolder:
     def node(self, name: NodeName) -> Path:
         """One local node's folder."""
         return self.nodes / name
+
+    def placed(self) -> tuple[NodeName, ...]:
+        """The nodes that have a folder here."""
+        if not self.nodes.is_dir():
+            return ()
+        return tuple(sorted(NodeName(path.name) for path in self.nodes.iterdir() if path.is_dir()))
 
     def remove(self) -> None:
         """Delete the fleet's folder with all it holds."""

@@ -1,12 +1,15 @@
 """The fleet record: what was deployed under a name, so that a changed file is noticed before anything is touched."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 
 from rlctl.errors import Refused
 from rlctl.system.files import read_text, write_private
-from rlctl.topology.model import Kind, Topology
+from rlctl.topology.model import Kind, TargetName, Topology
+from rlctl.topology.nodes import all_nodes
+from rlctl.topology.subnets import AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,8 @@ class FleetRecord:
     acl: bool
     tls: bool
     flavor: str
+    # Addresses off target local; a record from before there were any holds none.
+    places: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> "FleetRecord":
@@ -34,6 +39,7 @@ class FleetRecord:
             acl=topology.security.acl,
             tls=topology.security.tls,
             flavor=topology.engine.flavor.value,
+            places=_places(topology),
         )
 
     @classmethod
@@ -44,7 +50,8 @@ class FleetRecord:
             return None
         try:
             document = json.loads(text)
-            return cls(**{field.name: document[field.name] for field in fields(cls)})
+            required = {one.name for one in fields(cls) if one.default_factory is MISSING}
+            return cls(**{one.name: document[one.name] for one in fields(cls) if one.name in {*required, *document}})
         except (ValueError, KeyError, TypeError) as failure:
             raise Refused(f"{path} is damaged", hint="restore it, or remove it if this fleet is gone") from failure
 
@@ -54,13 +61,25 @@ class FleetRecord:
 
     def check(self, topology: Topology) -> None:
         """Refuse a topology that asks for what needs another fleet, or a capability to come."""
-        wanted = asdict(FleetRecord.of(topology))
-        for name, was in asdict(self).items():
-            if wanted[name] != was:
+        wanted = FleetRecord.of(topology)
+        for name, word in _WORDS.items():
+            was, now = getattr(self, name), getattr(wanted, name)
+            if now != was:
                 raise Refused(
-                    f"fleet {topology.name} is deployed with {_WORDS[name]} {_say(was)}; "
-                    f"the topology now says {_say(wanted[name])}",
-                    hint=_HINTS.get(name, "undo the change, or destroy the fleet and deploy it anew"),
+                    f"fleet {topology.name} is deployed with {word} {_say(was)}; the topology now says {_say(now)}",
+                    hint=_HINTS.get(name, _UNDO),
+                )
+        # What `auto` means for a deployed fleet is where it is.
+        if topology.target is not TargetName.DOCKER or topology.docker.subnet != AUTO:
+            self._check_places(topology, wanted.places)
+
+    def _check_places(self, topology: Topology, wanted: Mapping[str, str]) -> None:
+        for node in sorted(self.places.keys() & wanted.keys()):
+            if wanted[node] != self.places[node]:
+                raise Refused(
+                    f"fleet {topology.name} is deployed with {node} at {self.places[node]}; "
+                    f"the topology now says {wanted[node]}",
+                    hint=_UNDO,
                 )
 
 
@@ -74,11 +93,18 @@ _WORDS = {
     "tls": "security.tls",
     "flavor": "engine.flavor",
 }
+_UNDO = "undo the change, or destroy the fleet and deploy it anew"
 _HINTS = {
     "kind": "a name stands for one fleet: give the new one another name",
     "target": "a name stands for one fleet: give the new one another name",
     "shards": "moving slots under load is not available yet: undo the change, or deploy a second fleet",
 }
+
+
+def _places(topology: Topology) -> dict[str, str]:
+    if topology.target is TargetName.LOCAL:
+        return {}
+    return {str(spec.name): spec.endpoint for spec in all_nodes(topology)}
 
 
 def _say(value: object) -> str:

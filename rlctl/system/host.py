@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import sys
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +23,11 @@ from rlctl.doctor.host_facts import (
     parse_reserved_ports,
     parse_thp_mode,
 )
+from rlctl.topology.subnets import parse_routes
 
 _PROC_SYS: Final = Path("/proc/sys")
 _THP: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_ROUTES: Final = Path("/proc/net/route")
 _MEMINFO: Final = Path("/proc/meminfo")
 
 
@@ -51,6 +54,16 @@ def busy_s() -> float:
 def processors() -> int:
     """How many processors share that work."""
     return psutil.cpu_count() or 1
+
+
+def own_addresses() -> frozenset[str]:
+    """Every address of this machine."""
+    return frozenset(one.address for found in psutil.net_if_addrs().values() for one in found)
+
+
+def routed_networks() -> tuple[IPv4Network, ...]:
+    """The networks that this machine has a route to, the default route aside; none where it does not tell."""
+    return parse_routes(_text(_ROUTES))
 
 
 def read_host_facts(state_folder: Path) -> HostFacts:

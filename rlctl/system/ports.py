@@ -1,4 +1,4 @@
-"""Finds a run of free loopback ports for a throw-away fleet."""
+"""Ports: who answers at one, whether one is free, and a run of free ones for a throw-away fleet."""
 
 import random
 import socket
@@ -21,7 +21,7 @@ def free_base_port(count: int) -> int:
         raise Unreachable("the ephemeral port range leaves no room for bus ports", hint="see ip_local_port_range")
     for _ in range(ATTEMPTS):
         base = random.randrange(LOWEST, highest)  # noqa: S311  spreads parallel runs, guards nothing
-        if all(map(_is_free, _ports_of(base, count))):
+        if all(map(is_free, _ports_of(base, count))):
             return base
     raise Unreachable(f"no {count} free ports in a row after {ATTEMPTS} tries", hint="end what holds them")
 
@@ -32,7 +32,17 @@ def _first_ephemeral_port() -> int:
     return int(setting.read_text(encoding="ascii").split()[0]) if setting.exists() else EPHEMERAL_DEFAULT
 
 
-def _is_free(port: int) -> bool:
+def answers(address: str, port: int) -> bool:
+    """Whether somebody takes a connection there."""
+    try:
+        with socket.create_connection((address, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody has this loopback port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,24 +1,44 @@
 """Opens the target that a topology names, and settles what the topology leaves to it."""
 
+from dataclasses import replace
+
 from rlctl.errors import Refused
 from rlctl.secrets import FleetSecrets
 from rlctl.state.home import FleetFolder
+from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock
+from rlctl.system.docker import DockerEngine
 from rlctl.system.process import ProcessRunner
 from rlctl.targets.base import Target
+from rlctl.targets.docker import DockerTarget
+from rlctl.targets.docker_network import chosen_network
 from rlctl.targets.local import LocalTarget
 from rlctl.topology.model import TargetName, Topology
+from rlctl.topology.subnets import AUTO
 
 
-def settled(topology: Topology) -> Topology:
+def settled(topology: Topology, record: FleetRecord | None) -> Topology:
     """The topology with everything decided that it leaves to the target, such as the network."""
-    if topology.target is not TargetName.LOCAL:
-        raise Refused(f"target {topology.target} is not available in this version", hint="use `target: local` for now")
-    return topology
+    match topology.target:
+        case TargetName.LOCAL:
+            return topology
+        case TargetName.DOCKER:
+            return _in_a_network(topology, record)
+        case TargetName.HOSTS:
+            raise Refused("target hosts is not available in this version", hint="use `target: local` for now")
 
 
 def open_target(
     topology: Topology, secrets: FleetSecrets, folder: FleetFolder, commands: tuple[str, ...], clock: Clock
 ) -> Target:
     """The target of a settled topology."""
+    if topology.target is TargetName.DOCKER:
+        return DockerTarget(topology, secrets, folder, commands, DockerEngine(ProcessRunner()), clock)
     return LocalTarget(topology, secrets, folder, commands, ProcessRunner(), clock)
+
+
+def _in_a_network(topology: Topology, record: FleetRecord | None) -> Topology:
+    if topology.docker.subnet != AUTO:
+        return topology
+    network = chosen_network(topology, record, DockerEngine(ProcessRunner()))
+    return replace(topology, docker=replace(topology.docker, subnet=str(network)))

@@ -1,7 +1,6 @@
 """Target local: detached server processes on this machine, one folder each."""
 
 import errno
-import shutil
 import signal
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,14 +15,15 @@ from rlctl.secrets import FleetSecrets
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
+from rlctl.system.ports import answers
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
 from rlctl.targets.base import Launch, NodeResult
-from rlctl.targets.node_folder import NodeFolder
+from rlctl.targets.listening import await_listening
+from rlctl.targets.node_folder import NodeFolder, delete_folder
 from rlctl.targets.server_program import ServerProgram, dotted, find_server
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
 
-LISTEN_S = 30.0
 STOP_S = 5.0
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
 
@@ -68,7 +68,7 @@ class LocalTarget:
         for wave in (leaders, followers):
             for launch in wave:
                 self._start(program, launch)
-            results |= self._await_listening(wave)
+            results |= await_listening([launch.spec for launch in wave], self._outcome, self._clock)
         return results
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
@@ -89,7 +89,7 @@ class LocalTarget:
             if running.get(name) in stubborn:
                 results[name] = NodeResult(error=f"process {running[name].pid} does not end")
                 continue
-            results[name] = _delete(self._folder.node(name))
+            results[name] = delete_folder(self._folder.node(name))
         return results
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
@@ -98,9 +98,7 @@ class LocalTarget:
 
     def placed(self) -> Sequence[NodeName]:
         """The nodes that have a folder here."""
-        if not self._folder.nodes.is_dir():
-            return ()
-        return tuple(sorted(NodeName(path.name) for path in self._folder.nodes.iterdir() if path.is_dir()))
+        return self._folder.placed()
 
     def strays(self) -> Sequence[NodeName]:
         """Nodes that run although their folder was removed under them."""
@@ -135,7 +133,7 @@ class LocalTarget:
         if self._topology.kind is not Kind.CLUSTER:
             return None
         bus = spec.port + BUS_PORT_OFFSET
-        return None if _is_free(spec.address, bus) or _answers(spec.address, spec.port) else bus
+        return None if _is_free(spec.address, bus) or answers(spec.address, spec.port) else bus
 
     def _process(self, folder: Path) -> ProcessId | None:
         """The node's server: by our record, else by its pid file, else by a look around; proven by its folder."""
@@ -169,23 +167,6 @@ class LocalTarget:
         if started is not None:
             _save_or_end(started, node.process)
 
-    def _await_listening(self, launches: Sequence[Launch]) -> dict[NodeName, NodeResult]:
-        results: dict[NodeName, NodeResult] = {}
-
-        def all_settled() -> bool:
-            for launch in launches:
-                if launch.spec.name not in results and (result := self._outcome(launch.spec)):
-                    results[launch.spec.name] = result
-            return len(results) == len(launches)
-
-        try:
-            wait_until(all_settled, timeout_s=LISTEN_S, clock=self._clock, what="servers listening", every_s=0.005)
-        except TimedOut:
-            for launch in launches:
-                silent = NodeResult(error=f"does not listen on {launch.spec.endpoint} after {LISTEN_S:g} s")
-                results.setdefault(launch.spec.name, silent)
-        return results
-
     def _outcome(self, spec: NodeSpec) -> NodeResult | None:
         """Listening, ended, or None while neither."""
         node = self._node(spec)
@@ -194,7 +175,7 @@ class LocalTarget:
             reap(recorded.pid)
         if recorded is None or not recorded.is_alive():
             return NodeResult(error=f"the server ended at once: {node.last_words() or 'it left no word'}")
-        return NodeResult() if _answers(spec.address, spec.port) else None
+        return NodeResult() if answers(spec.address, spec.port) else None
 
     def _stop(self, processes: Iterable[ProcessId], number: signal.Signals) -> list[ProcessId]:
         """Who is still there after the signal and some patience."""
@@ -222,28 +203,10 @@ def _save_or_end(process: ProcessId, path: Path) -> None:
         raise
 
 
-def _delete(folder: Path) -> NodeResult:
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        return NodeResult()
-    except OSError as failure:
-        return NodeResult(error=f"cannot remove {folder}: {failure.strerror}")
-    return NodeResult()
-
-
 def _rotate(log: Path) -> None:
     """Keep one old log; the server opens its log anew for every line."""
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
         log.replace(log.with_suffix(".log.1"))
-
-
-def _answers(address: str, port: int) -> bool:
-    try:
-        with socket.create_connection((address, port), timeout=1.0):
-            return True
-    except OSError:
-        return False
 
 
 def _is_free(address: str, port: int) -> bool:

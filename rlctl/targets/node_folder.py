@@ -1,18 +1,19 @@
 """A node's folder on this machine: writes the files that are rlctl's, never the server's, and reads what is there."""
 
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from rlctl.observe import parse
 from rlctl.observe.model import Address, OnDisk, Saved
 from rlctl.render.acl import Version, loaded_revision, node_acl
-from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, replica_cluster_conf, static_conf
+from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, replica_cluster_conf, start_argv, static_conf
 from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_static_conf
 from rlctl.secrets import Authority, FleetSecrets
 from rlctl.system.files import make_private_folder, read_damaged, write_private
 from rlctl.system.tls import node_certificate
-from rlctl.targets.base import Launch
+from rlctl.targets.base import Launch, NodeResult
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeSpec, data_nodes, node_id, sentinel_nodes
 
@@ -70,14 +71,16 @@ class NodeFolder:
             self._write_certificate(self._secrets.authority)
 
     def argv(self, program: str, launch: Launch) -> list[str]:
-        """How the server is started: its own file, then ours, which wins."""
-        if self._spec.is_sentinel:
-            own, extra = self.files.sentinel_conf, ["--sentinel"]
-        else:
-            # A cluster node reads from its table whom it follows.
-            follow = launch.follow if self._topology.kind is Kind.SENTINEL else None
-            own, extra = self.files.node_conf, ["--replicaof", follow.address, str(follow.port)] if follow else []
-        return [program, str(own), "--include", str(self.files.static_conf), *extra]
+        """How the server is started here."""
+        follow = self._followed(launch)
+        extra = ["--replicaof", follow.address, str(follow.port)] if follow else []
+        return [*start_argv(program, self._spec, self.files), *extra]
+
+    def write_follow(self, launch: Launch | None) -> None:
+        """Whom the server follows at its next start; without a launch it goes by its own file again."""
+        follow = self._followed(launch) if launch is not None else None
+        text = f"replicaof {follow.address} {follow.port}\n" if follow else ""
+        write_private(self._here(self.files.follow_conf), text)
 
     def read(self, *, running: bool) -> OnDisk:
         """What the node would come back with; a running one is asked instead."""
@@ -93,12 +96,14 @@ class NodeFolder:
             monitor_epoch=epoch,
         )
 
-    def last_words(self, lines: int = 3) -> str:
+    def last_words(self) -> str:
         """Why a server ended, in its own words."""
-        text = read_damaged(self._here(self.files.log)) + read_damaged(self.output)
-        said = [line.strip() for line in text.splitlines() if line.strip()]
-        complaints = [line for line in said if re.search(r"(?i)fatal|error|fail|warning: could not|can't|denied", line)]
-        return " / ".join((complaints or said)[-lines:])
+        return complaints(read_damaged(self._here(self.files.log)) + read_damaged(self.output))
+
+    def _followed(self, launch: Launch) -> NodeSpec | None:
+        """Whom a data node of a Sentinel fleet follows; a cluster node reads that from its table."""
+        is_told = self._topology.kind is Kind.SENTINEL and not self._spec.is_sentinel
+        return launch.follow if is_told else None
 
     def _here(self, path: PurePath) -> Path:
         return self.root / path.name
@@ -165,3 +170,21 @@ class NodeFolder:
         found, epoch = _MONITOR.search(text), _EPOCH.search(text)
         address = (found.group(1), int(found.group(2))) if found else None
         return address, int(epoch.group(1)) if epoch else 0
+
+
+def delete_folder(folder: Path) -> NodeResult:
+    """Remove a node's folder with all it holds; one that is not there needs no removing."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return NodeResult()
+    except OSError as failure:
+        return NodeResult(error=f"cannot remove {folder}: {failure.strerror}")
+    return NodeResult()
+
+
+def complaints(log: str, lines: int = 3) -> str:
+    """What a server that ended complained of last, or said last."""
+    said = [line.strip() for line in log.splitlines() if line.strip()]
+    found = [line for line in said if re.search(r"(?i)fatal|error|fail|warning: could not|can't|denied", line)]
+    return " / ".join((found or said)[-lines:])

@@ -1,4 +1,4 @@
-"""Which server program a local fleet runs: found, checked for family and age."""
+"""Which server program a fleet runs: found, checked for family and age."""
 
 import os
 import re
@@ -32,23 +32,26 @@ def find_server(engine: Engine, runner: Runner) -> ServerProgram:
             f"{wanted} is not on PATH", hint=f"install the package {wanted}, or name a binary in RLCTL_REDIS_SERVER"
         )
     program = _identify(path, runner)
-    oldest = OLDEST[program.flavor]
+    check_fit(program, engine, "name another binary in RLCTL_REDIS_SERVER")
+    return program
+
+
+def check_fit(program: ServerProgram, engine: Engine, otherwise: str) -> None:
+    """Whether a program is what the topology wants; `otherwise` says what else could be done."""
+    found, oldest = f"{program.path} is {program.flavor} {dotted(program.version)}", OLDEST[program.flavor]
     if program.flavor is not engine.flavor:
         raise Unreachable(
-            f"{path} is {program.flavor} {dotted(program.version)}, the topology says {engine.flavor}",
-            hint="set engine.flavor in the topology, or name another binary in RLCTL_REDIS_SERVER",
+            f"{found}, the topology says {engine.flavor}", hint=f"set engine.flavor in the topology, or {otherwise}"
         )
     if program.version < oldest:
         raise Unreachable(
-            f"{path} is {program.flavor} {dotted(program.version)}; rlctl needs {dotted(oldest)} or newer",
-            hint="install a newer server, or name another binary in RLCTL_REDIS_SERVER",
+            f"{found}; rlctl needs {dotted(oldest)} or newer", hint=f"install a newer server, or {otherwise}"
         )
     if engine.version is not None and not _fits(engine.version, program.version):
         raise Refused(
-            f"{path} is version {dotted(program.version)}, the topology says {engine.version}",
-            hint="on target local the version is what is installed: change engine.version or the binary",
+            f"{program.path} is version {dotted(program.version)}, the topology says {engine.version}",
+            hint=f"the version is that of what is there: change engine.version, or {otherwise}",
         )
-    return program
 
 
 def find_any_server(runner: Runner) -> ServerProgram:
@@ -73,15 +76,22 @@ def dotted(version: Version) -> str:
     return ".".join(str(part) for part in version)
 
 
-def _identify(path: str, runner: Runner) -> ServerProgram:
-    done = runner.run([path, "--version"], timeout_s=10)
-    found = _BANNER.search(done.output)
+def read_banner(output: str, path: str) -> ServerProgram | None:
+    """The program that printed its version so; None where it is no server of either family."""
+    found = _BANNER.search(output)
     if found is None:
+        return None
+    return ServerProgram(path=path, flavor=Flavor(found.group(1).lower()), version=parse_version(found.group(2)))
+
+
+def _identify(path: str, runner: Runner) -> ServerProgram:
+    program = read_banner(runner.run([path, "--version"], timeout_s=10).output, path)
+    if program is None:
         raise Unreachable(
             f"{path} --version does not answer like a Redis or Valkey server",
             hint="name a redis-server or valkey-server in RLCTL_REDIS_SERVER",
         )
-    return ServerProgram(path=path, flavor=Flavor(found.group(1).lower()), version=parse_version(found.group(2)))
+    return program
 
 
 def _fits(wanted: str, found: Version) -> bool:

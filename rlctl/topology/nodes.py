@@ -110,7 +110,7 @@ def _data_sites(topology: Topology, shards: int, nodes: int) -> list[_Site]:
         case TargetName.LOCAL:
             return [_local_site(topology, _DATA_NET, index) for index in range(nodes)]
         case TargetName.DOCKER:
-            network = _network(topology)
+            network = network_of(topology)
             return [_docker_site(topology, data_address(network, index)) for index in range(nodes)]
         case TargetName.HOSTS:
             return [_host_site(topology, host) for host in data_hosts(topology, shards, nodes)]
@@ -122,13 +122,14 @@ def _sentinel_sites(topology: Topology) -> list[_Site]:
         case TargetName.LOCAL:
             return [_local_site(topology, _SENTINEL_NET, index) for index in range(count)]
         case TargetName.DOCKER:
-            network = _network(topology)
+            network = network_of(topology)
             return [_docker_site(topology, sentinel_address(network, index)) for index in range(count)]
         case TargetName.HOSTS:
             return [_host_site(topology, host) for host in sentinel_hosts(topology)]
 
 
-def _network(topology: Topology) -> IPv4Network:
+def network_of(topology: Topology) -> IPv4Network:
+    """The network of a Docker fleet."""
     _shards, nodes = _data_shape(topology)
     return subnet_of(topology, nodes + (topology.sentinel.sentinels if topology.kind is Kind.SENTINEL else 0))
 

@@ -17,10 +17,31 @@ _SMALLEST_PREFIX = 24
 
 def candidates(name: str, nodes: int) -> Iterator[ipaddress.IPv4Network]:
     """Networks with room for so many nodes; each fleet starts at a place of its own, so that fleets rarely meet."""
-    prefix = min(_SMALLEST_PREFIX, 32 - (nodes + TAKEN_ADDRESSES - 1).bit_length())
+    prefix = _prefix(nodes)
     found = [net for net in DOCKER_NETWORKS.subnets(new_prefix=prefix) if not net.overlaps(_BRIDGE)]
     start = int.from_bytes(hashlib.sha1(name.encode(), usedforsecurity=False).digest()[:4]) % len(found)
     yield from found[start:] + found[:start]
+
+
+def around(address: str, nodes: int) -> ipaddress.IPv4Network:
+    """The one of these networks that an address lies in."""
+    return ipaddress.IPv4Network(f"{address}/{_prefix(nodes)}", strict=False)
+
+
+def _prefix(nodes: int) -> int:
+    return min(_SMALLEST_PREFIX, 32 - (nodes + TAKEN_ADDRESSES - 1).bit_length())
+
+
+def parse_routes(text: str) -> tuple[ipaddress.IPv4Network, ...]:
+    """The networks of `/proc/net/route` (little-endian words), without the default route."""
+    rows = [line.split() for line in text.splitlines()[1:]]
+    found = [_route(row[1], row[7]) for row in rows if len(row) > 7]
+    return tuple(net for net in found if net.prefixlen)
+
+
+def _route(destination: str, mask: str) -> ipaddress.IPv4Network:
+    address, bits = (int.from_bytes(bytes.fromhex(word), "little") for word in (destination, mask))
+    return ipaddress.IPv4Network((address, bits.bit_count()), strict=False)
 
 
 def subnet_of(topology: Topology, nodes: int) -> ipaddress.IPv4Network:

@@ -1,0 +1,127 @@
+"""The compose file of a fleet: one service a node, a network of its own. Pure, and the same on every machine."""
+
+import ipaddress
+from pathlib import PurePosixPath
+from textwrap import indent
+
+import yaml
+
+from rlctl.render.redis_conf import NodeFiles, start_argv
+from rlctl.topology.model import MIB, Kind, Topology
+from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, network_of
+
+# The node's folder, as its server sees it; official images declare a volume there, which the folder takes the place of.
+DATA = PurePosixPath("/data")
+FILES = NodeFiles(folder=DATA, has_log=False)
+USER_VARIABLE = "RLCTL_USER"
+LABEL_FLEET, LABEL_NODE, LABEL_IMAGE = "io.rlctl.fleet", "io.rlctl.node", "io.rlctl.image"
+PUBLISHED_AT = "127.0.0.1"
+# What a server takes beside its data: code, buffers, the backlog, a sentinel's whole life.
+_BESIDE_DATA_BYTES = 128 * MIB
+_DEFAULT_MAXCLIENTS = 10_000
+# CONFIG_MIN_RESERVED_FDS: what a server keeps for its own files.
+_OWN_OPEN_FILES = 32
+_HEADER = """\
+# Rendered by rlctl from the topology of fleet {name}; the next deploy writes it anew.
+# It is an ordinary compose project: `docker compose -p {project} ps`. `rlctl deploy` creates and starts its containers,
+# because only rlctl knows which node may come back.
+"""
+
+
+def project_name(fleet: str) -> str:
+    """What the compose project, and its network, are called."""
+    return f"rlctl-{fleet}"
+
+
+def container_name(fleet: str, node: NodeName) -> str:
+    """What a node's container is called."""
+    return f"{project_name(fleet)}-{node}"
+
+
+def memory_limit_bytes(topology: Topology, spec: NodeSpec) -> int:
+    """Twice the data: while a copy is written, for a log, a snapshot or a replica, every changed page is held twice."""
+    data_bytes = 0 if spec.is_sentinel else 2 * topology.memory.maxmemory_bytes
+    return data_bytes + _BESIDE_DATA_BYTES
+
+
+def open_files(topology: Topology) -> int:
+    """As many as the server wants for the clients that it may have."""
+    text = dict(topology.redis).get("maxclients", "")
+    return (int(text) if text.isascii() and text.isdigit() else _DEFAULT_MAXCLIENTS) + _OWN_OPEN_FILES
+
+
+def compose_file(topology: Topology, fragment: str) -> str:
+    """The whole file; `fragment` is what all nodes share."""
+    services = "".join(_service(topology, spec) for spec in all_nodes(topology))
+    project = project_name(topology.name)
+    return (
+        _HEADER.format(name=topology.name, project=project)
+        + f"name: {project}\n\nx-node: &node\n{indent(fragment, '  ')}\nservices:\n{services}\n"
+        + _yaml({"networks": {"default": _network(topology)}})
+    )
+
+
+def _service(topology: Topology, spec: NodeSpec) -> str:
+    text = _yaml(
+        {
+            "container_name": container_name(topology.name, spec.name),
+            "image": topology.docker.image,
+            "command": _command(topology, spec),
+            "mem_limit": memory_limit_bytes(topology, spec),
+            "ulimits": {"nofile": open_files(topology)},
+            "networks": {"default": {"ipv4_address": spec.address}},
+            "ports": [f"{PUBLISHED_AT}:{spec.port}:{spec.port}"],
+            "volumes": [
+                {
+                    "type": "bind",
+                    "source": f"./nodes/{spec.name}",
+                    "target": str(DATA),
+                    "bind": {"create_host_path": False},
+                }
+            ],
+            "labels": {
+                LABEL_FLEET: topology.name,
+                LABEL_NODE: str(spec.name),
+                LABEL_IMAGE: topology.docker.image,
+            },
+            "healthcheck": {
+                "test": ["CMD-SHELL", _health(topology, spec)],
+                "interval": "10s",
+                "timeout": "3s",
+                "retries": 3,
+                "start_period": "30s",
+            },
+        }
+    )
+    return f"  {spec.name}:\n    <<: *node\n{indent(text, '    ')}"
+
+
+def _command(topology: Topology, spec: NodeSpec) -> list[str]:
+    argv = start_argv(f"{topology.engine.flavor}-server", spec, FILES)
+    if topology.kind is Kind.SENTINEL and not spec.is_sentinel:
+        # Whom a node follows is known only when it starts; a container's command is known when it is made.
+        argv += ["--include", str(FILES.follow_conf)]
+    return argv
+
+
+def _health(topology: Topology, spec: NodeSpec) -> str:
+    """Who asks for a password is alive, so the check needs none; an image without a client tells who listens."""
+    cli = f"{topology.engine.flavor}-cli"
+    tls = f" --tls --cacert {FILES.ca}" if topology.security.tls else ""
+    ask = f"{cli} -h {spec.address} -p {spec.port}{tls} ping 2>&1 | grep -Eq 'PONG|NOAUTH'"
+    listens = f"grep -q ':{spec.port:04X} 00000000:0000 0A' /proc/net/tcp"
+    return f"if command -v {cli} >/dev/null; then {ask}; else {listens}; fi"
+
+
+def _network(topology: Topology) -> dict[str, object]:
+    network: ipaddress.IPv4Network = network_of(topology)
+    return {
+        "name": project_name(topology.name),
+        "driver": "bridge",
+        "labels": {LABEL_FLEET: topology.name},
+        "ipam": {"config": [{"subnet": str(network), "gateway": str(network[1])}]},
+    }
+
+
+def _yaml(document: dict[str, object]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=False, width=1_000)

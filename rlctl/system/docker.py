@@ -1,0 +1,255 @@
+"""The Docker engine of this machine, through its SDK, and `docker compose`, through its command."""
+
+import errno
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Network, ip_network
+from pathlib import Path
+from typing import Any
+
+import docker  # type: ignore[import-untyped]
+from docker.context import ContextAPI  # type: ignore[import-untyped]
+from docker.errors import APIError, DockerException  # type: ignore[import-untyped]
+from docker.errors import NotFound as NotThere
+from requests.exceptions import RequestException
+
+from rlctl.errors import Refused, Unreachable
+from rlctl.system.process import Finished, Runner
+
+ANSWER_S = 60.0
+COMPOSE_S = 120.0
+PULL_S = 900.0
+PROJECT = "com.docker.compose.project"
+_LOCAL = "unix://"
+_RUNNING = {"running", "paused", "restarting"}
+_START_HINT = "start Docker, or name its socket in DOCKER_HOST; then run the same command again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container as the engine lists it; `folders` are those of this machine that are mounted into it."""
+
+    name: str
+    labels: Mapping[str, str]
+    running: bool
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """A network of the engine's, and the addresses that it takes."""
+
+    name: str
+    labels: Mapping[str, str]
+    subnets: tuple[IPv4Network, ...]
+
+
+class DockerEngine:
+    """The engine that the operator's docker command talks to, if it is one of this machine."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    @cached_property
+    def host(self) -> str:
+        """Where the engine is, by DOCKER_HOST, else by the docker command's context."""
+        named = os.environ.get("DOCKER_HOST")
+        if not named:
+            try:
+                context = ContextAPI.get_context(os.environ.get("DOCKER_CONTEXT"))
+            except DockerException as failure:
+                raise Unreachable(
+                    f"Docker's context cannot be read: {failure}", hint="see `docker context ls`"
+                ) from failure
+            named = (context.Host if context is not None else None) or f"{_LOCAL}/var/run/docker.sock"
+        # The SDK's own spelling of the socket, which nobody else understands.
+        named = named.replace("http+unix://", _LOCAL)
+        if not named.startswith(_LOCAL):
+            raise Refused(
+                f"the Docker engine {named} is not reached through a socket of this machine; "
+                "a container there could not mount the nodes' folders of here",
+                hint="run rlctl on the machine of the engine, or unset DOCKER_HOST (or choose another docker context)",
+            )
+        return named
+
+    @cached_property
+    def _api(self) -> Any:  # noqa: ANN401  the SDK carries no annotations
+        _knock(self.host)
+        with self._named("the Docker engine"):
+            return docker.APIClient(base_url=self.host, version="auto", timeout=ANSWER_S, max_pool_size=32)
+
+    def check_users(self) -> None:
+        """Refuse an engine whose user ids are not this machine's: nodes could not read their files."""
+        with self._named("the Docker engine"):
+            options = self._api.info().get("SecurityOptions") or ()
+        mapped = [name for name in ("rootless", "userns") if any(f"name={name}" in option for option in options)]
+        if mapped:
+            raise Refused(
+                f"the Docker engine maps user ids ({mapped[0]}): a node could not read its 0600 files of this user's",
+                hint="use an engine without user namespaces; this version of rlctl does not support them",
+            )
+
+    def compose_version(self) -> str:
+        """The version of `docker compose`."""
+        done = self._docker("compose", "version", "--short", timeout_s=ANSWER_S)
+        found = re.search(r"\d+\.\d+[\w.+-]*", done.output)
+        if done.code != 0 or found is None:
+            raise Unreachable(
+                f"`docker compose` is missing: {last_line(done) or 'the command knows no version of it'}",
+                hint="install the Compose plugin: docker-compose-plugin, or docker-compose-v2",
+            )
+        return found.group()
+
+    def compose(self, file: Path, *words: str) -> Finished:
+        """Run one `docker compose` command on a project's file."""
+        return self._docker("compose", "--file", str(file), *words, timeout_s=COMPOSE_S)
+
+    def containers(self, project: str) -> tuple[Container, ...]:
+        """The containers of a compose project, whatever their state."""
+        with self._named(f"the containers of {project}"):
+            found = self._api.containers(all=True, filters={"label": f"{PROJECT}={project}"})
+        return tuple(
+            Container(
+                name=one["Names"][0].removeprefix("/"),
+                labels=one["Labels"],
+                running=one["State"] in _RUNNING,
+                folders=tuple(mount.get("Source", "") for mount in one["Mounts"]),
+            )
+            for one in found
+        )
+
+    def networks(self) -> tuple[Network, ...]:
+        """All networks of the engine."""
+        with self._named("the networks"):
+            found = self._api.networks()
+        return tuple(
+            Network(name=one["Name"], labels=one["Labels"] or {}, subnets=tuple(_subnets(one))) for one in found
+        )
+
+    def remove_network(self, name: str) -> None:
+        """Remove a network; one that is not there needs no removing."""
+        with suppress(_Missing), self._named(f"network {name}"):
+            self._api.remove_network(name)
+
+    def start(self, name: str) -> None:
+        """Start a container; a running one is left alone."""
+        with self._named(f"container {name}"):
+            self._api.start(name)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL a container's server."""
+        with self._named(f"container {name}"):
+            self._api.kill(name)
+
+    def pause(self, name: str) -> None:
+        """Freeze a container."""
+        with self._named(f"container {name}"):
+            self._api.pause(name)
+
+    def unpause(self, name: str) -> None:
+        """Let a frozen container go on."""
+        with self._named(f"container {name}"):
+            self._api.unpause(name)
+
+    def remove(self, name: str, *, patience_s: int) -> None:
+        """Stop a container, politely at first, and remove it with its anonymous volumes."""
+        with suppress(_Missing), self._named(f"container {name}"):
+            self._api.stop(name, timeout=patience_s)
+            self._api.remove_container(name, v=True, force=True)
+
+    def log(self, name: str) -> str:
+        """What a container said; nothing where there is none."""
+        try:
+            with self._named(f"container {name}"):
+                return str(self._api.logs(name).decode("utf-8", "replace"))
+        except _Missing:
+            return ""
+
+    def grow_memory(self, name: str, limit_bytes: int) -> None:
+        """Raise a container's limit of memory to this; a higher one stays, since it may be in use."""
+        with self._named(f"container {name}"):
+            now = self._api.inspect_container(name)["HostConfig"]["Memory"]
+            if 0 < now < limit_bytes:
+                self._api.update_container(name, mem_limit=limit_bytes, memswap_limit=2 * limit_bytes)
+
+    def image_id(self, image: str) -> str | None:
+        """The image that this machine has under this name."""
+        try:
+            with self._named(f"image {image}"):
+                return str(self._api.inspect_image(image)["Id"])
+        except _Missing:
+            return None
+
+    def pull(self, image: str) -> None:
+        """Fetch an image, with the docker command and so with its logins."""
+        done = self._docker("pull", "--quiet", image, timeout_s=PULL_S)
+        if done.code != 0:
+            raise Unreachable(
+                f"image {image} is not on this machine, and `docker pull {image}` failed: {last_line(done)}",
+                hint="see to the registry, or load the image by hand, or name another in docker.image",
+            )
+
+    def try_out(self, image: str, *words: str) -> Finished:
+        """Run a command of an image in a container that is thrown away."""
+        argv = ("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL")
+        return self._docker("run", *argv, "--entrypoint", words[0], image, *words[1:], timeout_s=ANSWER_S)
+
+    def _docker(self, *words: str, timeout_s: float) -> Finished:
+        _knock(self.host)
+        return self._runner.run(["docker", "--host", self.host, *words], timeout_s=timeout_s)
+
+    @contextmanager
+    def _named(self, what: str) -> Iterator[None]:
+        """The SDK's failures in our words."""
+        try:
+            yield
+        except NotThere as failure:
+            raise _Missing(f"{what}: {failure.explanation}", hint="run `rlctl deploy` again") from failure
+        except APIError as failure:
+            text = f"{what}: the Docker engine refuses: {_explanation(failure)}"
+            raise Unreachable(text, hint="mend the cause and run the same command again") from failure
+        except (DockerException, RequestException) as failure:
+            raise Unreachable(f"{what}: the Docker engine does not answer: {failure}", hint=_START_HINT) from failure
+
+
+class _Missing(Unreachable):
+    """The engine knows no such thing."""
+
+
+def _knock(host: str) -> None:
+    """Why an engine does not answer is told by its socket, better than by what the SDK makes of it."""
+    path = host.removeprefix(_LOCAL)
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError as failure:
+            if failure.errno in {errno.EACCES, errno.EPERM}:
+                raise Unreachable(
+                    f"this user may not use the Docker socket {path}: {failure.strerror}",
+                    hint="join its group (often `docker`) and log in anew, or run rlctl as a user who may",
+                ) from failure
+            raise Unreachable(
+                f"no Docker engine answers at {path}: {failure.strerror or failure}", hint=_START_HINT
+            ) from failure
+
+
+def _subnets(network: Mapping[str, Any]) -> Iterator[IPv4Network]:
+    for config in (network.get("IPAM") or {}).get("Config") or ():
+        subnet = ip_network(config["Subnet"])
+        if isinstance(subnet, IPv4Network):
+            yield subnet
+
+
+def _explanation(failure: Any) -> str:  # noqa: ANN401  the SDK carries no annotations
+    return str(failure.explanation or failure)
+
+
+def last_line(done: Finished) -> str:
+    """What a command said last, which is why it failed."""
+    lines = [line.strip() for line in (done.errors or done.output).splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,61 @@
+"""The network of a Docker fleet: its own where it has one, else a free one; what takes its place is named."""
+
+from ipaddress import IPv4Network
+
+from rlctl.errors import Unreachable
+from rlctl.render.compose import project_name
+from rlctl.state.record import FleetRecord
+from rlctl.system.docker import PROJECT, DockerEngine, Network
+from rlctl.system.host import routed_networks
+from rlctl.topology.model import Topology
+from rlctl.topology.nodes import all_nodes, network_of
+from rlctl.topology.subnets import around, candidates
+
+_OTHERWISE = "write a free one as docker.subnet, or auto; `docker network ls` and `ip route` show what is taken"
+
+
+def chosen_network(topology: Topology, record: FleetRecord | None, engine: DockerEngine) -> IPv4Network:
+    """What `auto` means: where the fleet was deployed, else where it is, else the first that nobody has."""
+    nodes = len(all_nodes(topology))
+    if record is not None and record.places:
+        return around(next(iter(record.places.values())).partition(":")[0], nodes)
+    networks = engine.networks()
+    own = _own(topology, networks)
+    if own is not None and own.subnets:
+        return own.subnets[0]
+    taken = [*routed_networks(), *(subnet for network in networks for subnet in network.subnets)]
+    for candidate in candidates(topology.name, nodes):
+        if not any(candidate.overlaps(other) for other in taken):
+            return candidate
+    raise Unreachable("no network within 172.16.0.0/12 is free for this fleet", hint=_OTHERWISE)
+
+
+def check_network(topology: Topology, engine: DockerEngine) -> None:
+    """Whether the fleet has its network or could have it; Unreachable names what is in the way."""
+    wanted, networks = network_of(topology), engine.networks()
+    own = _own(topology, networks)
+    if own is not None:
+        if own.subnets != (wanted,):
+            has = ", ".join(map(str, own.subnets)) or "no subnet"
+            hint = f"if nobody uses it: `docker network rm {own.name}`, then deploy again"
+            raise Unreachable(f"network {own.name} has {has}, this fleet wants {wanted}", hint=hint)
+        return
+    for network in networks:
+        for subnet in network.subnets:
+            if subnet.overlaps(wanted):
+                raise Unreachable(
+                    f"docker.subnet {wanted} is taken: Docker network {network.name} has {subnet}", hint=_OTHERWISE
+                )
+    for route in routed_networks():
+        if route.overlaps(wanted):
+            raise Unreachable(f"docker.subnet {wanted} is taken: this machine has a route to {route}", hint=_OTHERWISE)
+
+
+def has_network(topology: Topology, engine: DockerEngine) -> bool:
+    """Whether the fleet's network exists."""
+    return _own(topology, engine.networks()) is not None
+
+
+def _own(topology: Topology, networks: tuple[Network, ...]) -> Network | None:
+    project = project_name(topology.name)
+    return next((one for one in networks if one.name == project and one.labels.get(PROJECT) == project), None)
