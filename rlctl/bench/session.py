@@ -151,7 +151,7 @@ def _server(fleet: Fleet, observed: Observed) -> str:
 
 def _connect(fleet: Fleet, node: NodeFacts) -> Primary:
     spec = next(spec for spec in all_nodes(fleet.topology) if spec.name == node.name)
-    where = Endpoint(spec.address, spec.port)
+    where = Endpoint(*fleet.target.route(spec))
     links = [_open(fleet, who, where) for who in (As.LIMITER, As.ADMIN)]
     return Primary(
         name=node.name, slots=node.slots, limiter=links[0], admin=links[1], control=fleet.connector.link(spec)

@@ -36,7 +36,7 @@ def env(app: App, who: str) -> None:
         app.output.result(settings)
         return
     for name, value in settings.items():
-        if name != "schema" and value not in (None, []):
+        if name not in {"schema", "remap"} and value not in (None, []):
             app.output.text(f"export {_variable(name)}={shlex.quote(_word(value))}")
     if settings["password"]:
         # redis-cli reads this one by itself, so that no password appears among its arguments.

@@ -8,7 +8,7 @@ from rlctl.doctor.model import Check, failed, passed, unread, warned
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
 from rlctl.plan.desired import Desired
 from rlctl.plan.findings import Finding, Severity, assess
-from rlctl.topology.model import Kind
+from rlctl.topology.model import Kind, TargetName
 
 MEMORY_WARNING = 0.70
 MEMORY_CRITICAL = 0.85
@@ -106,7 +106,8 @@ def _bus(desired: Desired) -> Iterator[Check]:
     topology = desired.topology
     if topology.kind is not Kind.CLUSTER:
         return
-    if topology.security.tls or topology.local.address.startswith("127."):
+    on_loopback = topology.target is TargetName.LOCAL and topology.local.address.startswith("127.")
+    if topology.security.tls or on_loopback:
         how = "TLS" if topology.security.tls else "loopback only"
         yield passed("bus-authentication", topology.name, f"the cluster bus is guarded: {how}")
     else:

@@ -4,11 +4,10 @@ from typing import Final
 
 from rlctl.doctor.host_facts import UNLIMITED, HostFacts
 from rlctl.doctor.model import Check, passed, unread, warned
+from rlctl.render.redis_conf import OWN_OPEN_FILES, open_files
 from rlctl.topology.model import TargetName, Topology
 
 MACHINE: Final = "this machine"
-_DEFAULT_MAXCLIENTS: Final = 10_000
-_RESERVED_FILES: Final = 32  # CONFIG_MIN_RESERVED_FDS: what a server keeps for its own files
 _LINUX_ONLY: Final = "nothing to do: this setting exists on Linux only"
 
 
@@ -20,12 +19,6 @@ def kernel_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
 def by_hand(facts: HostFacts, command: str) -> str:
     """How to look at a Linux setting that could not be read."""
     return _LINUX_ONLY if facts.platform == "darwin" else f"look by hand: {command}"
-
-
-def directive(topology: Topology, name: str, default: int) -> int:
-    """A number from the section `redis` of the topology, or the server's own default."""
-    text = dict(topology.redis).get(name, "")
-    return int(text) if text.isascii() and text.isdigit() else default
 
 
 def _overcommit(facts: HostFacts) -> Check:
@@ -72,21 +65,15 @@ def _huge_pages(facts: HostFacts) -> Check:
 def _file_limit(topology: Topology, facts: HostFacts) -> Check:
     name, soft, hard = "file-limit", facts.open_files_soft, facts.open_files_hard
     if topology.target is TargetName.DOCKER:
-        return unread(
-            name,
-            "containers",
-            "a container gets its limit of open files from the Docker daemon, not from this shell",
-            "look by hand: docker exec NODE sh -c 'ulimit -n'",
-        )
+        return passed(name, "containers", f"open files: each node gets the {open_files(topology)} that it wants")
     if soft is None or hard is None:
         return unread(
             name, MACHINE, "the limit of open files could not be read", "look by hand: ulimit -Sn; ulimit -Hn"
         )
-    maxclients = directive(topology, "maxclients", _DEFAULT_MAXCLIENTS)
-    wanted = maxclients + _RESERVED_FILES
+    wanted = open_files(topology)
     evidence = (
         f"open files: soft {_limit(soft)}, hard {_limit(hard)}; "
-        f"a node wants {wanted} (maxclients {maxclients} + {_RESERVED_FILES})"
+        f"a node wants {wanted} (maxclients {wanted - OWN_OPEN_FILES} + {OWN_OPEN_FILES})"
     )
     if soft >= wanted:
         return passed(name, MACHINE, evidence)
@@ -96,7 +83,7 @@ def _file_limit(topology: Topology, facts: HostFacts) -> Check:
     return warned(
         name,
         MACHINE,
-        f"{evidence}; a server without privileges lowers maxclients to {max(0, hard - _RESERVED_FILES)}",
+        f"{evidence}; a server without privileges lowers maxclients to {max(0, hard - OWN_OPEN_FILES)}",
         f"as root: ulimit -Hn {wanted}; to keep it: '* hard nofile {wanted}' in "
         "/etc/security/limits.d/rlctl.conf and a new login",
     )

@@ -1,15 +1,13 @@
 """Ports that the system may hand to someone else, and the queue of waiting connections."""
 
 from collections.abc import Iterable
-from typing import Final
 
 from rlctl.doctor.host_facts import HostFacts, PortRange
-from rlctl.doctor.kernel_checks import MACHINE, by_hand, directive
+from rlctl.doctor.kernel_checks import MACHINE, by_hand
 from rlctl.doctor.model import Check, passed, unread, warned
+from rlctl.render.redis_conf import backlog
 from rlctl.topology.model import Kind, TargetName, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, all_nodes, data_nodes
-
-_DEFAULT_BACKLOG: Final = 511
 
 
 def network_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
@@ -21,15 +19,20 @@ def network_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
         _range_check("ephemeral-ports", ports, facts, reserve),
         _range_check("ephemeral-bus-ports", bus, facts, reserve)
         if bus
-        else passed("ephemeral-bus-ports", MACHINE, "kind sentinel has no cluster bus"),
+        else passed("ephemeral-bus-ports", MACHINE, _no_bus(topology)),
         _backlog(topology, facts),
     )
 
 
 def _bus_ports(topology: Topology) -> list[int]:
-    if topology.kind is not Kind.CLUSTER:
+    if topology.kind is not Kind.CLUSTER or topology.target is TargetName.DOCKER:
         return []
     return [node.port + BUS_PORT_OFFSET for node in data_nodes(topology)]
+
+
+def _no_bus(topology: Topology) -> str:
+    is_cluster = topology.kind is Kind.CLUSTER
+    return "each container has its ports for itself" if is_cluster else "kind sentinel has no cluster bus"
 
 
 def _range_check(name: str, ports: list[int], facts: HostFacts, reserve: str) -> Check:
@@ -91,14 +94,9 @@ def _spans(ports: Iterable[int]) -> list[PortRange]:
 
 
 def _backlog(topology: Topology, facts: HostFacts) -> Check:
-    name, somaxconn = "tcp-backlog", facts.somaxconn
+    name, somaxconn, wanted = "tcp-backlog", facts.somaxconn, backlog(topology)
     if topology.target is TargetName.DOCKER:
-        return unread(
-            name,
-            "containers",
-            "net.core.somaxconn belongs to each container's own network, not to this machine's",
-            "look by hand: docker exec NODE cat /proc/sys/net/core/somaxconn",
-        )
+        return passed(name, "containers", f"net.core.somaxconn is tcp-backlog, {wanted}, in each node's own network")
     if somaxconn is None:
         return unread(
             name,
@@ -106,13 +104,12 @@ def _backlog(topology: Topology, facts: HostFacts) -> Check:
             "net.core.somaxconn could not be read",
             by_hand(facts, "sysctl -n net.core.somaxconn"),
         )
-    backlog = directive(topology, "tcp-backlog", _DEFAULT_BACKLOG)
-    evidence = f"net.core.somaxconn is {somaxconn}, tcp-backlog is {backlog}"
-    if somaxconn >= backlog:
+    evidence = f"net.core.somaxconn is {somaxconn}, tcp-backlog is {wanted}"
+    if somaxconn >= wanted:
         return passed(name, MACHINE, evidence)
     return warned(
         name,
         MACHINE,
         f"{evidence}: the kernel cuts the queue to {somaxconn} and drops a rush of reconnecting clients",
-        f"sysctl net.core.somaxconn={max(backlog, 1024)}, and the same line in /etc/sysctl.d/ to keep it",
+        f"sysctl net.core.somaxconn={max(wanted, 1024)}, and the same line in /etc/sysctl.d/ to keep it",
     )

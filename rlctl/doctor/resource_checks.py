@@ -5,7 +5,7 @@ from typing import Final
 from rlctl.doctor.host_facts import HostFacts
 from rlctl.doctor.kernel_checks import MACHINE
 from rlctl.doctor.model import Check, failed, passed, unread, warned
-from rlctl.topology.model import PersistenceMode, TargetName, Topology
+from rlctl.topology.model import PersistenceMode, Topology
 from rlctl.topology.nodes import all_nodes, data_nodes
 
 _KIB: Final = 1024
@@ -95,13 +95,6 @@ def _swap_in_use(facts: HostFacts) -> Check:
 def _disk(topology: Topology, facts: HostFacts) -> Check:
     name, subject = "disk", facts.state_folder or "state folder"
     total, free = facts.disk_total_bytes, facts.disk_free_bytes
-    if topology.target is TargetName.DOCKER:
-        return unread(
-            name,
-            "containers",
-            "the data lies in volumes of the Docker daemon, whose disk was not read",
-            "look by hand: df -h \"$(docker info --format '{{.DockerRootDir}}')\"",
-        )
     if total is None or free is None:
         return unread(name, subject, "the free space could not be read", "look by hand: df -h")
     need = _disk_bytes(topology)

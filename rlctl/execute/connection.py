@@ -7,7 +7,7 @@ from rlctl.execute.fleet import Fleet
 from rlctl.plan.sentinel import believed_primary
 from rlctl.secrets import Secret, User
 from rlctl.topology.model import Kind
-from rlctl.topology.nodes import NodeSpec, data_nodes, sentinel_nodes
+from rlctl.topology.nodes import all_nodes, data_nodes, sentinel_nodes
 
 
 class As(StrEnum):
@@ -25,7 +25,7 @@ class As(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Everything a client library asks for."""
+    """Everything a client library asks for; `remap` says where nodes are reached that call themselves otherwise."""
 
     kind: Kind
     host: str
@@ -37,6 +37,7 @@ class Connection:
     nodes: tuple[str, ...]
     sentinels: tuple[str, ...]
     master_name: str | None
+    remap: dict[str, str]
 
     def to_json(self) -> dict[str, object]:
         """The contract of `env -o json`; the one place where passwords are printed."""
@@ -55,7 +56,7 @@ class Connection:
             "master_name": self.master_name,
             "sentinel_username": self.username if self.sentinels else None,
             "sentinel_password": password if self.sentinels else None,
-        }
+        } | ({"remap": self.remap} if self.remap else {})
 
 
 def connection(fleet: Fleet, who: As) -> Connection:
@@ -68,6 +69,7 @@ def connection(fleet: Fleet, who: As) -> Connection:
         primary = believed_primary(fleet.desired(observed), observed)
         first = next(spec for spec in nodes if spec.name == primary.name)
     is_sentinel = topology.kind is Kind.SENTINEL
+    reached = {spec: "{}:{}".format(*fleet.target.route(spec)) for spec in all_nodes(topology)}
     host, port = fleet.target.route(first)
     return Connection(
         kind=topology.kind,
@@ -77,12 +79,8 @@ def connection(fleet: Fleet, who: As) -> Connection:
         password=fleet.secrets.password(who.user) if topology.security.acl else None,
         tls=topology.security.tls,
         ca=str(fleet.folder.ca) if topology.security.tls else None,
-        nodes=tuple(_reached(fleet, spec) for spec in nodes),
-        sentinels=tuple(_reached(fleet, spec) for spec in sentinel_nodes(topology)),
+        nodes=tuple(reached[spec] for spec in nodes),
+        sentinels=tuple(reached[spec] for spec in sentinel_nodes(topology)),
         master_name=topology.name if is_sentinel else None,
+        remap={spec.endpoint: reached for spec, reached in reached.items() if reached != spec.endpoint},
     )
-
-
-def _reached(fleet: Fleet, spec: NodeSpec) -> str:
-    address, port = fleet.target.route(spec)
-    return f"{address}:{port}"

@@ -113,7 +113,9 @@ class AsyncBackend(Fleet[AsyncNode]):
 
     async def open_link(self, endpoint: Endpoint) -> AsyncLink:
         """A connection to a node that may decide."""
-        link = await AsyncLink.open(endpoint, self._settings.login, self._context, self._connect_s)
+        link = await AsyncLink.open(
+            self._settings.reached(endpoint), self._settings.login, self._context, self._connect_s
+        )
         try:
             self._check_role(endpoint, is_primary=link.is_primary)
         except Failure:
@@ -184,7 +186,9 @@ class AsyncBackend(Fleet[AsyncNode]):
     async def _answer(self, question: Question) -> Answer:
         login = self._settings.sentinel_login if question.to_sentinel else self._settings.login
         try:
-            link = await AsyncLink.open(question.endpoint, login, self._context, self._connect_s)
+            link = await AsyncLink.open(
+                self._settings.reached(question.endpoint), login, self._context, self._connect_s
+            )
             try:
                 return [await link.exchange(words, self._loop.time() + self._connect_s) for words in question.commands]
             finally:

@@ -133,7 +133,7 @@ class Backend(Fleet[Node]):
     def _answer(self, question: Question) -> Answer:
         login = self._settings.sentinel_login if question.to_sentinel else self._settings.login
         try:
-            link = Link.open(question.endpoint, login, self._context, self._connect_s)
+            link = Link.open(self._settings.reached(question.endpoint), login, self._context, self._connect_s)
             try:
                 return [link.exchange(words, time.monotonic() + self._connect_s) for words in question.commands]
             finally:
@@ -145,7 +145,7 @@ class Backend(Fleet[Node]):
         return Node(endpoint, guards, lambda: self._open(endpoint), limit=self._options.connections)
 
     def _open(self, endpoint: Endpoint) -> Link:
-        link = Link.open(endpoint, self._settings.login, self._context, self._connect_s)
+        link = Link.open(self._settings.reached(endpoint), self._settings.login, self._context, self._connect_s)
         try:
             self._check_role(endpoint, is_primary=link.is_primary)
         except Failure:

@@ -57,6 +57,12 @@ class Settings:
     sentinels: tuple[Endpoint, ...] = ()
     master_name: str = ""
     sentinel_login: Login = field(default_factory=Login)
+    # What servers call each other is not always where they are reached: ports of containers may be published elsewhere.
+    remap: Mapping[Endpoint, Endpoint] = field(default_factory=dict)
+
+    def reached(self, named: Endpoint) -> Endpoint:
+        """Where a server is reached that goes by this name."""
+        return self.remap.get(named, named)
 
 
 def read_settings(document: Mapping[str, object]) -> Settings:
@@ -80,6 +86,7 @@ def read_settings(document: Mapping[str, object]) -> Settings:
         sentinels=sentinels,
         master_name=master_name,
         sentinel_login=_login(document, "sentinel_", tls=tls, ca=ca),
+        remap=_remap(document),
     )
 
 
@@ -106,6 +113,13 @@ def _endpoints(document: Mapping[str, object], name: str) -> tuple[Endpoint, ...
     if not isinstance(texts, list | tuple):
         raise UsageFault(f"limiter settings: `{name}` is a list of host:port")
     return tuple(endpoint(str(text)) for text in texts)
+
+
+def _remap(document: Mapping[str, object]) -> dict[Endpoint, Endpoint]:
+    pairs = document.get("remap") or {}
+    if not isinstance(pairs, Mapping):
+        raise UsageFault("limiter settings: `remap` maps host:port to host:port")
+    return {endpoint(str(named)): endpoint(str(reached)) for named, reached in pairs.items()}
 
 
 def _text(document: Mapping[str, object], name: str) -> str:

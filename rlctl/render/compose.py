@@ -6,7 +6,7 @@ from textwrap import indent
 
 import yaml
 
-from rlctl.render.redis_conf import NodeFiles, start_argv
+from rlctl.render.redis_conf import NodeFiles, backlog, open_files, start_argv
 from rlctl.topology.model import MIB, Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, network_of
 
@@ -18,9 +18,6 @@ LABEL_FLEET, LABEL_NODE, LABEL_IMAGE = "io.rlctl.fleet", "io.rlctl.node", "io.rl
 PUBLISHED_AT = "127.0.0.1"
 # What a server takes beside its data: code, buffers, the backlog, a sentinel's whole life.
 _BESIDE_DATA_BYTES = 128 * MIB
-_DEFAULT_MAXCLIENTS = 10_000
-# CONFIG_MIN_RESERVED_FDS: what a server keeps for its own files.
-_OWN_OPEN_FILES = 32
 _HEADER = """\
 # Rendered by rlctl from the topology of fleet {name}; the next deploy writes it anew.
 # It is an ordinary compose project: `docker compose -p {project} ps`. `rlctl deploy` creates and starts its containers,
@@ -44,12 +41,6 @@ def memory_limit_bytes(topology: Topology, spec: NodeSpec) -> int:
     return data_bytes + _BESIDE_DATA_BYTES
 
 
-def open_files(topology: Topology) -> int:
-    """As many as the server wants for the clients that it may have."""
-    text = dict(topology.redis).get("maxclients", "")
-    return (int(text) if text.isascii() and text.isdigit() else _DEFAULT_MAXCLIENTS) + _OWN_OPEN_FILES
-
-
 def compose_file(topology: Topology, fragment: str) -> str:
     """The whole file; `fragment` is what all nodes share."""
     services = "".join(_service(topology, spec) for spec in all_nodes(topology))
@@ -69,6 +60,7 @@ def _service(topology: Topology, spec: NodeSpec) -> str:
             "command": _command(topology, spec),
             "mem_limit": memory_limit_bytes(topology, spec),
             "ulimits": {"nofile": open_files(topology)},
+            "sysctls": {"net.core.somaxconn": backlog(topology)},
             "networks": {"default": {"ipv4_address": spec.address}},
             "ports": [f"{PUBLISHED_AT}:{spec.port}:{spec.port}"],
             "volumes": [

@@ -8,6 +8,10 @@ from rlctl.secrets import FleetSecrets, User
 from rlctl.topology.model import Kind, PersistenceMode, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec
 
+# CONFIG_MIN_RESERVED_FDS: what a server keeps for its own files.
+OWN_OPEN_FILES = 32
+_DEFAULT_MAXCLIENTS = 10_000
+_DEFAULT_BACKLOG = 511
 SNAPSHOT_POINTS = "3600 1 300 100 60 10000"
 
 
@@ -78,6 +82,22 @@ class NodeFiles:
     def ca(self) -> PurePath:
         """The authority that all certificates of the fleet come from."""
         return self.settings / "ca.crt"
+
+
+def open_files(topology: Topology) -> int:
+    """As many as a node wants for the clients that it may have."""
+    return _number(topology, "maxclients", _DEFAULT_MAXCLIENTS) + OWN_OPEN_FILES
+
+
+def backlog(topology: Topology) -> int:
+    """How many connections may wait to be taken."""
+    return _number(topology, "tcp-backlog", _DEFAULT_BACKLOG)
+
+
+def _number(topology: Topology, name: str, default: int) -> int:
+    """A number from the section `redis` of the topology, or the server's own default."""
+    text = dict(topology.redis).get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else default
 
 
 def tunables(topology: Topology) -> dict[str, str]:

@@ -133,7 +133,7 @@ class DockerEngine:
 
     def remove_network(self, name: str) -> None:
         """Remove a network; one that is not there needs no removing."""
-        with suppress(_Missing), self._named(f"network {name}"):
+        with self._named(f"network {name}"), suppress(NotThere):
             self._api.remove_network(name)
 
     def start(self, name: str) -> None:
@@ -158,17 +158,17 @@ class DockerEngine:
 
     def remove(self, name: str, *, patience_s: int) -> None:
         """Stop a container, politely at first, and remove it with its anonymous volumes."""
-        with suppress(_Missing), self._named(f"container {name}"):
+        with self._named(f"container {name}"), suppress(NotThere):
             self._api.stop(name, timeout=patience_s)
             self._api.remove_container(name, v=True, force=True)
 
     def log(self, name: str) -> str:
         """What a container said; nothing where there is none."""
-        try:
-            with self._named(f"container {name}"):
+        with self._named(f"container {name}"):
+            try:
                 return str(self._api.logs(name).decode("utf-8", "replace"))
-        except _Missing:
-            return ""
+            except NotThere:
+                return ""
 
     def grow_memory(self, name: str, limit_bytes: int) -> None:
         """Raise a container's limit of memory to this; a higher one stays, since it may be in use."""
@@ -179,11 +179,11 @@ class DockerEngine:
 
     def image_id(self, image: str) -> str | None:
         """The image that this machine has under this name."""
-        try:
-            with self._named(f"image {image}"):
+        with self._named(f"image {image}"):
+            try:
                 return str(self._api.inspect_image(image)["Id"])
-        except _Missing:
-            return None
+            except NotThere:
+                return None
 
     def pull(self, image: str) -> None:
         """Fetch an image, with the docker command and so with its logins."""
@@ -208,17 +208,11 @@ class DockerEngine:
         """The SDK's failures in our words."""
         try:
             yield
-        except NotThere as failure:
-            raise _Missing(f"{what}: {failure.explanation}", hint="run `rlctl deploy` again") from failure
         except APIError as failure:
             text = f"{what}: the Docker engine refuses: {_explanation(failure)}"
             raise Unreachable(text, hint="mend the cause and run the same command again") from failure
         except (DockerException, RequestException) as failure:
             raise Unreachable(f"{what}: the Docker engine does not answer: {failure}", hint=_START_HINT) from failure
-
-
-class _Missing(Unreachable):
-    """The engine knows no such thing."""
 
 
 def _knock(host: str) -> None:

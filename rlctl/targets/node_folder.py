@@ -78,6 +78,8 @@ class NodeFolder:
 
     def write_follow(self, launch: Launch | None) -> None:
         """Whom the server follows at its next start; without a launch it goes by its own file again."""
+        if not self._is_told:
+            return
         follow = self._followed(launch) if launch is not None else None
         text = f"replicaof {follow.address} {follow.port}\n" if follow else ""
         write_private(self._here(self.files.follow_conf), text)
@@ -100,10 +102,13 @@ class NodeFolder:
         """Why a server ended, in its own words."""
         return complaints(read_damaged(self._here(self.files.log)) + read_damaged(self.output))
 
+    @property
+    def _is_told(self) -> bool:
+        """Whether the node learns at its start whom to follow; a cluster node reads that from its table."""
+        return self._topology.kind is Kind.SENTINEL and not self._spec.is_sentinel
+
     def _followed(self, launch: Launch) -> NodeSpec | None:
-        """Whom a data node of a Sentinel fleet follows; a cluster node reads that from its table."""
-        is_told = self._topology.kind is Kind.SENTINEL and not self._spec.is_sentinel
-        return launch.follow if is_told else None
+        return launch.follow if self._is_told else None
 
     def _here(self, path: PurePath) -> Path:
         return self.root / path.name
