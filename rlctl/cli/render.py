@@ -83,4 +83,4 @@ def compose(app: App) -> None:
     if app.output.as_json:
         app.output.result({"schema": "rlctl.render-compose/1", "name": topology.name, "file": text})
     else:
-        app.output.text(text)
+        app.output.text(text.rstrip())

@@ -203,8 +203,9 @@ class DockerTarget:
         disk = replace(self._node(spec).read(running=running), misfit=self._misfit(container))
         if running:
             return disk
-        taken = None if is_free(spec.port) else spec.port
-        return replace(disk, reachable=False, port_taken=taken)
+        # A container that is there may be about to start, and hold its port already.
+        is_taken = container is None and not is_free(spec.port)
+        return replace(disk, reachable=False, port_taken=spec.port if is_taken else None)
 
     def _misfit(self, container: Container | None) -> str | None:
         wanted = self._topology.docker.image

@@ -1,10 +1,13 @@
 """A Docker engine and images to run on it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.docker.driver import DockerFleet
 from tests.lab.images import REDIS_7, REDIS_8, VALKEY_8
 from tests.lab.session import lab_for
 
@@ -22,3 +25,21 @@ def engine() -> Iterator[None]:
 def image(engine: None) -> str:  # noqa: ARG001 - the image is there once the engine is
     """The server image of these tests; RLCTL_LAB_IMAGE names another of the lab's."""
     return SERVERS[os.environ.get("RLCTL_LAB_IMAGE", REDIS_8.tag)].tag
+
+
+@pytest.fixture
+def make_fleet(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], DockerFleet]]:
+    """Builds fleets' folders; what is still there of them at the end is removed."""
+    made: list[DockerFleet] = []
+
+    def make(document: dict[str, Any]) -> DockerFleet:
+        folder = tmp_path / f"fleet-{len(made)}"
+        folder.mkdir()
+        fleet = DockerFleet(folder=folder, document=document)
+        fleet.write()
+        made.append(fleet)
+        return fleet
+
+    yield make
+    for fleet in made:
+        fleet.end_all()

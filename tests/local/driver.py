@@ -1,143 +1,25 @@
-"""Drives the real rlctl binary on real servers, and knows what it started."""
+"""Fleets of processes of this machine, and what the tests know of these processes."""
 
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
-import yaml
-from redis import Redis
 
 from rlctl.system.ports import free_base_port
+from tests.driver import PATIENCE_S, POLL_S, Fleet, Ran, wait_for
 
-# A busy machine is slow, not broken: every wait in a test may take this long.
-PATIENCE_S = 120.0
-POLL_S = 0.05
-# What an operator may have set must not reach the fleets of a test.
-OPERATORS = {"RLCTL_TOPOLOGY", "RLCTL_SECRETS", "RLCTL_REDIS_SERVER", "NO_COLOR"}
+__all__ = ["PATIENCE_S", "POLL_S", "Ran", "wait_for"]
 SERVERS = {"redis-server", "redis-sentinel", "valkey-server", "valkey-sentinel"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """One finished command."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> dict[str, Any]:
-        """The result on stdout."""
-        return json.loads(self.out)
-
-    def error(self) -> dict[str, str]:
-        """The error object on stderr, the last line there."""
-        return json.loads(self.err.strip().splitlines()[-1])["error"]
-
-
 @dataclass(slots=True, kw_only=True)
-class LocalFleet:
-    """A topology file in a folder, an RLCTL_HOME beside it, and the binary that works on them."""
-
-    folder: Path
-    document: dict[str, Any]
-    extra_env: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return self.document["name"]
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
-
-    @property
-    def file(self) -> Path:
-        return self.folder / "topology.yaml"
-
-    @property
-    def base_port(self) -> int:
-        return self.document["local"]["base_port"]
-
-    def node_folder(self, name: str) -> Path:
-        return self.home / "fleets" / self.name / "nodes" / name
-
-    def write(self) -> None:
-        """Write the topology file again after `document` was changed."""
-        self.file.write_text(yaml.safe_dump(self.document), encoding="utf-8")
-
-    def env(self) -> dict[str, str]:
-        own = {name: value for name, value in os.environ.items() if name not in OPERATORS}
-        return {**own, "RLCTL_HOME": str(self.home), **self.extra_env}
-
-    def argv(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "rlctl", "-f", str(self.file), *words]
-
-    def run(self, *words: str, expect: int | None = 0, stdin: str | None = None, **more_env: str) -> Ran:
-        """Run a command on this fleet to its end; a code other than `expect` fails the test with what it said."""
-        return self.run_bare("-f", str(self.file), *words, expect=expect, stdin=stdin, **more_env)
-
-    def run_bare(self, *words: str, expect: int | None = 0, stdin: str | None = None, **more_env: str) -> Ran:
-        """The same without naming the topology file."""
-        done = subprocess.run(
-            [sys.executable, "-m", "rlctl", *words],
-            cwd=self.folder,
-            env=self.env() | more_env,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S * 2,
-            check=False,
-        )
-        ran = Ran(code=done.returncode, out=done.stdout, err=done.stderr)
-        if expect is not None:
-            assert ran.code == expect, f"rlctl {' '.join(words)} ended with {ran.code}\n{ran.out}\n{ran.err}"
-        return ran
-
-    def spawn(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command and leave it running; the test ends it by its pid."""
-        return subprocess.Popen(
-            self.argv(*words),
-            cwd=self.folder,
-            env=self.env(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def deploy(self, *words: str, expect: int | None = 0) -> Ran:
-        return self.run("deploy", "--yes", "-o", "json", *words, expect=expect)
-
-    def status(self, expect: int | None = 0) -> dict[str, Any]:
-        return self.run("status", "-o", "json", expect=expect).json()
-
-    def access(self, who: str = "admin") -> dict[str, Any]:
-        """What `rlctl env` prints."""
-        return self.run("env", "--as", who, "-o", "json").json()
-
-    def connect(self, name: str, who: str = "admin", access: dict[str, Any] | None = None) -> Redis:
-        """A plain client of one node, with the credentials that `rlctl env` prints, or printed before."""
-        access = access or self.access(who)
-        kind, _, index = name.partition("-")
-        port = self.base_port + int(index) + (1000 if kind == "sentinel" else 0)
-        options: dict[str, Any] = {"ssl": True, "ssl_ca_certs": access["ca"]} if access["tls"] else {}
-        return Redis(
-            host=access["host"],
-            port=port,
-            username=access["username"],
-            password=access["password"],
-            decode_responses=True,
-            **options,
-        )
+class LocalFleet(Fleet):
+    """A fleet of target local."""
 
     def pid(self, name: str) -> int:
         """The pid that rlctl recorded for a node."""
@@ -162,14 +44,6 @@ class LocalFleet:
             process.kill()
         # A zombie is gone: who reaps it, and when, is not ours.
         wait_for(lambda: all(is_gone(process.pid) for process in left), "the end of all servers")
-
-
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
-    """Poll until the condition holds."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {timeout_s:g} s: {what}"
-        time.sleep(POLL_S)
 
 
 def is_gone(pid: int) -> bool:

@@ -1,0 +1,177 @@
+"""What is missing or in the way is named before anything is touched; once it is mended, the same command goes on."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import skip_or_fail
+from tests.docker.driver import DockerFleet, document
+from tests.lab.shell import run
+from tests.local.servers import script
+
+MakeFleet = Callable[[dict[str, Any]], DockerFleet]
+TAKEN = "172.31.250.0/24"
+# An image of a registry that nobody runs, on this machine.
+NOWHERE = "127.0.0.1:9/nobody/redis:8.0"
+
+
+@pytest.fixture
+def fleet(make_fleet: MakeFleet, image: str) -> DockerFleet:
+    """A cluster's topology, not deployed yet."""
+    return make_fleet(document("cluster", image))
+
+
+@pytest.fixture
+def taken_network() -> Iterator[str]:
+    """A network that is none of rlctl's business."""
+    name = f"test-taken-{os.getpid()}"
+    run("docker", "network", "create", "--subnet", TAKEN, name)
+    yield name
+    run("docker", "network", "rm", name)
+
+
+def assert_untouched(fleet: DockerFleet) -> None:
+    assert not fleet.root.exists()
+    assert (fleet.containers(), fleet.networks()) == ({}, [])
+
+
+def refusal(fleet: DockerFleet, expect: int, **env: str) -> str:
+    """What deploy says of the trouble, and what it advises."""
+    error = fleet.run("deploy", "--yes", "-o", "json", expect=expect, **env).error()
+    assert error["hint"]
+    return error["message"]
+
+
+@pytest.mark.parametrize(
+    ("host", "code", "message"),
+    [
+        pytest.param("unix:///nonexistent/docker.sock", 6, "no Docker engine answers at /nonexistent", id="none"),
+        pytest.param("tcp://127.0.0.1:9", 8, "not reached through a socket of this machine", id="remote"),
+        pytest.param("ssh://somewhere", 8, "not reached through a socket of this machine", id="by ssh"),
+    ],
+)
+def test_no_engine_of_this_machine(fleet: DockerFleet, host: str, code: int, message: str) -> None:
+    assert message in refusal(fleet, code, DOCKER_HOST=host)
+    assert_untouched(fleet)
+    for command in (("status",), ("doctor",), ("destroy", "--confirm", fleet.name)):
+        assert message in fleet.run(*command, "-o", "json", expect=code, DOCKER_HOST=host).error()["message"]
+
+
+def test_an_engine_that_went_away(fleet: DockerFleet) -> None:
+    """What needs no engine works on; nothing is forgotten of what there is."""
+    fleet.deploy()
+    gone = {"DOCKER_HOST": "unix:///nonexistent/docker.sock"}
+    fleet.run("destroy", "--confirm", fleet.name, expect=6, **gone)
+    fleet.run("history", **gone)
+    assert fleet.access() == fleet.run("env", "--as", "admin", "-o", "json", **gone).json()
+    assert fleet.status()["state"] == "healthy"
+
+
+def test_an_old_compose(fleet: DockerFleet, tmp_path: Path) -> None:
+    plugins = tmp_path / "docker" / "cli-plugins"
+    plugins.mkdir(parents=True)
+    told = '{"SchemaVersion": "0.1.0", "Vendor": "test", "Version": "2.2.3"}'
+    script(plugins / "docker-compose", f"[ $1 = docker-cli-plugin-metadata ] && echo '{told}' || echo 2.2.3")
+    message = refusal(fleet, 6, DOCKER_CONFIG=str(plugins.parent))
+    assert message == "`docker compose` is version 2.2.3; rlctl needs 2.3 or newer"
+    assert_untouched(fleet)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("echo \"docker: 'compose' is not a docker command.\" >&2; exit 1", "is missing", id="no plugin"),
+        pytest.param(None, "cannot run docker", id="no docker command"),
+    ],
+)
+def test_no_compose(fleet: DockerFleet, tmp_path: Path, text: str | None, message: str) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if text is not None:
+        script(programs / "docker", text)
+    assert message in refusal(fleet, 6, PATH=f"{programs}")
+    assert_untouched(fleet)
+
+
+def test_a_taken_subnet(fleet: DockerFleet, image: str, taken_network: str) -> None:
+    fleet.document["docker"] = {"image": image, "subnet": "172.31.240.0/20"}
+    fleet.write()
+    message = f"docker.subnet 172.31.240.0/20 is taken: Docker network {taken_network} has {TAKEN}"
+    assert refusal(fleet, 6) == message
+    assert_untouched(fleet)
+    fleet.document["docker"]["subnet"] = "auto"
+    fleet.write()
+    fleet.deploy()
+    fleet.document["docker"]["subnet"] = TAKEN
+    fleet.write()
+    assert "is deployed with node-0 at" in fleet.run("deploy", "--yes", expect=8).err
+
+
+def test_a_taken_port(fleet: DockerFleet) -> None:
+    with socket.create_server(("127.0.0.1", fleet.base_port + 3)):
+        assert f"node-3: a stranger holds port {fleet.base_port + 3}" in refusal(fleet, 8)
+        assert_untouched(fleet)
+    fleet.deploy()
+    run("docker", "stop", fleet.container("node-3"))
+    with socket.create_server(("127.0.0.1", fleet.base_port + 3)):
+        assert f"127.0.0.1:{fleet.base_port + 3}" in refusal(fleet, 13)
+    fleet.deploy()
+
+
+def test_an_image_that_cannot_be_had(fleet: DockerFleet, image: str) -> None:
+    fleet.document["docker"] = {"image": NOWHERE}
+    fleet.write()
+    assert "`rlctl deploy` pulls it" in fleet.run("doctor", "-v", expect=None).out
+    assert f"`docker pull {NOWHERE}` failed" in refusal(fleet, 13)
+    assert fleet.containers() == {}
+    fleet.document["docker"] = {"image": image}
+    fleet.write()
+    fleet.deploy()
+
+
+@pytest.mark.parametrize(
+    ("holds", "flavor"), [("rlctl-lab/valkey:8.1", "redis"), ("rlctl-lab/redis:8.0", "valkey")], ids=["redis", "valkey"]
+)
+def test_an_image_without_the_server(fleet: DockerFleet, holds: str, flavor: str) -> None:
+    # Under a name that does not tell what is in it.
+    unnamed = f"test-unnamed/server:{os.getpid()}"
+    run("docker", "tag", holds, unnamed)
+    try:
+        fleet.document |= {"docker": {"image": unnamed}, "engine": {"flavor": flavor}}
+        fleet.write()
+        assert f"image {unnamed} does not run {flavor}-server" in refusal(fleet, 6)
+        assert_untouched(fleet)
+    finally:
+        run("docker", "image", "rm", unnamed)
+
+
+def test_a_fleet_of_this_name_from_elsewhere(fleet: DockerFleet, make_fleet: MakeFleet) -> None:
+    fleet.deploy()
+    other = make_fleet(fleet.document)
+    assert "this machine has no secrets for it" in refusal(other, 4)
+    fleet.kill("node-0")
+    run("docker", "stop", *(one["Id"] for one in fleet.containers().values()))
+    assert "were made from another RLCTL_HOME" in refusal(other, 8)
+    other.run("destroy", "--confirm", other.name)
+    assert len(fleet.containers()) == 6
+    fleet.deploy()
+
+
+def test_a_full_disk(fleet: DockerFleet) -> None:
+    if os.geteuid() != 0:
+        skip_or_fail("docker", "a small file system needs root")
+    fleet.home.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=60k,mode=700", "none", fleet.home)
+    try:
+        assert "No space left on device" in refusal(fleet, 13)
+        run("mount", "-o", "remount,size=500m", fleet.home)
+        fleet.deploy()
+        assert fleet.status()["state"] == "healthy"
+        fleet.run("destroy", "--confirm", fleet.name)
+    finally:
+        fleet.end_all()
+        run("umount", fleet.home)
