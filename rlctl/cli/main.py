@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "destroy": ("rlctl.cli.destroy:destroy", "Stop and remove what rlctl made, nothing else."),
     "secrets": ("rlctl.cli.secrets:secrets", "Hand the fleet's secrets to another operator."),
     "unlock": ("rlctl.cli.unlock:unlock", "Show who holds the fleet's lock, and break it."),
+    "inventory": ("rlctl.cli.inventory:inventory", "Ansible inventory of a fleet on hosts; holds no secret."),
     "render": ("rlctl.cli.render:render", "Show what would be written, for eyes and git."),
     "schema": ("rlctl.cli.schema:schema", "JSON Schemas for editors and other programs."),
     "completion": ("rlctl.cli.completion:completion", "Shell completion for bash, zsh and fish."),

@@ -1,4 +1,4 @@
-"""rlctl render: what would be written, with secrets blotted out."""
+"""rlctl render: what would be written, with secrets blotted out, or a host's files for the playbooks."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ import click
 
 from rlctl.assets import asset_folder
 from rlctl.cli.app import App, with_app
-from rlctl.errors import Refused
+from rlctl.errors import Refused, UsageFault
+from rlctl.execute.staging import stage_host
 from rlctl.render.acl import node_acl
 from rlctl.render.compose import compose_file
 from rlctl.render.redis_conf import NodeFiles, static_conf
@@ -14,7 +15,8 @@ from rlctl.render.sentinel_conf import sentinel_static_conf
 from rlctl.scripts.release import load_release
 from rlctl.secrets import FleetSecrets, Secret, User
 from rlctl.system.files import read_text
-from rlctl.topology.model import TargetName
+from rlctl.targets.server_program import parse_version
+from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.nodes import all_nodes
 
 _BLOT = "not-shown"
@@ -32,14 +34,42 @@ def render() -> None:
 
 
 @render.command()
+@click.option("--stage", is_flag=True, help="Write one host's files, secrets included, for playbooks to copy.")
+@click.option("--host", metavar="H", help="The host to stage for.")
+@click.option("--server-version", metavar="V", help="The server that reads them [the newest known].")
+@click.option("--check", is_flag=True, help="As in Ansible's check mode: missing secrets are made up, none kept.")
 @with_app
-def config(app: App) -> None:
+def config(app: App, stage: bool, host: str | None, server_version: str | None, check: bool) -> None:
     """Print every node's configuration and users; passwords are blotted out.
 
     \b
     rlctl render config | less
+    rlctl render config --stage --host h1 -o json       what the roles of playbooks/ call
     """
     topology = app.topology()
+    if stage and host:
+        _stage(app, topology, host, server_version, check=check)
+    elif stage or host or server_version or check:
+        raise UsageFault("--stage and --host go together", hint="see `rlctl render config --help`")
+    else:
+        _show(app, topology)
+
+
+def _stage(app: App, topology: Topology, host: str, server_version: str | None, *, check: bool) -> None:
+    version = parse_version(server_version) if server_version else None
+    if version == ():
+        raise UsageFault(f"--server-version: {server_version!r} is no version", hint="write it as 8.0.2")
+    staged = stage_host(topology, app.home, host, version, rehearsal=check)
+    if app.output.as_json:
+        nodes = {name: list(files) for name, files in staged.nodes.items()}
+        folder = str(staged.folder)
+        app.output.result({"schema": "rlctl.render-config/1", "name": topology.name, "folder": folder, "nodes": nodes})
+        return
+    for name, files in staged.nodes.items():
+        app.output.text(f"{staged.folder / name}: {', '.join(files)}")
+
+
+def _show(app: App, topology: Topology) -> None:
     commands = load_release().commands
     blotted = FleetSecrets(
         name=topology.name,

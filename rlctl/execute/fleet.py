@@ -60,12 +60,7 @@ class Fleet:
 
     def keep(self) -> None:
         """Write the secrets and the record of a fleet that is about to exist."""
-        make_private_folder(self.folder.root)
-        if self.is_new:
-            vault.write(self.folder.secrets, self.secrets)
-        if self.secrets.authority is not None:
-            write_private(self.folder.ca, self.secrets.authority.certificate)
-        FleetRecord.of(self.topology).save(self.folder.record)
+        keep(self.topology, self.folder, self.secrets, is_new=self.is_new)
 
     def _revisions(self, observed: Observed) -> dict[NodeName, str]:
         specs = {spec.name: spec for spec in all_nodes(self.topology)}
@@ -78,6 +73,21 @@ class Fleet:
                 found[kind] = loaded_revision(text) or ""
             revisions[name] = found[kind]
         return revisions
+
+
+def keep(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, is_new: bool) -> None:
+    """Write the secrets and the record of a fleet that is about to exist."""
+    make_private_folder(folder.root)
+    if is_new:
+        vault.write(folder.secrets, secrets)
+    if secrets.authority is not None:
+        write_private(folder.ca, secrets.authority.certificate)
+    FleetRecord.of(topology).save(folder.record)
+
+
+def new_secrets(topology: Topology) -> FleetSecrets:
+    """Secrets for a fleet that has none yet."""
+    return generate(topology.name, new_authority(topology.name) if topology.security.tls else None)
 
 
 @contextmanager
@@ -116,8 +126,8 @@ def open_fleet_for_removal(topology: Topology, home: Home) -> Iterator[Fleet]:
 def _opened(topology: Topology, home: Home, found: FleetSecrets | None, release: Release) -> Iterator[Fleet]:
     folder = home.fleet(topology.name)
     topology = settled(topology, FleetRecord.load(folder.record))
-    secrets = found or generate(topology.name, new_authority(topology.name) if topology.security.tls else None)
-    _check_authority(topology, secrets)
+    secrets = found or new_secrets(topology)
+    check_authority(topology, secrets)
     clock = SystemClock()
     target = open_target(topology, secrets, folder, release.commands, clock)
     connector = Connector(topology, secrets, target.route)
@@ -138,7 +148,8 @@ def _opened(topology: Topology, home: Home, found: FleetSecrets | None, release:
         connector.close()
 
 
-def _check_authority(topology: Topology, secrets: FleetSecrets) -> None:
+def check_authority(topology: Topology, secrets: FleetSecrets) -> None:
+    """Refuse secrets that cannot make the certificates that the topology asks for."""
     if topology.security.tls and secrets.authority is None:
         raise AccessDenied(
             f"the secrets of fleet {topology.name} hold no certificate authority, the topology says tls: true",

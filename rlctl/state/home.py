@@ -37,6 +37,10 @@ class Home:
         """The journal outlives its fleet: it also tells who destroyed it."""
         return self.root / "journal" / f"{name}.jsonl"
 
+    def staging_lock(self, name: str) -> Path:
+        """Playbooks stage for many hosts at once, also while a deploy holds the fleet's lock."""
+        return self.root / "locks" / f"{name}.staging.lock"
+
     def lock(self, name: str) -> Path:
         """The lock file is outside the fleet's folder, so that destroy can hold it to the end."""
         return self.root / "locks" / f"{name}.lock"
@@ -111,6 +115,10 @@ class FleetFolder:
     def ca(self) -> Path:
         """The certificate that clients verify with."""
         return self.root / "ca.crt"
+
+    def stage(self, *, rehearsal: bool) -> Path:
+        """Where files wait for their hosts; what is only compared with them lies apart."""
+        return self.root / ("rehearsal" if rehearsal else "stage")
 
     def node(self, name: NodeName) -> Path:
         """One local node's folder."""

@@ -147,7 +147,12 @@ def _docker_site(topology: Topology, address: str) -> _Site:
 
 def _host_site(topology: Topology, host: HostEntry) -> _Site:
     base_port = topology.local.base_port if host.base_port is None else host.base_port
-    return _Site(address=host.address, base_port=base_port, host=host.name or host.address)
+    return _Site(address=host.address, base_port=base_port, host=host_name(host))
+
+
+def host_name(host: HostEntry) -> str:
+    """What people and playbooks call a host."""
+    return host.name or host.address
 
 
 def node_id(fleet_id: str, name: NodeName) -> NodeId:

@@ -1,0 +1,89 @@
+"""Staging: a host's files written on this machine, from where the roles copy them."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlctl.errors import NotFound, Unreachable
+from rlctl.execute.fleet import check_authority, check_openable, keep, new_secrets
+from rlctl.execute.lock import Owner, file_lock
+from rlctl.render.acl import Version
+from rlctl.scripts.release import load_release
+from rlctl.secrets import FleetSecrets
+from rlctl.state.home import Home
+from rlctl.system.clock import SystemClock
+from rlctl.system.files import make_private_folder
+from rlctl.targets.host_files import staged_node
+from rlctl.topology.model import Topology
+from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
+
+LOCK_S = 60.0
+LOCK_EVERY_S = 0.05
+# Users are generated for a version; before a server is installed, for the newest that differs.
+NEWEST_KNOWN: Version = (8, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What lies ready for one host."""
+
+    folder: Path
+    nodes: Mapping[NodeName, Sequence[str]]
+
+
+def stage_host(topology: Topology, home: Home, host: str, version: Version | None, *, rehearsal: bool) -> Staged:
+    """Write what is rlctl's of every node of a host; a rehearsal keeps no secrets that it had to invent."""
+    specs = [spec for spec in all_nodes(topology) if spec.host == host]
+    if not specs:
+        raise NotFound(f"host {host} runs nothing of fleet {topology.name}", hint="see `rlctl inventory`")
+    home.open_for_writing()
+    with file_lock(home.staging_lock(topology.name), Owner.myself("render config"), wait=_patience()):
+        return _stage(topology, home, specs, version or NEWEST_KNOWN, rehearsal=rehearsal)
+
+
+def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: Version, *, rehearsal: bool) -> Staged:
+    folder = home.fleet(topology.name)
+    stage = folder.stage(rehearsal=rehearsal)
+    secrets = _secrets(topology, home, rehearsal=rehearsal)
+    commands = load_release().commands
+    nodes: dict[NodeName, Sequence[str]] = {}
+    for spec in specs:
+        node = staged_node(stage, spec, topology, secrets, commands)
+        if rehearsal:
+            # Certificates of an authority that was invented for another rehearsal would stay.
+            _clear(node.root)
+        make_private_folder(node.root)
+        node.write_own(version)
+        nodes[spec.name] = sorted(path.name for path in node.root.iterdir() if path.is_file())
+    return Staged(folder=stage, nodes=nodes)
+
+
+def _secrets(topology: Topology, home: Home, *, rehearsal: bool) -> FleetSecrets:
+    found = check_openable(topology, home)
+    secrets = found or new_secrets(topology)
+    check_authority(topology, secrets)
+    if not rehearsal:
+        keep(topology, home.fleet(topology.name), secrets, is_new=found is None)
+    return secrets
+
+
+def _patience() -> Callable[[], bool]:
+    """Other hosts are staged in a moment."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + LOCK_S
+
+    def patience() -> bool:
+        clock.sleep(LOCK_EVERY_S)
+        return clock.monotonic() < deadline
+
+    return patience
+
+
+def _clear(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as failure:
+        raise Unreachable(f"cannot remove {folder}: {failure.strerror}", hint="fix its permissions") from failure

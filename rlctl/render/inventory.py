@@ -1,0 +1,66 @@
+"""The Ansible inventory of a fleet on hosts: who runs what, and what all hosts must know of the fleet. Pure."""
+
+from collections.abc import Iterable
+from pathlib import PurePath
+
+from rlctl.topology.model import HostEntry, Kind, Topology
+from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec, all_nodes, host_name
+
+Variables = dict[str, object]
+
+
+def inventory(topology: Topology, topology_file: PurePath) -> dict[str, object]:
+    """The document of `--list`; it holds no secret."""
+    hosts = used_hosts(topology)
+    return {
+        "_meta": {"hostvars": {host_name(host): host_variables(topology, host) for host in hosts}},
+        "rlctl_hosts": {
+            "hosts": [host_name(host) for host in hosts],
+            "vars": _fleet_variables(topology, topology_file, hosts),
+        },
+        "rlctl_data": {"hosts": _running(hosts, (spec for spec in all_nodes(topology) if not spec.is_sentinel))},
+        "rlctl_sentinels": {"hosts": _running(hosts, (spec for spec in all_nodes(topology) if spec.is_sentinel))},
+    }
+
+
+def used_hosts(topology: Topology) -> tuple[HostEntry, ...]:
+    """The hosts that run something of the fleet; a spare one is left alone."""
+    used = {spec.host for spec in all_nodes(topology)}
+    return tuple(host for host in topology.hosts if host_name(host) in used)
+
+
+def host_variables(topology: Topology, host: HostEntry) -> Variables:
+    """How a host is reached, and its nodes."""
+    own = [spec for spec in all_nodes(topology) if spec.host == host_name(host)]
+    found: Variables = {"ansible_host": host.address, "ansible_port": host.port}
+    if host.user is not None:
+        found["ansible_user"] = host.user
+    return found | {
+        "rlctl_zone": host.zone,
+        "redis_node_instances": [_data_node(topology, spec) for spec in own if not spec.is_sentinel],
+        "sentinel_instances": [{"name": spec.name, "port": spec.port} for spec in own if spec.is_sentinel],
+    }
+
+
+def _data_node(topology: Topology, spec: NodeSpec) -> Variables:
+    bus_port = spec.port + BUS_PORT_OFFSET if topology.kind is Kind.CLUSTER else None
+    return {"name": spec.name, "port": spec.port, "bus_port": bus_port}
+
+
+def _fleet_variables(topology: Topology, topology_file: PurePath, hosts: Iterable[HostEntry]) -> Variables:
+    return {
+        "rlctl_fleet": topology.name,
+        "rlctl_kind": topology.kind.value,
+        "rlctl_flavor": topology.engine.flavor.value,
+        "rlctl_engine_version": topology.engine.version,
+        "rlctl_addresses": list(dict.fromkeys(host.address for host in hosts)),
+        "rlctl_persistence": topology.persistence.mode.value,
+        "rlctl_maxmemory_bytes": topology.memory.maxmemory_bytes,
+        "rlctl_tls": topology.security.tls,
+        "rlctl_topology": str(topology_file),
+    }
+
+
+def _running(hosts: Iterable[HostEntry], specs: Iterable[NodeSpec]) -> list[str]:
+    named = {spec.host for spec in specs}
+    return [host_name(host) for host in hosts if host_name(host) in named]
