@@ -2,6 +2,8 @@
 
 from rlctl.doctor.model import Check, passed, warned
 from rlctl.topology.model import EvictionPolicy, Kind, PersistenceMode, TargetName, Topology
+from rlctl.topology.nearness import placement_faults
+from rlctl.topology.nodes import data_nodes
 
 
 def shape_checks(topology: Topology) -> tuple[Check, ...]:
@@ -63,12 +65,8 @@ def _placement(topology: Topology) -> Check:
     name = "placement"
     if topology.target is not TargetName.HOSTS:
         return passed(name, topology.name, "one machine: it is the whole fleet's single point of failure")
-    hosts = sorted({host.address for host in topology.hosts if host.nodes != 0})
-    if len(hosts) > 1:
-        return passed(name, topology.name, f"hosts for data nodes: {len(hosts)} ({', '.join(hosts)})")
-    return warned(
-        name,
-        topology.name,
-        f"every data node is on one host ({', '.join(hosts) or 'none named'}): when it dies, the fleet dies",
-        "name more entries under hosts in the topology",
-    )
+    faults = placement_faults(topology)
+    if faults:
+        return warned(name, topology.name, "; ".join(faults), "name more hosts, or more zones, under hosts")
+    hosts = {spec.host for spec in data_nodes(topology)}
+    return passed(name, topology.name, f"hosts for data nodes: {len(hosts)} ({', '.join(sorted(filter(None, hosts)))})")

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from rlctl.topology.model import EvictionPolicy, Kind, PersistenceMode, SentinelShape, Topology
+from rlctl.topology.nearness import placement_faults
 
 
 def warnings(topology: Topology) -> tuple[str, ...]:
     """What the operator should know before deploying this; empty for the defaults."""
-    return (*_of_data(topology), *_of_kind(topology), *_of_consistency(topology))
+    placement = (f"placement: {fault}" for fault in placement_faults(topology))
+    return (*_of_data(topology), *_of_kind(topology), *_of_consistency(topology), *placement)
 
 
 def _of_data(topology: Topology) -> Iterator[str]:

@@ -263,12 +263,12 @@ def test_macos_is_not_told_to_look_for_linux_settings() -> None:
 
 
 def test_hosts_are_not_judged_by_the_operators_machine() -> None:
-    hosts = (HostEntry(address="10.0.0.2"), HostEntry(address="10.0.0.1"))
+    hosts = tuple(HostEntry(address=f"10.0.0.{number}") for number in (3, 2, 1))
     checks = host_checks(replace(CLUSTER, target=TargetName.HOSTS, hosts=hosts), FACTS)
 
     assert {check.name for check in checks} == SHAPE_CHECKS | {"host-facts"}
     assert checks[0].severity is UNKNOWN
-    assert "10.0.0.1, 10.0.0.2" in checks[0].evidence
+    assert "10.0.0.1, 10.0.0.2, 10.0.0.3" in checks[0].evidence
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,10 @@ SENTINEL = Topology(name="limiter", kind=Kind.SENTINEL, target=TargetName.LOCAL)
 BARE = replace(CLUSTER, cluster=ClusterShape(replicas=0))
 HOSTS = replace(CLUSTER, target=TargetName.HOSTS)
 FORGETFUL = Persistence(mode=PersistenceMode.NONE)
-ONE, TWO, SPARE = (
+ONE, TWO, THREE, SPARE = (
     HostEntry(address="10.0.0.1"),
     HostEntry(address="10.0.0.2"),
+    HostEntry(address="10.0.0.3"),
     HostEntry(address="x", nodes=0),
 )
 
@@ -78,12 +79,15 @@ OK, WARNING = Severity.OK, Severity.WARNING
         ),
         pytest.param(CLUSTER, "placement", OK, "one machine", id="local"),
         pytest.param(replace(CLUSTER, target=TargetName.DOCKER), "placement", OK, "one machine", id="docker"),
-        pytest.param(replace(HOSTS, hosts=(TWO, ONE)), "placement", OK, "2 (10.0.0.1, 10.0.0.2)", id="two hosts"),
+        pytest.param(replace(HOSTS, hosts=(TWO, ONE, THREE)), "placement", OK, "data nodes: 3", id="three hosts"),
+        pytest.param(
+            replace(HOSTS, hosts=(TWO, ONE)), "placement", WARNING, "2 of 3 primaries are in host", id="two hosts"
+        ),
         pytest.param(
             replace(HOSTS, hosts=(ONE, SPARE)),
             "placement",
             WARNING,
-            "one host (10.0.0.1)",
+            "replicas on the host of their primary: node-3 (node-0)",
             id="one data host",
         ),
     ],
