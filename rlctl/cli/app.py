@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import update_wrapper
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,7 +48,7 @@ class App:
     @property
     def home(self) -> Home:
         """The state folder."""
-        return Home.from_environment()
+        return replace(Home.from_environment(), beside=self.file.absolute().parent)
 
     def topology(self) -> Topology:
         """The topology file; InvalidFile and NotFound say what is wrong."""

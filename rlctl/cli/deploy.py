@@ -54,7 +54,7 @@ def deploy(
         app.output.note(f"warning: {warning}")
     if dry_run:
         with open_fleet(topology, app.home) as fleet:
-            return _dry_run(app, plan_deploy(fleet), plan_out)
+            return _dry_run(app, plan_deploy(fleet, app.output), plan_out)
     options = DeployOptions(argv=app.argv, saved=saved, timeout_s=app.timeout(DEPLOY_S))
     waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
     stop = StopFlag()

@@ -1,6 +1,7 @@
 """rlctl inventory: the fleet's hosts as Ansible asks for them."""
 
 import json
+from collections.abc import Mapping
 
 import click
 
@@ -12,15 +13,17 @@ from rlctl.topology.nodes import host_name
 
 
 @click.command()
-@click.option("--list", "all_hosts", is_flag=True, help="All hosts and groups; what the bare command does, too.")
-@click.option("--host", metavar="H", help="The variables of one host.")
+@click.option("--list", "all_hosts", is_flag=True, help="All hosts and groups, as a dynamic inventory answers.")
+@click.option("--host", metavar="H", help="The variables of one host, likewise.")
 @with_app
 def inventory(app: App, all_hosts: bool, host: str | None) -> None:
-    """Print the Ansible inventory of the topology: JSON in Ansible's own form, usable as a dynamic inventory.
+    """Print the Ansible inventory of the topology, as a file that Ansible reads; it holds no secret.
+
+    With --list and --host it answers as Ansible asks a dynamic inventory: put it into a script that ends with "$@".
 
     \b
-    rlctl inventory > hosts.json
-    ansible-playbook -i hosts.json playbooks/site.yml
+    rlctl inventory > hosts.yml
+    ansible-playbook -i hosts.yml playbooks/site.yml
     """
     if all_hosts and host is not None:
         raise UsageFault("--list and --host exclude each other", hint="see `rlctl inventory --help`")
@@ -30,7 +33,11 @@ def inventory(app: App, all_hosts: bool, host: str | None) -> None:
             f"fleet {topology.name} has no hosts: its target is {topology.target}",
             hint="write `target: hosts` and list the machines under `hosts`",
         )
-    document = render.inventory(topology, app.file.absolute()) if host is None else _of_host(topology, host)
+    if host is not None:
+        document: Mapping[str, object] = _of_host(topology, host)
+    else:
+        form = render.inventory if all_hosts else render.static_inventory
+        document = form(topology, app.file.absolute())
     app.output.text(json.dumps(document, indent=2))
 
 

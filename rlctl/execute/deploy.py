@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlctl.errors import CheckFailed, InvalidFile, NotFound, Refused, RlctlError
+from rlctl.errors import CheckFailed, InvalidFile, NotFound, PartlyDone, Refused, RlctlError
 from rlctl.execute.executor import Executor, StepResult
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
@@ -50,9 +50,12 @@ class DeployReport:
         }
 
 
-def plan_deploy(fleet: Fleet) -> Plan:
-    """What deploy would do now."""
-    return _plan(fleet, fleet.observe())
+def plan_deploy(fleet: Fleet, progress: Progress) -> Plan:
+    """What deploy would do now; a host that nobody could look at is told."""
+    prospect = _plan(fleet, fleet.observe())
+    for trouble in prospect.troubles:
+        progress.note(f"not looked at: {trouble.message}")
+    return prospect.plan
 
 
 def run_deploy(
@@ -62,21 +65,42 @@ def run_deploy(
     fleet = held.fleet
     observed = fleet.observe()
     held.take(observed)
-    plan = _plan(fleet, observed)
+    prospect = _plan(fleet, observed)
+    plan = prospect.plan
     if options.saved is not None:
         options.saved.check(plan)
     if plan.steps:
         agree(plan)
-    return _carry_out(plan, options, held, progress, stop)
+    return _carry_out(prospect, options, held, progress, stop)
 
 
-def _plan(fleet: Fleet, observed: Observed) -> Plan:
-    plan = make_plan(fleet.desired(observed), observed)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prospect:
+    """A plan for the hosts that could be looked at, and why it could not be for the others."""
+
+    plan: Plan
+    troubles: tuple[RlctlError, ...]
+
+
+def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
+    desired = fleet.desired(observed)
+    # A guard that refuses comes before a look at the hosts, which takes seconds.
+    make_plan(desired, observed)
     _check_removed(fleet)
+    drift = fleet.target.drift()
+    troubles = tuple(found.problem for found in drift.values() if found.problem is not None)
+    plan = make_plan(desired, observed, {host: found.changes for host, found in drift.items()})
+    # A new fleet needs all of its hosts; an old one is mended where that can be.
+    if troubles and not (observed.exists and plan.steps):
+        raise _all_in_one(troubles)
     if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps):
         # A missing or too old server is told before anything is touched.
         fleet.target.check()
-    return plan
+    return _Prospect(plan=plan, troubles=troubles)
+
+
+def _all_in_one(troubles: Sequence[RlctlError]) -> RlctlError:
+    return type(troubles[0])("; ".join(trouble.message for trouble in troubles), hint=troubles[0].hint)
 
 
 def _check_removed(fleet: Fleet) -> None:
@@ -89,8 +113,10 @@ def _check_removed(fleet: Fleet) -> None:
         )
 
 
-def _carry_out(plan: Plan, options: DeployOptions, held: HeldFleet, progress: Progress, stop: StopFlag) -> DeployReport:
-    fleet = held.fleet
+def _carry_out(
+    prospect: _Prospect, options: DeployOptions, held: HeldFleet, progress: Progress, stop: StopFlag
+) -> DeployReport:
+    fleet, plan = held.fleet, prospect.plan
     started = fleet.clock.monotonic()
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     if plan.steps:
@@ -100,6 +126,7 @@ def _carry_out(plan: Plan, options: DeployOptions, held: HeldFleet, progress: Pr
     timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
     try:
         results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
+        _check_complete(prospect)
         observed = _verify(fleet, stop, progress, timeout_s=timeout_s)
         if any(isinstance(step, LoadScripts) for step in plan.steps):
             register_first(fleet, observed, progress)
@@ -110,6 +137,15 @@ def _carry_out(plan: Plan, options: DeployOptions, held: HeldFleet, progress: Pr
     if plan.steps:
         journal.end("done")
     return DeployReport(results=results, elapsed_s=fleet.clock.monotonic() - started)
+
+
+def _check_complete(prospect: _Prospect) -> None:
+    if prospect.troubles:
+        missing = "; ".join(trouble.message for trouble in prospect.troubles)
+        raise PartlyDone(
+            f"{len(prospect.plan.steps)} steps done, but not on every host: {missing}",
+            hint=f"{prospect.troubles[0].hint}; then run the same command again",
+        )
 
 
 def _verify(fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float) -> Observed:

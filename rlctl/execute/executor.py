@@ -25,6 +25,7 @@ from rlctl.plan.steps import (
     LoadUsers,
     Meet,
     MonitorPrimary,
+    PreparePlace,
     Replicate,
     SetEpoch,
     StartNode,
@@ -33,6 +34,7 @@ from rlctl.plan.steps import (
     TakeOver,
     describe,
     kind,
+    place,
 )
 from rlctl.scripts.loader import load_scripts
 from rlctl.targets.base import Launch
@@ -124,18 +126,18 @@ class Executor:
             raise
         except RlctlError as failure:
             return dict.fromkeys(batch, failure.message + (f"; {failure.hint}" if failure.hint else ""))
-        return {step: errors[step.node] for step in batch if step.node in errors}
+        return {step: errors[place(step)] for step in batch if place(step) in errors}
 
     def _carry_out_loaded(self, batch: Sequence[Step]) -> Errors:
         """A server that reads its data, after a start or for a first sync, refuses nearly all: it is asked again."""
         deadline = self._fleet.clock.monotonic() + LOADING_S
         errors = self._carry_out(batch)
-        while loading := [step for step in batch if _LOADING.search(errors.get(step.node, ""))]:
+        while loading := [step for step in batch if _LOADING.search(errors.get(place(step), ""))]:
             if self._fleet.clock.monotonic() >= deadline:
                 break
             self._stop.check()
             self._fleet.clock.sleep(ASK_AGAIN_S)
-            others = {node: error for node, error in errors.items() if node not in {step.node for step in loading}}
+            others = {node: error for node, error in errors.items() if node not in set(map(place, loading))}
             errors = others | self._carry_out(loading)
         return errors
 
@@ -148,6 +150,8 @@ class Executor:
     def _carry_out(self, batch: Sequence[Step]) -> Errors:  # noqa: C901  one line a member
         """One batch of one kind of step."""
         match batch[0]:
+            case PreparePlace():
+                return self._prepare(_only(PreparePlace, batch))
             case StartNode():
                 return self._start_nodes(_only(StartNode, batch))
             case StartSentinel():
@@ -175,6 +179,11 @@ class Executor:
                 return self._configure(_only(Configure, batch))
             case _:
                 assert_never(batch[0])
+
+    def _prepare(self, batch: Sequence[PreparePlace]) -> Errors:
+        self._progress.note(f"preparing {len(batch)} host{'s' if len(batch) != 1 else ''}")
+        results = self._fleet.target.prepare([step.host for step in batch])
+        return {host: result.error for host, result in results.items() if result.error is not None}
 
     def _start_nodes(self, batch: Sequence[StartNode]) -> Errors:
         specs = {spec.name: spec for spec in all_nodes(self._fleet.topology)}

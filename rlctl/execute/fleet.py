@@ -19,7 +19,7 @@ from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.connect import Connector
 from rlctl.system.files import make_private_folder, write_private
 from rlctl.system.tls import new_authority
-from rlctl.targets.base import Target
+from rlctl.targets.base import NOBODY, Target, Watcher
 from rlctl.targets.choice import open_target, settled
 from rlctl.targets.server_program import parse_version
 from rlctl.topology.model import Topology
@@ -91,9 +91,11 @@ def new_secrets(topology: Topology) -> FleetSecrets:
 
 
 @contextmanager
-def open_fleet(topology: Topology, home: Home, release: Release | None = None) -> Iterator[Fleet]:
+def open_fleet(
+    topology: Topology, home: Home, release: Release | None = None, watcher: Watcher = NOBODY
+) -> Iterator[Fleet]:
     """Open a fleet for one operation, with the shipped release of scripts or another; connections end with it."""
-    with _opened(topology, home, check_openable(topology, home), release or load_release()) as fleet:
+    with _opened(topology, home, check_openable(topology, home), release or load_release(), watcher) as fleet:
         yield fleet
 
 
@@ -114,22 +116,24 @@ def check_openable(topology: Topology, home: Home) -> FleetSecrets | None:
 
 
 @contextmanager
-def open_fleet_for_removal(topology: Topology, home: Home) -> Iterator[Fleet]:
+def open_fleet_for_removal(topology: Topology, home: Home, watcher: Watcher = NOBODY) -> Iterator[Fleet]:
     """Open what there is of a fleet, even when its secrets are gone or its topology has changed since."""
     home.check()
     found = vault.read(home.fleet(topology.name).secrets, topology.name)
-    with _opened(topology, home, found, load_release()) as fleet:
+    with _opened(topology, home, found, load_release(), watcher) as fleet:
         yield fleet
 
 
 @contextmanager
-def _opened(topology: Topology, home: Home, found: FleetSecrets | None, release: Release) -> Iterator[Fleet]:
+def _opened(
+    topology: Topology, home: Home, found: FleetSecrets | None, release: Release, watcher: Watcher
+) -> Iterator[Fleet]:
     folder = home.fleet(topology.name)
     topology = settled(topology, FleetRecord.load(folder.record))
     secrets = found or new_secrets(topology)
     check_authority(topology, secrets)
     clock = SystemClock()
-    target = open_target(topology, secrets, folder, release.commands, clock)
+    target = open_target(topology, secrets, home, release.commands, clock, watcher)
     connector = Connector(topology, secrets, target.route)
     try:
         yield Fleet(

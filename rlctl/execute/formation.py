@@ -18,7 +18,8 @@ from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec, al
 REPLICATE_S = 30.0
 # Gossip brings the primary's name within fractions of a second after the meeting.
 _PRIMARY_NOT_YET_KNOWN = "Unknown node"
-Errors = dict[NodeName, str]
+# By the node or the host that it happened on.
+Errors = dict[str, str]
 Command = tuple[object, ...]
 
 

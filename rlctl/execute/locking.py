@@ -16,6 +16,7 @@ from rlctl.scripts.model import Release
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.targets.base import Watcher
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeSpec, all_nodes
 
@@ -86,7 +87,10 @@ def hold(
     home.open_for_writing()
     owner = Owner.myself(command)
     patience = _patience(SystemClock(), stop, progress, waiting)
-    opened = open_fleet_for_removal(topology, home) if removing else open_fleet(topology, home, release)
+    watcher = Watcher(note=progress.note, check_stop=stop.check)
+    opened = (
+        open_fleet_for_removal(topology, home, watcher) if removing else open_fleet(topology, home, release, watcher)
+    )
     try:
         with file_lock(home.lock(topology.name), owner, wait=patience), opened as fleet:
             held = HeldFleet(fleet, owner, patience)

@@ -67,12 +67,14 @@ class Peer:
 class OnDisk:
     """What the target knows of a node without asking it: its process and its files.
 
-    Where nothing can answer, it is not `reachable`; `misfit` says what of its place needs a new one to change.
+    Where nothing can answer, it is not `reachable`; `misfit` says what of its place needs a new one to change;
+    `unknown` says why it knows nothing: a host that does not answer may hold a process and files of any kind.
     """
 
     running: bool = False
     reachable: bool = True
     misfit: str | None = None
+    unknown: str | None = None
     pid: int | None = None
     port_taken: int | None = None
     saved: Saved = Saved.NOTHING
@@ -134,8 +136,8 @@ class NodeFacts:
 
     @property
     def is_dead(self) -> bool:
-        """Whether no process is there; a hung or loading one is not dead."""
-        return self.presence is Presence.ABSENT and not self.disk.running
+        """Whether surely no process is there; a hung or loading one is not dead."""
+        return self.presence is Presence.ABSENT and not self.disk.running and self.disk.unknown is None
 
     @property
     def known(self) -> frozenset[NodeId]:

@@ -78,7 +78,7 @@ def _presence(observed: Observed) -> Iterator[Finding]:
         if node.presence in _PRESENCE:
             code, text = _PRESENCE[node.presence]
             starting = node.presence is Presence.ABSENT and node.disk.running
-            evidence = "its process runs but does not listen" if starting else node.evidence
+            evidence = "its process runs but does not listen" if starting else node.disk.unknown or node.evidence
             yield _degraded(code, node.name, f"{node.name} {text}" + (f" ({evidence})" if evidence else ""))
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -11,7 +11,7 @@ from rlctl.plan import cluster, guards, sentinel
 from rlctl.plan.cluster import Phase
 from rlctl.plan.desired import Desired, missing_scripts, setting_drift
 from rlctl.plan.simulate import simulate
-from rlctl.plan.steps import Configure, LoadScripts, LoadUsers, Step, danger, describe, kind
+from rlctl.plan.steps import Configure, LoadScripts, LoadUsers, PreparePlace, Step, danger, describe, kind
 from rlctl.topology.canonical import fingerprint as topology_fingerprint
 from rlctl.topology.model import Kind
 
@@ -40,10 +40,12 @@ class Plan:
         }
 
 
-def make_plan(desired: Desired, observed: Observed) -> Plan:
-    """The whole plan; Refused where a guard says so."""
+def make_plan(desired: Desired, observed: Observed, drift: Mapping[str, Sequence[str]] | None = None) -> Plan:
+    """The whole plan; Refused where a guard says so. `drift` is what each host lacks, before anything starts on it."""
     guards.check(desired, observed)
-    steps: list[Step] = []
+    steps: list[Step] = [
+        PreparePlace(host=host, changes=tuple(changes)) for host, changes in (drift or {}).items() if changes
+    ]
     state = observed
     for phase in _phases(desired):
         found = tuple(phase(desired, state))

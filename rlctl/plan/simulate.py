@@ -15,6 +15,7 @@ from rlctl.plan.steps import (
     LoadUsers,
     Meet,
     MonitorPrimary,
+    PreparePlace,
     Replicate,
     SetEpoch,
     StartNode,
@@ -29,6 +30,8 @@ from rlctl.topology.nodes import NodeName
 def simulate(desired: Desired, state: Observed, step: Step) -> Observed:  # noqa: C901  one line a member
     """The state after the step has done what it is meant to do."""
     match step:
+        case PreparePlace():
+            return state
         case StartNode(node=name, follow=follow):
             return _started(desired, state, name, follow)
         case StartSentinel(node=name, primary=primary):

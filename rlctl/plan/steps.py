@@ -1,10 +1,19 @@
 """The steps: a closed union of everything `deploy` can do to a fleet. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
 from rlctl.observe.model import SlotRange
 from rlctl.topology.nodes import NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparePlace:
+    """Put right what a host lacks or has otherwise than the playbooks say; starts and stops no server."""
+
+    host: str
+    changes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +122,8 @@ class Configure:
 
 
 Step = (
-    StartNode
+    PreparePlace
+    | StartNode
     | StartSentinel
     | AwaitFailover
     | TakeOver
@@ -128,6 +138,7 @@ Step = (
 )
 
 _KINDS: dict[type[Step], str] = {
+    PreparePlace: "prepare-place",
     StartNode: "start-node",
     StartSentinel: "start-sentinel",
     AwaitFailover: "await-failover",
@@ -151,6 +162,8 @@ def kind(step: Step) -> str:
 def describe(step: Step) -> str:  # noqa: C901  one line a member is the point of this table
     """The step in one line, the same in plans, progress and journals."""
     match step:
+        case PreparePlace(host=host, changes=changes):
+            return f"host {host}: {len(changes)} change{'s' if len(changes) != 1 else ''}: {_names(changes)}"
         case StartNode(node=node, follow=follow, loss=loss):
             return f"{node}: start" + (f" as replica of {follow}" if follow else "") + (f" ({loss})" if loss else "")
         case StartSentinel(node=node, primary=primary):
@@ -195,6 +208,11 @@ def format_slots(slots: tuple[SlotRange, ...]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in slots)
 
 
-def _names(names: tuple[NodeName, ...]) -> str:
+def place(step: Step) -> str:
+    """The node or the host that the step is carried out on."""
+    return step.host if isinstance(step, PreparePlace) else step.node
+
+
+def _names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

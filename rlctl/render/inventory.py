@@ -1,7 +1,8 @@
 """The Ansible inventory of a fleet on hosts: who runs what, and what all hosts must know of the fleet. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
+from typing import Any
 
 from rlctl.topology.model import HostEntry, Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec, all_nodes, host_name
@@ -9,7 +10,7 @@ from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec, all_nodes, host_name
 Variables = dict[str, object]
 
 
-def inventory(topology: Topology, topology_file: PurePath) -> dict[str, object]:
+def inventory(topology: Topology, topology_file: PurePath) -> dict[str, Any]:
     """The document of `--list`; it holds no secret."""
     hosts = used_hosts(topology)
     return {
@@ -21,6 +22,17 @@ def inventory(topology: Topology, topology_file: PurePath) -> dict[str, object]:
         "rlctl_data": {"hosts": _running(hosts, (spec for spec in all_nodes(topology) if not spec.is_sentinel))},
         "rlctl_sentinels": {"hosts": _running(hosts, (spec for spec in all_nodes(topology) if spec.is_sentinel))},
     }
+
+
+def static_inventory(topology: Topology, topology_file: PurePath) -> dict[str, object]:
+    """The same as a file that Ansible reads."""
+    document = inventory(topology, topology_file)
+    variables: Mapping[str, Variables] = document.pop("_meta")["hostvars"]
+    groups = {
+        name: {"hosts": {host: variables[host] for host in group["hosts"]}, "vars": group.get("vars", {})}
+        for name, group in document.items()
+    }
+    return {"all": {"children": groups}}
 
 
 def used_hosts(topology: Topology) -> tuple[HostEntry, ...]:

@@ -15,9 +15,13 @@ STATE_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The state folder; every path that rlctl keeps is named here."""
+    """The state folder; every path that rlctl keeps is named here.
+
+    `beside` is no part of it: the folder of the topology file, whose group_vars count on target hosts.
+    """
 
     root: Path
+    beside: Path | None = None
 
     @classmethod
     def from_environment(cls) -> "Home":

@@ -1,9 +1,10 @@
 """What every target can do: place processes, remove them, tell what it knows without asking them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rlctl.errors import RlctlError
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
 from rlctl.topology.nodes import NodeName, NodeSpec
@@ -24,6 +25,25 @@ class NodeResult:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDrift:
+    """What a host has otherwise than it should, or why nobody could look."""
+
+    changes: tuple[str, ...] = ()
+    problem: RlctlError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """Who follows a long call of a target: hears of it, and may end it by an exception at a safe point."""
+
+    note: Callable[[str], None]
+    check_stop: Callable[[], None]
+
+
+NOBODY = Watcher(note=lambda _text: None, check_stop=lambda: None)
+
+
 class Target(Protocol):
     """A place for processes. Calls are batches, because one call may cover many machines."""
 
@@ -32,6 +52,12 @@ class Target(Protocol):
 
     def route(self, spec: NodeSpec) -> Address:
         """Where this machine reaches a node; others, and the nodes among themselves, use the node's own address."""
+
+    def drift(self) -> Mapping[str, HostDrift]:
+        """What each host lacks for its nodes; nothing where places need no preparing."""
+
+    def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
+        """Put these hosts right; start and stop nothing."""
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Write the files that are rlctl's and start what does not run."""

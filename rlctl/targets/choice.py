@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from rlctl.errors import Refused
 from rlctl.secrets import FleetSecrets
-from rlctl.state.home import FleetFolder
+from rlctl.state.home import Home
 from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock
 from rlctl.system.docker import DockerEngine
 from rlctl.system.process import ProcessRunner
-from rlctl.targets.base import Target
+from rlctl.targets.base import Target, Watcher
 from rlctl.targets.docker import DockerTarget
 from rlctl.targets.docker_network import chosen_network
+from rlctl.targets.hosts import HostsTarget
 from rlctl.targets.local import LocalTarget
 from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.subnets import AUTO
@@ -19,22 +19,23 @@ from rlctl.topology.subnets import AUTO
 
 def settled(topology: Topology, record: FleetRecord | None) -> Topology:
     """The topology with everything decided that it leaves to the target, such as the network."""
-    match topology.target:
-        case TargetName.LOCAL:
-            return topology
-        case TargetName.DOCKER:
-            return _in_a_network(topology, record)
-        case TargetName.HOSTS:
-            raise Refused("target hosts is not available in this version", hint="use `target: local` for now")
+    if topology.target is TargetName.DOCKER:
+        return _in_a_network(topology, record)
+    return topology
 
 
 def open_target(
-    topology: Topology, secrets: FleetSecrets, folder: FleetFolder, commands: tuple[str, ...], clock: Clock
+    topology: Topology, secrets: FleetSecrets, home: Home, commands: tuple[str, ...], clock: Clock, watcher: Watcher
 ) -> Target:
     """The target of a settled topology."""
-    if topology.target is TargetName.DOCKER:
-        return DockerTarget(topology, secrets, folder, commands, DockerEngine(ProcessRunner()), clock)
-    return LocalTarget(topology, secrets, folder, commands, ProcessRunner(), clock)
+    folder = home.fleet(topology.name)
+    match topology.target:
+        case TargetName.LOCAL:
+            return LocalTarget(topology, secrets, folder, commands, ProcessRunner(), clock)
+        case TargetName.DOCKER:
+            return DockerTarget(topology, secrets, folder, commands, DockerEngine(ProcessRunner()), clock)
+        case TargetName.HOSTS:
+            return HostsTarget(topology, secrets, home, commands, clock, watcher)
 
 
 def _in_a_network(topology: Topology, record: FleetRecord | None) -> Topology:

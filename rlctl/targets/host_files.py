@@ -1,4 +1,4 @@
-"""Where a node's files are on a host of target hosts, and the folder here in which they wait to be copied."""
+"""Names on a host of target hosts: files, units; and the folder here in which a node's files wait to be copied."""
 
 from pathlib import Path, PurePosixPath
 
@@ -6,7 +6,7 @@ from rlctl.render.redis_conf import NodeFiles
 from rlctl.secrets import FleetSecrets
 from rlctl.targets.node_folder import NodeFolder
 from rlctl.topology.model import Topology
-from rlctl.topology.nodes import NodeSpec
+from rlctl.topology.nodes import NodeName, NodeSpec
 
 SETTINGS, DATA = PurePosixPath("/etc/rlctl"), PurePosixPath("/var/lib/rlctl")
 
@@ -22,3 +22,14 @@ def staged_node(
 ) -> NodeFolder:
     """The node's folder on this machine, from where playbooks copy."""
     return NodeFolder(stage / spec.name, spec, topology, secrets, commands, node_files(topology, spec))
+
+
+def unit(topology: Topology, name: NodeName) -> str:
+    """The systemd unit of a node; sentinels have a template of their own."""
+    template = f"rlctl-{topology.name}" + ("-sentinel" if name.startswith("sentinel-") else "")
+    return f"{template}@{name}.service"
+
+
+def unit_patterns(topology: Topology) -> list[str]:
+    """All units of the fleet's nodes, as systemctl matches names."""
+    return [f"rlctl-{topology.name}@*.service", f"rlctl-{topology.name}-sentinel@*.service"]

@@ -17,7 +17,7 @@ from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
 from rlctl.system.ports import answers
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
-from rlctl.targets.base import Launch, NodeResult
+from rlctl.targets.base import HostDrift, Launch, NodeResult
 from rlctl.targets.listening import await_listening
 from rlctl.targets.node_folder import NodeFolder, delete_folder
 from rlctl.targets.server_program import ServerProgram, dotted, find_server
@@ -55,6 +55,14 @@ class LocalTarget:
     def route(self, spec: NodeSpec) -> Address:
         """Everything is on this machine."""
         return spec.address, spec.port
+
+    def drift(self) -> Mapping[str, HostDrift]:
+        """This machine needs no preparing."""
+        return {}
+
+    def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
+        """There is nothing that `drift` could name."""
+        return {host: NodeResult() for host in hosts}
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Start primaries, then whoever follows: a replica that finds nobody tries again only a second later."""

@@ -5,8 +5,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
-from rlctl.observe import parse
-from rlctl.observe.model import Address, OnDisk, Saved
+from rlctl.observe.model import OnDisk
 from rlctl.render.acl import Version, loaded_revision, node_acl
 from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, replica_cluster_conf, start_argv, static_conf
 from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_static_conf
@@ -14,11 +13,9 @@ from rlctl.secrets import Authority, FleetSecrets
 from rlctl.system.files import make_private_folder, read_damaged, write_private
 from rlctl.system.tls import node_certificate
 from rlctl.targets.base import Launch, NodeResult
+from rlctl.targets.remains import Remains, is_own_table, on_disk
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeSpec, data_nodes, node_id, sentinel_nodes
-
-_MONITOR = re.compile(r"^sentinel monitor \S+ (\S+) (\d+) \d+$", re.MULTILINE)
-_EPOCH = re.compile(r"^sentinel config-epoch \S+ (\d+)$", re.MULTILINE)
 
 
 class NodeFolder:
@@ -88,15 +85,14 @@ class NodeFolder:
         """What the node would come back with; a running one is asked instead."""
         if running or not self.root.is_dir():
             return OnDisk(running=running, own_id=self._own_id() if running else None)
-        cluster_conf = self._here(self.files.cluster_conf)
-        monitors, epoch = self._monitored()
-        return OnDisk(
-            saved=self._saved(),
-            table=parse.table(read_damaged(cluster_conf)) if self._is_own(cluster_conf) else (),
-            own_id=self._own_id(),
-            monitors=monitors,
-            monitor_epoch=epoch,
+        log_folder = self.root / "appendonlydir"
+        remains = Remains(
+            cluster_conf=read_damaged(self._here(self.files.cluster_conf)),
+            sentinel_conf=read_damaged(self._here(self.files.sentinel_conf)),
+            has_log=log_folder.is_dir() and any(log_folder.glob("*.manifest")),
+            has_snapshot=(self.root / "dump.rdb").exists(),
         )
+        return on_disk(remains, self._own_id())
 
     def last_words(self) -> str:
         """Why a server ended, in its own words."""
@@ -112,6 +108,12 @@ class NodeFolder:
 
     def _here(self, path: PurePath) -> Path:
         return self.root / path.name
+
+    def write_first(self, launch: Launch, folder: Path) -> None:
+        """The files that a start needs where the server has none of its own yet, in a folder by themselves."""
+        make_private_folder(folder)
+        for path, text in self._first_files(launch):
+            write_private(folder / path.name, text)
 
     def _first_files(self, launch: Launch) -> Sequence[tuple[Path, str]]:
         own_id = self._own_id()
@@ -136,7 +138,7 @@ class NodeFolder:
         """Whether a file that carries the node's identity carries it still."""
         text = read_damaged(path)
         if path == self._here(self.files.cluster_conf):
-            return parse.myself(text) == self._own_id()
+            return is_own_table(text, self._own_id())
         return path != self._here(self.files.sentinel_conf) or f"sentinel myid {self._own_id()}\n" in text
 
     def _replicas(self, primary: NodeSpec) -> tuple[NodeSpec, ...]:
@@ -163,18 +165,6 @@ class NodeFolder:
             certificate_text, key_text = node_certificate(authority, name, (self._spec.address, "127.0.0.1"))
             write_private(key, key_text)
             write_private(certificate, certificate_text)
-
-    def _saved(self) -> Saved:
-        log_folder = self.root / "appendonlydir"
-        if log_folder.is_dir() and any(log_folder.glob("*.manifest")):
-            return Saved.LOG
-        return Saved.SNAPSHOT if (self.root / "dump.rdb").exists() else Saved.NOTHING
-
-    def _monitored(self) -> tuple[Address | None, int]:
-        text = read_damaged(self._here(self.files.sentinel_conf))
-        found, epoch = _MONITOR.search(text), _EPOCH.search(text)
-        address = (found.group(1), int(found.group(2))) if found else None
-        return address, int(epoch.group(1)) if epoch else 0
 
 
 def delete_folder(folder: Path) -> NodeResult:

@@ -1,0 +1,165 @@
+"""Ansible as a child process: the one of our own interpreter, its outcome read from events and never from text."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlctl.errors import Unreachable
+from rlctl.system.files import make_private_folder, read_damaged, write_private
+from rlctl.system.playbook_events import End, Event, PlaybookRun, TaskResult, parse_events
+
+LOOK_EVERY_S = 0.05
+END_S = 10.0
+# `python -m ansible`, which on Linux the kernel ends when rlctl itself is killed (1 is PR_SET_PDEATHSIG).
+_ATTACHED = (
+    "import ctypes, runpy, signal, sys; "
+    "sys.platform.startswith('linux') and ctypes.CDLL(None).prctl(1, signal.SIGTERM); "
+    "runpy.run_module('ansible', run_name='__main__', alter_sys=True)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Playbook:
+    """One call: a playbook of this folder, on these hosts of an inventory; variables never stand in argv."""
+
+    path: Path
+    inventory: Path
+    hosts: Sequence[str]
+    variables: Mapping[str, object] = field(default_factory=dict)
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsibleSettings:
+    """What all calls share: the state folder whose secrets count, and where connections are kept open."""
+
+    home: Path
+    sockets: Path
+
+
+def run_playbook(
+    call: Playbook, settings: AnsibleSettings, tell: Callable[[Event], None], check_stop: Callable[[], None]
+) -> PlaybookRun:
+    """Run it to its end; `check_stop` raises to end it early. Unreachable where it breaks off without its own end."""
+    with tempfile.TemporaryDirectory(prefix="rlctl-ansible-") as name:
+        folder = Path(name)
+        events, log, variables = folder / "events", folder / "log", folder / "variables.json"
+        write_private(events, "")
+        write_private(variables, json.dumps(call.variables))
+        make_private_folder(folder / "tmp")
+        environment = playbook_environment(os.environ, call, settings, folder)
+        process = _start(playbook_argv(call, variables), environment, log)
+        heard = _Heard(events, tell)
+        try:
+            while _is_running(process):
+                heard.listen()
+                check_stop()
+        finally:
+            _end(process)
+        heard.listen()
+        if heard.end is None:
+            raise _broken_off(call, process.returncode, read_damaged(log))
+        return PlaybookRun(results=tuple(heard.results), failures=heard.end.failures)
+
+
+def playbook_argv(call: Playbook, variables: Path) -> list[str]:
+    """The command line."""
+    argv = [sys.executable, "-c", _ATTACHED, "playbook", str(call.path), "--inventory", str(call.inventory)]
+    argv += ["--limit", ",".join(call.hosts), "--extra-vars", f"@{variables}"]
+    return [*argv, "--check"] if call.check else argv
+
+
+def playbook_environment(
+    own: Mapping[str, str], call: Playbook, settings: AnsibleSettings, folder: Path
+) -> dict[str, str]:
+    """Ours without what would change Ansible's ways; ssh's agent and settings stay the user's."""
+    kept = {name: value for name, value in own.items() if not name.startswith("ANSIBLE_")}
+    return kept | {
+        "ANSIBLE_CONFIG": str(call.path.parent / "ansible.cfg"),
+        "ANSIBLE_CALLBACKS_ENABLED": "rlctl_events",
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
+        "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(settings.sockets),
+        "RLCTL_EVENTS": str(folder / "events"),
+        "RLCTL_HOME": str(settings.home),
+        # Ansible refuses to work in any other encoding.
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+class _Heard:
+    """The events so far."""
+
+    def __init__(self, path: Path, tell: Callable[[Event], None]) -> None:
+        self._path = path
+        self._tell = tell
+        self._position = 0
+        self.results: list[TaskResult] = []
+        self.end: End | None = None
+
+    def listen(self) -> None:
+        """Take in the lines that are complete by now."""
+        with self._path.open("rb") as stream:
+            stream.seek(self._position)
+            text = stream.read()
+        text = text[: text.rfind(b"\n") + 1]
+        self._position += len(text)
+        for event in parse_events(text.decode("utf-8", "replace").splitlines()):
+            self._note(event)
+            self._tell(event)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, TaskResult):
+            self.results.append(event)
+        elif isinstance(event, End):
+            self.end = event
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
+    try:
+        with log.open("wb") as sink:
+            return subprocess.Popen(
+                list(argv),
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                # Ctrl-C is for rlctl alone: it ends the playbook at a point of its own choice.
+                start_new_session=True,
+            )
+    except OSError as failure:
+        raise Unreachable(f"cannot run Ansible: {failure.strerror}", hint="install rlctl anew") from failure
+
+
+def _is_running(process: "subprocess.Popen[bytes]") -> bool:
+    try:
+        process.wait(LOOK_EVERY_S)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """The whole session, which is ours alone; its workers outlive Ansible when only Ansible is ended."""
+    if process.poll() is not None:
+        return
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _broken_off(call: Playbook, code: int, log: str) -> Unreachable:
+    said = [line.strip() for line in log.splitlines() if line.strip()]
+    return Unreachable(
+        f"Ansible broke {call.path.name} off with {code}: {' / '.join(said[-3:]) or 'it left no word'}",
+        hint="what was done stays; mend the cause and run the same command again",
+    )

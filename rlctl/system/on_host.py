@@ -1,0 +1,119 @@
+"""Runs on a host of target hosts, as root, not here: tells as JSON what of a fleet is there, and changes nothing."""
+
+import errno
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+# Sentinel's file holds passwords; only these lines leave the host.
+_SENTINEL_LINES = re.compile(r"^sentinel (?:monitor|config-epoch|myid) .*$", re.MULTILINE)
+_TEXTS = {
+    "overcommit_memory": "/proc/sys/vm/overcommit_memory",
+    "thp": "/sys/kernel/mm/transparent_hugepage/enabled",
+    "meminfo": "/proc/meminfo",
+    "somaxconn": "/proc/sys/net/core/somaxconn",
+    "ephemeral_ports": "/proc/sys/net/ipv4/ip_local_port_range",
+    "reserved_ports": "/proc/sys/net/ipv4/ip_local_reserved_ports",
+}
+
+
+def main() -> None:
+    """Answer what the first argument asks: the fleet, its folders, and the nodes that are of interest."""
+    asked = json.loads(sys.argv[1])
+    settings, data = Path(asked["settings"]), Path(asked["data"])
+    placed = sorted(_names(settings) | _names(data))
+    running = _running(asked["nodes"])
+    answer = {
+        "now": time.time(),
+        "placed": placed,
+        "strays": sorted(set(_active(asked["patterns"])) - set(placed)),
+        "nodes": {name: _node(data / name, node, running.get(name, 0)) for name, node in asked["nodes"].items()},
+        "texts": {name: _text(Path(path)) for name, path in _TEXTS.items()},
+        "cpus": os.cpu_count(),
+        "disk": _disk(data),
+    }
+    sys.stdout.write(json.dumps(answer))
+
+
+def _node(folder: Path, asked: dict[str, Any], pid: int) -> dict[str, Any]:
+    return {
+        "pid": pid,
+        "has_files": any((folder / name).exists() for name in ("node.conf", "nodes.conf", "sentinel.conf")),
+        "cluster_conf": _text(folder / "nodes.conf"),
+        "sentinel_conf": "".join(f"{line}\n" for line in _SENTINEL_LINES.findall(_text(folder / "sentinel.conf"))),
+        "has_log": any((folder / "appendonlydir").glob("*.manifest")),
+        "has_snapshot": (folder / "dump.rdb").exists(),
+        "bind_error": None if pid else _bind_error(asked["address"], asked["bus_port"]),
+    }
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir() if path.is_dir()}
+    except OSError:
+        return set()
+
+
+def _running(nodes: dict[str, Any]) -> dict[str, int]:
+    """The main process of each node's unit; 0 is none."""
+    units = {node["unit"]: name for name, node in nodes.items()}
+    found: dict[str, int] = {}
+    for block in _systemctl("show", "--property=Id,MainPID", *units).split("\n\n"):
+        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if values.get("Id") in units:
+            found[units[values["Id"]]] = int(values.get("MainPID", "0"))
+    return found
+
+
+def _active(patterns: list[str]) -> list[str]:
+    """The instances of template units that run."""
+    listed = _systemctl("list-units", "--state=active,activating", "--plain", "--no-legend", *patterns)
+    return [line.split("@", 1)[1].split(".service", 1)[0] for line in listed.splitlines() if "@" in line]
+
+
+def _systemctl(*words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["/usr/bin/env", "systemctl", "--no-pager", *words], stdout=subprocess.PIPE, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return done.stdout
+
+
+def _bind_error(address: str, port: int) -> str | None:
+    """Why a server could not listen there; port 0 only asks for the address."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as failure:
+            return errno.errorcode.get(failure.errno or 0, "")
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _disk(folder: Path) -> list[int] | None:
+    try:
+        place = next(path for path in (folder, *folder.parents) if path.exists())
+        usage = shutil.disk_usage(place)
+    except (OSError, StopIteration):
+        return None
+    return [usage.total, usage.free]
+
+
+if __name__ == "__main__":
+    main()

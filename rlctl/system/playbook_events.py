@@ -1,0 +1,111 @@
+"""What a playbook did, as its events tell: one JSON object a line. Pure."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskBegins:
+    """A task is about to run on all hosts."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """What became of a task on one host; `node` where it tells of one node alone."""
+
+    host: str
+    task: str
+    status: str
+    message: str | None = None
+    node: str | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it failed, or the host could not be reached."""
+        return self.status in {"failed", "unreachable"}
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, for people."""
+        if self.status == "unreachable":
+            return f"cannot be reached: {self.message or 'no reason was given'}"
+        return f"{self.task}: {self.message or 'failed; its message may hold secrets and is not shown'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The playbook came to its own end; how many failures each host had, unreachable counted."""
+
+    failures: Mapping[str, int]
+
+
+Event = TaskBegins | TaskResult | End
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaybookRun:
+    """The events of a run that ended by itself."""
+
+    results: tuple[TaskResult, ...]
+    failures: Mapping[str, int]
+
+    def changes(self, host: str) -> tuple[str, ...]:
+        """The tasks that changed the host, or would in check mode."""
+        own = (one for one in self.results if one.host == host and one.status == "changed")
+        return tuple(dict.fromkeys(one.task for one in own))
+
+    def is_unreachable(self, host: str) -> bool:
+        """Whether the host could not be reached."""
+        return any(one.host == host and one.status == "unreachable" for one in self.results)
+
+    def problem(self, host: str) -> str | None:
+        """Why the host did not get through, in the words of its last failure; None when it did."""
+        if host not in self.failures:
+            return "the playbook did not come to it"
+        if not self.failures[host]:
+            return None
+        own = [one.reason for one in self.results if one.host == host and one.is_failure]
+        return own[-1] if own else "it failed, and no task tells why"
+
+    def node_problem(self, host: str, node: str) -> str | None:
+        """The same for one node: its own failure first, then its host's; none where it is told to be well."""
+        told = [one for one in self.results if one.node == node]
+        if told:
+            return told[-1].reason if told[-1].is_failure else None
+        return self.problem(host)
+
+
+def parse_events(lines: Iterable[str]) -> Iterator[Event]:
+    """The events that matter here; a line that is none of ours is passed over."""
+    for line in lines:
+        try:
+            event = _event(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if event is not None:
+            yield event
+
+
+def _event(document: dict[str, Any]) -> Event | None:
+    match document["event"]:
+        case "task":
+            return TaskBegins(name=str(document["name"]), number=int(document["number"]))
+        case "result":
+            item = document.get("item")
+            return TaskResult(
+                host=str(document["host"]),
+                task=str(document["task"]) + (f" ({item})" if item else ""),
+                status=str(document["status"]),
+                message=document.get("message"),
+                node=document.get("node"),
+            )
+        case "end":
+            stats = document["stats"].items()
+            return End(failures={host: int(one["failures"]) + int(one["unreachable"]) for host, one in stats})
+        case _:
+            return None

@@ -1,0 +1,127 @@
+"""Other machines: a Python program run there as root, through the user's own ssh and its settings."""
+
+import hashlib
+import os
+import shlex
+import stat
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlctl.errors import AccessDenied, RlctlError, TimedOut, Unreachable
+from rlctl.system.files import make_private_folder
+
+CONNECT_S = 10
+ANSWER_S = 60.0
+# A connection stays open for so long after its last use: the next question needs no new log-in.
+PERSIST_S = 60
+_SSH_FAILED = 255
+_NO_PYTHON, _NO_SUDO = 96, 97
+_AS_ROOT = (
+    f"command -v python3 >/dev/null || exit {_NO_PYTHON}; "
+    'if [ "$(id -u)" = 0 ]; then exec python3 - {arguments}; fi; '
+    f"sudo -n true >/dev/null 2>&1 || exit {_NO_SUDO}; "
+    "exec sudo -n python3 - {arguments}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """How a machine is reached; what is not said here, the user's ssh settings say."""
+
+    name: str
+    address: str
+    port: int
+    user: str | None = None
+
+    def __str__(self) -> str:
+        return f"host {self.name}"
+
+
+class Ssh:
+    """Runs programs on machines; connections are shared by all that use the same folder."""
+
+    def __init__(self, sockets: Path) -> None:
+        self._sockets = sockets
+
+    def python(self, machine: Machine, program: str, arguments: Sequence[str]) -> str:
+        """What a Python program printed that ran there as root; a named error where it could not run."""
+        quoted = " ".join(shlex.quote(argument) for argument in arguments)
+        argv = ssh_argv(machine, self._sockets, _AS_ROOT.replace("{arguments}", quoted))
+        make_private_folder(self._sockets)
+        # A connection that stays open may keep the stream of errors open: nobody waits for the end of a file.
+        with tempfile.TemporaryFile() as errors:
+            try:
+                done = subprocess.run(
+                    argv, input=program.encode(), stdout=subprocess.PIPE, stderr=errors, timeout=ANSWER_S, check=False
+                )
+            except subprocess.TimeoutExpired as failure:
+                raise TimedOut(f"{machine}: no answer within {ANSWER_S:g} s", hint=_by_hand(machine)) from failure
+            except OSError as failure:
+                raise Unreachable(f"cannot run ssh: {failure.strerror}", hint="install the OpenSSH client") from failure
+            errors.seek(0)
+            said = errors.read().decode("utf-8", "replace")
+        if done.returncode != 0:
+            raise refusal(machine, done.returncode, said)
+        return done.stdout.decode("utf-8", "replace")
+
+
+def socket_folder(home: Path) -> Path:
+    """A folder for shared connections: private, and short, since a socket's path must be."""
+    mark = hashlib.sha256(str(home).encode()).hexdigest()[:8]
+    folder = Path(tempfile.gettempdir()) / f"rlctl-ssh-{os.getuid()}-{mark}"
+    make_private_folder(folder)
+    state = folder.lstat()
+    if state.st_uid != os.getuid() or not stat.S_ISDIR(state.st_mode) or stat.S_IMODE(state.st_mode) & 0o077:
+        raise AccessDenied(f"{folder} is not a private folder of this user", hint="remove it, or set TMPDIR")
+    return folder
+
+
+def ssh_argv(machine: Machine, sockets: Path, command: str) -> list[str]:
+    """The command line; nothing in it turns a check of the user's off."""
+    place = hashlib.sha256(f"{machine.user}@{machine.address}:{machine.port}".encode()).hexdigest()[:12]
+    options = {
+        "BatchMode": "yes",
+        "ConnectTimeout": str(CONNECT_S),
+        "ControlMaster": "auto",
+        "ControlPath": str(sockets / place),
+        "ControlPersist": str(PERSIST_S),
+        "LogLevel": "ERROR",
+    }
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    user = ["-l", machine.user] if machine.user else []
+    return ["ssh", "-T", *words, "-p", str(machine.port), *user, "--", machine.address, command]
+
+
+def refusal(machine: Machine, code: int, said: str) -> RlctlError:
+    """Why a program did not run there; ssh tells its reasons only in words."""
+    last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+    if code == _NO_SUDO:
+        return AccessDenied(
+            f"{machine}: sudo refused to work without a password",
+            hint=f"let the user of ssh run `sudo -n` there, or name root; try: ssh {machine.address} sudo -n true",
+        )
+    if code == _NO_PYTHON:
+        return Unreachable(f"{machine}: there is no python3", hint="install it there: Ansible needs it too")
+    if code != _SSH_FAILED:
+        return Unreachable(f"{machine}: the look at it ended with {code}: {last}", hint=_by_hand(machine))
+    if "HOST IDENTIFICATION HAS CHANGED" in said:
+        return AccessDenied(
+            f"{machine}: its host key is not the one that is known for {machine.address}",
+            hint=f"verify the key by another way, then `ssh-keygen -R {machine.address}` and `ssh {machine.address}`",
+        )
+    if "host key" in said.lower():
+        return AccessDenied(
+            f"{machine}: the host key of {machine.address} is not known here",
+            hint=f"verify the key by another way, then accept it: ssh -p {machine.port} {machine.address}",
+        )
+    if "permission denied" in said.lower() or "too many authentication failures" in said.lower():
+        return AccessDenied(f"{machine}: ssh was refused: {last}", hint=_by_hand(machine))
+    return Unreachable(f"{machine} cannot be reached: {last or 'ssh says nothing'}", hint=_by_hand(machine))
+
+
+def _by_hand(machine: Machine) -> str:
+    user = f"{machine.user}@" if machine.user else ""
+    return f"try by hand: ssh -p {machine.port} {user}{machine.address} true"

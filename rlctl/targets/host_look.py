@@ -1,0 +1,113 @@
+"""One look at a host: what it was asked, and what its answer says of the fleet's nodes there. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlctl.doctor.host_facts import (
+    HostFacts,
+    parse_count,
+    parse_meminfo,
+    parse_port_range,
+    parse_reserved_ports,
+    parse_thp_mode,
+)
+from rlctl.errors import Unreachable
+from rlctl.observe.model import OnDisk
+from rlctl.targets.host_files import DATA, SETTINGS, unit, unit_patterns
+from rlctl.targets.remains import Remains, on_disk
+from rlctl.topology.model import Kind, Topology
+from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec
+
+_TAKEN, _NOT_HERE = "EADDRINUSE", "EADDRNOTAVAIL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The answer of one host."""
+
+    placed: tuple[NodeName, ...]
+    strays: tuple[NodeName, ...]
+    nodes: Mapping[str, Mapping[str, Any]]
+    facts: HostFacts
+    now: float
+
+    def disk(self, spec: NodeSpec, own_id: NodeId) -> OnDisk:
+        """What is known of a node that does not answer."""
+        node = self.nodes[spec.name]
+        if node["pid"]:
+            return OnDisk(running=True, pid=int(node["pid"]), own_id=own_id)
+        port_taken = spec.port + BUS_PORT_OFFSET if node["bind_error"] == _TAKEN else None
+        if not node["has_files"]:
+            return OnDisk(port_taken=port_taken)
+        remains = Remains(
+            cluster_conf=str(node["cluster_conf"]),
+            sentinel_conf=str(node["sentinel_conf"]),
+            has_log=bool(node["has_log"]),
+            has_snapshot=bool(node["has_snapshot"]),
+        )
+        return replace(on_disk(remains, own_id), port_taken=port_taken)
+
+    def lacks_address(self) -> bool:
+        """Whether the nodes' address is not one of this host."""
+        return any(node["bind_error"] == _NOT_HERE for node in self.nodes.values())
+
+
+def question(topology: Topology, specs: Iterable[NodeSpec]) -> str:
+    """What to ask a host that should run these nodes; it holds no secret."""
+    is_cluster = topology.kind is Kind.CLUSTER
+    return json.dumps(
+        {
+            "settings": str(SETTINGS / topology.name),
+            "data": str(DATA / topology.name),
+            "patterns": unit_patterns(topology),
+            "nodes": {
+                spec.name: {
+                    "unit": unit(topology, spec.name),
+                    "address": spec.address,
+                    "bus_port": spec.port + BUS_PORT_OFFSET if is_cluster else 0,
+                }
+                for spec in specs
+            },
+        }
+    )
+
+
+def parse_look(host: str, text: str) -> Look:
+    """The answer; Unreachable where it is none, as when a log-in script of the host talks."""
+    try:
+        answer = json.loads(text)
+        return Look(
+            placed=tuple(map(NodeName, answer["placed"])),
+            strays=tuple(map(NodeName, answer["strays"])),
+            nodes=dict(answer["nodes"]),
+            facts=_facts(answer),
+            now=float(answer["now"]),
+        )
+    except (ValueError, KeyError, TypeError) as failure:
+        raise Unreachable(
+            f"host {host}: its answer cannot be read: {text[:80]!r}",
+            hint="a log-in script there must print nothing when nobody is at a terminal",
+        ) from failure
+
+
+def _facts(answer: Mapping[str, Any]) -> HostFacts:
+    texts: Mapping[str, str] = answer["texts"]
+    memory = parse_meminfo(texts["meminfo"])
+    total, free = answer["disk"] or (None, None)
+    return HostFacts(
+        platform="linux",
+        overcommit_memory=parse_count(texts["overcommit_memory"]),
+        thp_mode=parse_thp_mode(texts["thp"]),
+        memory_total_bytes=memory.total_bytes,
+        memory_available_bytes=memory.available_bytes,
+        swap_total_bytes=memory.swap_total_bytes,
+        swap_used_bytes=memory.swap_used_bytes,
+        somaxconn=parse_count(texts["somaxconn"]),
+        ephemeral_ports=parse_port_range(texts["ephemeral_ports"]),
+        reserved_ports=parse_reserved_ports(texts["reserved_ports"]),
+        disk_total_bytes=total,
+        disk_free_bytes=free,
+        cpus=answer["cpus"],
+    )

@@ -1,0 +1,84 @@
+"""The playbooks as target hosts runs them: inventory and topology written beside each other, progress told by host."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rlctl.assets import asset_folder
+from rlctl.errors import Unreachable
+from rlctl.render.inventory import static_inventory
+from rlctl.state.home import Home
+from rlctl.system.ansible import AnsibleSettings, Playbook, run_playbook
+from rlctl.system.files import make_private_folder, write_private
+from rlctl.system.playbook_events import Event, PlaybookRun, TaskResult
+from rlctl.targets.base import Watcher
+from rlctl.topology.dump import topology_text
+from rlctl.topology.model import Topology
+
+# Variables that people keep beside the topology count in playbooks that rlctl runs, too.
+_VARIABLE_FOLDERS = ("group_vars", "host_vars")
+
+
+class HostPlaybooks:
+    """Runs playbooks on the hosts of one fleet."""
+
+    def __init__(self, topology: Topology, home: Home, sockets: Path, watcher: Watcher) -> None:
+        self._topology = topology
+        self._home = home
+        self._folder = home.fleet(topology.name)
+        self._settings = AnsibleSettings(home=home.root, sockets=sockets)
+        self._watcher = watcher
+
+    def run(
+        self, name: str, hosts: Sequence[str], variables: Mapping[str, object] | None = None, *, check: bool = False
+    ) -> PlaybookRun:
+        """One playbook on some hosts; a check run works on copies of its own, so that it disturbs no real one."""
+        stage = self._folder.stage(rehearsal=check)
+        inventory = self._write_inventory(stage / "ansible")
+        own = {"rlctl_command": [sys.executable, "-m", "rlctl"], "rlctl_stage_folder": str(stage)}
+        call = Playbook(
+            path=asset_folder("playbooks") / name,
+            inventory=inventory,
+            hosts=hosts,
+            variables=own | dict(variables or {}),
+            check=check,
+        )
+        return run_playbook(call, self._settings, _Teller(self._watcher, check=check), self._watcher.check_stop)
+
+    def _write_inventory(self, folder: Path) -> Path:
+        make_private_folder(folder)
+        topology_file, inventory = folder / "topology.yaml", folder / "hosts.yml"
+        write_private(topology_file, topology_text(self._topology))
+        document = static_inventory(self._topology, topology_file)
+        write_private(inventory, json.dumps(document, indent=2) + "\n")
+        for name in _VARIABLE_FOLDERS:
+            _link(folder / name, self._home.beside / name if self._home.beside else None)
+        return inventory
+
+
+class _Teller:
+    """Tells what happens to each host, not what was found in order."""
+
+    def __init__(self, watcher: Watcher, *, check: bool) -> None:
+        self._watcher = watcher
+        self._check = check
+
+    def __call__(self, event: Event) -> None:
+        if not isinstance(event, TaskResult):
+            return
+        if event.is_failure:
+            self._watcher.note(f"  host {event.host}: {event.reason}")
+        elif event.status == "changed" and not self._check:
+            self._watcher.note(f"  host {event.host}: {event.node or event.task}: done")
+
+
+def _link(link: Path, target: Path | None) -> None:
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            link.unlink()
+        if target is not None and target.is_dir():
+            link.symlink_to(target)
+    except OSError as failure:
+        raise Unreachable(f"cannot link {link}: {failure.strerror}", hint="fix its permissions") from failure

@@ -1,0 +1,272 @@
+"""Target hosts: servers as systemd units on other machines, placed by playbooks and looked at over ssh."""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rlctl.errors import RlctlError, Unreachable
+from rlctl.observe.model import Address, OnDisk
+from rlctl.render.acl import Version
+from rlctl.render.inventory import used_hosts
+from rlctl.secrets import FleetSecrets
+from rlctl.state.home import Home
+from rlctl.system import on_host
+from rlctl.system.clock import Clock
+from rlctl.system.ports import answers
+from rlctl.system.ssh import Machine, Ssh, socket_folder
+from rlctl.targets.base import HostDrift, Launch, NodeResult, Watcher
+from rlctl.targets.host_files import staged_node, unit
+from rlctl.targets.host_look import Look, parse_look, question
+from rlctl.targets.host_playbooks import HostPlaybooks
+from rlctl.topology.model import HostEntry, Kind, Topology
+from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, host_name, node_id
+
+# Waits look ten times a second; what lies on a host that is down does not change that fast.
+LOOK_S = 2.0
+WORKERS = 32
+LOG_LINES = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """A look, or why there was none, and when."""
+
+    at: float
+    found: Look | RlctlError
+
+
+class HostsTarget:
+    """Places, starts, finds and removes the nodes of one fleet on its hosts."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        secrets: FleetSecrets,
+        home: Home,
+        commands: tuple[str, ...],
+        clock: Clock,
+        watcher: Watcher,
+    ) -> None:
+        self._topology = topology
+        self._secrets = secrets
+        self._stage = home.fleet(topology.name).stage(rehearsal=False)
+        self._commands = commands
+        self._clock = clock
+        sockets = socket_folder(home.root)
+        self._ssh = Ssh(sockets)
+        self._playbooks = HostPlaybooks(topology, home, sockets, watcher)
+        self._specs = {spec.name: spec for spec in all_nodes(topology)}
+        self._looked: dict[str, _Looked] = {}
+        self._in_order: set[str] = set()
+
+    def check(self) -> str:
+        """Ansible and ssh here, and hosts that answer; Unreachable where not one does."""
+        if shutil.which("ssh") is None:
+            raise Unreachable("ssh is not on PATH", hint="install the OpenSSH client")
+        try:
+            ansible = version("ansible-core")
+        except PackageNotFoundError as failure:
+            raise Unreachable("ansible-core is not installed beside rlctl", hint="install rlctl anew") from failure
+        looks = self._look(used_hosts(self._topology))
+        for host, found in looks.items():
+            if isinstance(found, Look) and found.lacks_address():
+                raise Unreachable(
+                    f"host {host} does not have the address that the topology gives it",
+                    hint="servers listen on hosts[].address: write an address that the host itself has",
+                )
+        silent = {host: found for host, found in looks.items() if isinstance(found, RlctlError)}
+        if len(silent) == len(looks):
+            raise next(iter(silent.values()))
+        missing = "".join(f"; {found.message}" for found in silent.values())
+        return f"{len(looks) - len(silent)} of {len(looks)} hosts answer, ansible-core {ansible}{missing}"
+
+    def route(self, spec: NodeSpec) -> Address:
+        """Nodes are reached at the addresses that they have."""
+        return spec.address, spec.port
+
+    def looks(self) -> Mapping[str, Look | RlctlError]:
+        """A fresh look at every host, or why there is none."""
+        self._looked.clear()
+        return self._look(used_hosts(self._topology))
+
+    def drift(self) -> Mapping[str, HostDrift]:
+        """What the playbook would change on each host."""
+        hosts = [host_name(host) for host in used_hosts(self._topology)]
+        run = self._playbooks.run("place.yml", hosts, check=True)
+        found: dict[str, HostDrift] = {}
+        for host in hosts:
+            problem = run.problem(host)
+            if problem is None:
+                found[host] = HostDrift(changes=run.changes(host))
+            else:
+                found[host] = HostDrift(problem=self._named(host, problem))
+        self._in_order |= {host for host, drift in found.items() if not drift.changes and drift.problem is None}
+        return found
+
+    def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
+        """Run the playbook that places everything and starts nothing."""
+        run = self._playbooks.run("place.yml", hosts)
+        results = {host: NodeResult(error=run.problem(host)) for host in hosts}
+        self._in_order |= {host for host, result in results.items() if result.error is None}
+        return results
+
+    def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
+        """Hand the first files over and start what does not run."""
+        for launch in launches:
+            node = staged_node(self._stage, launch.spec, self._topology, self._secrets, self._commands)
+            node.write_first(launch, node.root / "first")
+        specs = [launch.spec for launch in launches]
+        variables = {
+            "redis_node_launches": {one.spec.name: self._order(one) for one in launches if not one.spec.is_sentinel},
+            "sentinel_launches": {one.spec.name: self._order(one) for one in launches if one.spec.is_sentinel},
+        }
+        run = self._playbooks.run("start.yml", sorted(_hosts_of(specs)), variables)
+        self._looked.clear()
+        return {spec.name: NodeResult(error=run.node_problem(_host(spec), spec.name)) for spec in specs}
+
+    def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
+        """The files of rlctl are placed with all else, for the server that is installed there."""
+        behind = sorted(_hosts_of(versions) - self._in_order)
+        results = self.prepare(behind) if behind else {}
+        return {spec.name: results.get(_host(spec), NodeResult()) for spec in versions}
+
+    def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
+        """Stop and delete what is there of these nodes, and look whether it is gone."""
+        where = self._where(names)
+        hosts = sorted({host for found in where.values() if not isinstance(found, RlctlError) for host in found})
+        if hosts:
+            run = self._playbooks.run("destroy.yml", hosts, {"rlctl_remove": list(names)})
+            problems = {host: run.problem(host) for host in hosts}
+        else:
+            problems = {}
+        self._looked.clear()
+        left = self._where(names)
+        return {name: NodeResult(error=_left_over(left[name], problems)) for name in names}
+
+    def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
+        """Who takes a connection runs; of the others their hosts tell."""
+        with ThreadPoolExecutor(max_workers=min(WORKERS, len(specs)) or 1) as pool:
+            answering = dict(zip(specs, pool.map(lambda spec: answers(spec.address, spec.port), specs), strict=True))
+        silent = [spec for spec in specs if not answering[spec]]
+        named = _hosts_of(silent)
+        looks = self._look([host for host in self._topology.hosts if host_name(host) in named])
+        return {
+            spec.name: OnDisk(running=True, own_id=self._own_id(spec))
+            if answering[spec]
+            else self._disk(spec, looks[_host(spec)])
+            for spec in specs
+        }
+
+    def placed(self) -> Sequence[NodeName]:
+        """What the hosts hold; on a host that does not answer, what the topology places there."""
+        found: set[NodeName] = set()
+        for host, look in self._look(self._topology.hosts).items():
+            if isinstance(look, Look):
+                found |= set(look.placed)
+            else:
+                found |= {spec.name for spec in self._specs.values() if spec.host == host}
+        return tuple(sorted(found))
+
+    def strays(self) -> Sequence[NodeName]:
+        """Units that run although their folders were removed under them."""
+        looks = self._look(self._topology.hosts).values()
+        return tuple(sorted({name for look in looks if isinstance(look, Look) for name in look.strays}))
+
+    def log(self, name: NodeName) -> str:
+        """The last lines of the node's journal."""
+        host = next(host for host in self._topology.hosts if host_name(host) == self._specs[name].host)
+        argv = ["journalctl", "--quiet", "--no-pager", f"--lines={LOG_LINES}", f"--unit={unit(self._topology, name)}"]
+        program = f"import subprocess\nsubprocess.run({argv!r}, check=False)\n"
+        return self._ssh.python(_machine(host), program, [])
+
+    def tidy(self) -> None:
+        """Journald rotates."""
+
+    def _own_id(self, spec: NodeSpec) -> NodeId:
+        return node_id(self._secrets.fleet_id, spec.name)
+
+    def _order(self, launch: Launch) -> dict[str, object]:
+        """A cluster node reads from its table whom it follows, a sentinel from its file."""
+        is_told = self._topology.kind is Kind.SENTINEL and not launch.spec.is_sentinel
+        follow = launch.follow if is_told else None
+        told = {"address": follow.address, "port": follow.port} if follow else None
+        return {"own_id": self._own_id(launch.spec)} | ({} if launch.spec.is_sentinel else {"follow": told})
+
+    def _disk(self, spec: NodeSpec, look: Look | RlctlError) -> OnDisk:
+        return look.disk(spec, self._own_id(spec)) if isinstance(look, Look) else OnDisk(unknown=look.message)
+
+    def _look(self, hosts: Iterable[HostEntry]) -> Mapping[str, Look | RlctlError]:
+        """One look a host, a moment old at most."""
+        wanted = {host_name(host): host for host in hosts}
+        now = self._clock.monotonic()
+        stale = [
+            host for name, host in wanted.items() if name not in self._looked or now - self._looked[name].at > LOOK_S
+        ]
+        if stale:
+            with ThreadPoolExecutor(max_workers=min(WORKERS, len(stale))) as pool:
+                found = list(pool.map(self._ask, stale))
+            now = self._clock.monotonic()
+            self._looked |= {
+                host_name(host): _Looked(at=now, found=one) for host, one in zip(stale, found, strict=True)
+            }
+        return {name: self._looked[name].found for name in wanted}
+
+    def _ask(self, host: HostEntry) -> Look | RlctlError:
+        name = host_name(host)
+        own = [spec for spec in self._specs.values() if spec.host == name]
+        program = Path(on_host.__file__).read_text(encoding="utf-8")
+        try:
+            return parse_look(name, self._ssh.python(_machine(host), program, [question(self._topology, own)]))
+        except RlctlError as failure:
+            return failure
+
+    def _named(self, host: str, problem: str) -> RlctlError:
+        """Why a host did not get through; ssh alone tells a wrong key from a refused password."""
+        entry = next(one for one in self._topology.hosts if host_name(one) == host)
+        self._looked.pop(host, None)
+        look = self._look([entry])[host]
+        if isinstance(look, RlctlError):
+            return look
+        return Unreachable(f"host {host}: {problem}", hint="mend it there and run the same command again")
+
+    def _where(self, names: Sequence[NodeName]) -> Mapping[NodeName, set[str] | RlctlError]:
+        """The hosts that hold each node, or why it cannot be known."""
+        looks = self._look(self._topology.hosts)
+        holders: dict[NodeName, set[str] | RlctlError] = {}
+        for name in names:
+            host = self._specs[name].host if name in self._specs else None
+            look = looks.get(host or "")
+            if isinstance(look, RlctlError):
+                holders[name] = look
+            else:
+                holders[name] = {
+                    host for host, one in looks.items() if isinstance(one, Look) and name in {*one.placed, *one.strays}
+                }
+        return holders
+
+
+def _left_over(left: set[str] | RlctlError, problems: Mapping[str, str | None]) -> str | None:
+    """Why a node is still there."""
+    if isinstance(left, RlctlError):
+        return left.message
+    if not left:
+        return None
+    host = min(left)
+    return f"host {host}: {problems.get(host) or 'it is still there'}"
+
+
+def _machine(host: HostEntry) -> Machine:
+    return Machine(name=host_name(host), address=host.address, port=host.port, user=host.user)
+
+
+def _host(spec: NodeSpec) -> str:
+    if spec.host is None:
+        raise ValueError(f"{spec.name} has no host")
+    return spec.host
+
+
+def _hosts_of(specs: Iterable[NodeSpec]) -> set[str]:
+    return {_host(spec) for spec in specs}
