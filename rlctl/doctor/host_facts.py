@@ -16,7 +16,7 @@ _CLOCK_ERROR: Final = 5  # TIME_ERROR, what the call returns while the clock can
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Facts of the machine that rlctl runs on; None is a fact that could not be read."""
+    """Facts of one machine that servers run on; None is a fact that could not be read."""
 
     platform: Platform | None = None
     overcommit_memory: int | None = None
@@ -31,6 +31,7 @@ class HostFacts:
     ephemeral_ports: PortRange | None = None
     reserved_ports: tuple[PortRange, ...] | None = None
     clock_synchronised: bool | None = None
+    clock_offset_s: float | None = None
     state_folder: str | None = None
     disk_total_bytes: int | None = None
     disk_free_bytes: int | None = None

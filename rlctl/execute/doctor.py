@@ -1,11 +1,12 @@
 """Doctor: read the host, the server program, the fleet and its files; judge them all."""
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
 from rlctl.doctor.host_checks import host_checks
+from rlctl.doctor.host_facts import HostFacts
 from rlctl.doctor.model import Check, failed, passed, sort_checks
 from rlctl.errors import RlctlError
 from rlctl.execute.fleet import Fleet
@@ -21,12 +22,17 @@ def run_doctor(fleet: Fleet) -> tuple[Check, ...]:
     observed = fleet.observe()
     return sort_checks(
         (
-            *host_checks(fleet.topology, read_host_facts(fleet.home.root)),
+            *host_checks(fleet.topology, read_host_facts(fleet.home.root), _machines(fleet)),
             _server(fleet),
             *_scripts(fleet, observed),
             *fleet_checks(fleet.desired(observed), observed, _files(fleet.folder.root), fleet.clock.now()),
         )
     )
+
+
+def _machines(fleet: Fleet) -> Mapping[str, HostFacts | str]:
+    found = fleet.target.machines().items()
+    return {host: facts.message if isinstance(facts, RlctlError) else facts for host, facts in found}
 
 
 def _scripts(fleet: Fleet, observed: Observed) -> Iterator[Check]:

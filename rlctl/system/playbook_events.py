@@ -99,7 +99,8 @@ def _event(document: dict[str, Any]) -> Event | None:
             item = document.get("item")
             return TaskResult(
                 host=str(document["host"]),
-                task=str(document["task"]) + (f" ({item})" if item else ""),
+                # Ansible puts the role before a task's name, which says all by itself.
+                task=str(document["task"]).rpartition(" : ")[2] + (f" ({item})" if item else ""),
                 status=str(document["status"]),
                 message=document.get("message"),
                 node=document.get("node"),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rlctl.doctor.host_facts import HostFacts
 from rlctl.errors import RlctlError
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
@@ -52,6 +53,9 @@ class Target(Protocol):
 
     def route(self, spec: NodeSpec) -> Address:
         """Where this machine reaches a node; others, and the nodes among themselves, use the node's own address."""
+
+    def machines(self) -> Mapping[str, HostFacts | RlctlError]:
+        """Facts of the machines that the nodes run on, or why there are none; nothing where that is this one."""
 
     def drift(self) -> Mapping[str, HostDrift]:
         """What each host lacks for its nodes; nothing where places need no preparing."""

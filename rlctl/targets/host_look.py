@@ -7,6 +7,7 @@ from typing import Any
 
 from rlctl.doctor.host_facts import (
     HostFacts,
+    parse_clock,
     parse_count,
     parse_meminfo,
     parse_port_range,
@@ -31,7 +32,6 @@ class Look:
     strays: tuple[NodeName, ...]
     nodes: Mapping[str, Mapping[str, Any]]
     facts: HostFacts
-    now: float
 
     def disk(self, spec: NodeSpec, own_id: NodeId) -> OnDisk:
         """What is known of a node that does not answer."""
@@ -74,22 +74,26 @@ def question(topology: Topology, specs: Iterable[NodeSpec]) -> str:
     )
 
 
-def parse_look(host: str, text: str) -> Look:
-    """The answer; Unreachable where it is none, as when a log-in script of the host talks."""
+def parse_look(host: str, text: str, *, between: tuple[float, float]) -> Look:
+    """The answer that came between two moments of our clock; Unreachable where it is none."""
     try:
         answer = json.loads(text)
         return Look(
             placed=tuple(map(NodeName, answer["placed"])),
             strays=tuple(map(NodeName, answer["strays"])),
             nodes=dict(answer["nodes"]),
-            facts=_facts(answer),
-            now=float(answer["now"]),
+            facts=replace(_facts(answer), clock_offset_s=_offset(float(answer["now"]), *between)),
         )
     except (ValueError, KeyError, TypeError) as failure:
         raise Unreachable(
             f"host {host}: its answer cannot be read: {text[:80]!r}",
             hint="a log-in script there must print nothing when nobody is at a terminal",
         ) from failure
+
+
+def _offset(now: float, asked: float, answered: float) -> float:
+    """How far a clock is outside of the moments between which it was read."""
+    return min(now - asked, 0.0) + max(now - answered, 0.0)
 
 
 def _facts(answer: Mapping[str, Any]) -> HostFacts:
@@ -105,6 +109,7 @@ def _facts(answer: Mapping[str, Any]) -> HostFacts:
         swap_total_bytes=memory.swap_total_bytes,
         swap_used_bytes=memory.swap_used_bytes,
         somaxconn=parse_count(texts["somaxconn"]),
+        clock_synchronised=None if answer["clock"] is None else parse_clock(*answer["clock"]),
         ephemeral_ports=parse_port_range(texts["ephemeral_ports"]),
         reserved_ports=parse_reserved_ports(texts["reserved_ports"]),
         disk_total_bytes=total,

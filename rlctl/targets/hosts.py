@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from rlctl.doctor.host_facts import HostFacts
 from rlctl.errors import RlctlError, Unreachable
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
@@ -87,10 +88,10 @@ class HostsTarget:
         """Nodes are reached at the addresses that they have."""
         return spec.address, spec.port
 
-    def looks(self) -> Mapping[str, Look | RlctlError]:
-        """A fresh look at every host, or why there is none."""
-        self._looked.clear()
-        return self._look(used_hosts(self._topology))
+    def machines(self) -> Mapping[str, HostFacts | RlctlError]:
+        """What each host tells of itself."""
+        looks = self._look(used_hosts(self._topology)).items()
+        return {host: look.facts if isinstance(look, Look) else look for host, look in looks}
 
     def drift(self) -> Mapping[str, HostDrift]:
         """What the playbook would change on each host."""
@@ -218,8 +219,10 @@ class HostsTarget:
         name = host_name(host)
         own = [spec for spec in self._specs.values() if spec.host == name]
         program = Path(on_host.__file__).read_text(encoding="utf-8")
+        asked = self._clock.now().timestamp()
         try:
-            return parse_look(name, self._ssh.python(_machine(host), program, [question(self._topology, own)]))
+            answer = self._ssh.python(_machine(host), program, [question(self._topology, own)])
+            return parse_look(name, answer, between=(asked, self._clock.now().timestamp()))
         except RlctlError as failure:
             return failure
 

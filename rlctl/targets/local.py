@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rlctl.errors import TimedOut, Unreachable
+from rlctl.doctor.host_facts import HostFacts
+from rlctl.errors import RlctlError, TimedOut, Unreachable
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
 from rlctl.render.redis_conf import NodeFiles, process_title
@@ -55,6 +56,10 @@ class LocalTarget:
     def route(self, spec: NodeSpec) -> Address:
         """Everything is on this machine."""
         return spec.address, spec.port
+
+    def machines(self) -> Mapping[str, HostFacts | RlctlError]:
+        """All is on this one."""
+        return {}
 
     def drift(self) -> Mapping[str, HostDrift]:
         """This machine needs no preparing."""

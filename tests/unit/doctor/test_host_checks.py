@@ -264,11 +264,11 @@ def test_macos_is_not_told_to_look_for_linux_settings() -> None:
 
 def test_hosts_are_not_judged_by_the_operators_machine() -> None:
     hosts = tuple(HostEntry(address=f"10.0.0.{number}") for number in (3, 2, 1))
-    checks = host_checks(replace(CLUSTER, target=TargetName.HOSTS, hosts=hosts), FACTS)
+    topology = replace(CLUSTER, target=TargetName.HOSTS, hosts=hosts)
+    checks = host_checks(topology, FACTS, {"10.0.0.2": "host 10.0.0.2 cannot be reached"})
 
     assert {check.name for check in checks} == SHAPE_CHECKS | {"host-facts"}
-    assert checks[0].severity is UNKNOWN
-    assert "10.0.0.1, 10.0.0.2, 10.0.0.3" in checks[0].evidence
+    assert (checks[0].severity, checks[0].subject) == (CRITICAL, "host 10.0.0.2")
 
 
 @pytest.mark.parametrize(

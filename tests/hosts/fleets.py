@@ -1,0 +1,94 @@
+"""Drives the real rlctl on hosts of the lab, as an operator would."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lab.hosts import Lab, LabHost
+from tests.lab.shell import run
+from tests.local.driver import LocalFleet
+
+# The lab's hosts are containers, which may not make user namespaces; said beside the topology, as an operator would.
+GROUP_VARS = {"redis_host_private_users": False}
+SHARED = {
+    "cluster": {"kind": "cluster", "cluster": {"shards": 3, "replicas": 1, "node_timeout": "2s"}},
+    "sentinel": {
+        "kind": "sentinel",
+        "sentinel": {"replicas": 2, "sentinels": 3, "quorum": 2, "down_after": "2s", "failover_timeout": "6s"},
+    },
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class HostsFleet(LocalFleet):
+    """A topology on the hosts of a lab."""
+
+    lab: Lab
+
+    @classmethod
+    def create(cls, lab: Lab, folder: Path, kind: str, **changes: Any) -> "HostsFleet":
+        """One fleet on all hosts, each a zone of its own."""
+        folder.mkdir(parents=True)
+        hosts = [
+            {"address": host.address, "name": f"h{number}", "zone": f"z{number}"}
+            for number, host in enumerate(lab.hosts, start=1)
+        ]
+        whole = {"version": 1, "name": "limiter", "target": "hosts", "hosts": hosts, "memory": {"maxmemory": "64mb"}}
+        made = cls(
+            folder=folder, document=whole | SHARED[kind] | changes, lab=lab, extra_env={"PATH": path_of(lab.bin)}
+        )
+        made.write()
+        (folder / "group_vars").mkdir()
+        (folder / "group_vars" / "rlctl_hosts.yml").write_text(yaml.safe_dump(GROUP_VARS), encoding="utf-8")
+        return made
+
+    def host(self, name: str) -> LabHost:
+        """The lab's machine behind h1, h2, ..."""
+        return self.lab.hosts[int(name.removeprefix("h")) - 1]
+
+    def of_node(self, name: str) -> LabHost:
+        """The machine that runs a node."""
+        document = json.loads(self.run("inventory", "--list").out)
+        own = "sentinel_instances" if name.startswith("sentinel") else "redis_node_instances"
+        hosts = document["_meta"]["hostvars"].items()
+        return self.host(next(host for host, known in hosts if name in {one["name"] for one in known[own]}))
+
+    def unit(self, name: str) -> str:
+        """Its systemd unit."""
+        return f"rlctl-{self.name}{'-sentinel' if name.startswith('sentinel') else ''}@{name}.service"
+
+    def stop(self, name: str) -> None:
+        """A hand on systemctl."""
+        self.of_node(name).exec("systemctl", "stop", self.unit(name))
+
+    def deployed(self) -> dict[str, Any]:
+        """What a deploy that must work did."""
+        return self.deploy().json()
+
+    def is_in_order(self) -> bool:
+        """Whether a dry run finds nothing to do; any other exit but 10 fails the test."""
+        code = self.run("deploy", "--dry-run", expect=None).code
+        assert code in {0, 10}
+        return code == 0
+
+    def left(self) -> str:
+        """What of rlctl's is on the hosts."""
+        script = (
+            "ls -d /etc/rlctl* /var/lib/rlctl* /run/rlctl* /usr/lib/rlctl* /etc/systemd/system/*rlctl* 2>/dev/null; "
+            "pgrep -a redis; nft list tables | grep rlctl; getent passwd rlctl; ls /etc/sysctl.d | grep rlctl; true"
+        )
+        return "".join(host.exec("sh", "-c", script) for host in self.lab.hosts)
+
+
+def path_of(first: Path) -> str:
+    """PATH with another ssh in front."""
+    return f"{first}{os.pathsep}{os.environ['PATH']}"
+
+
+def power(host: LabHost, *, on: bool) -> None:
+    """Turn a machine off, or on again."""
+    run("docker", "start" if on else "stop", host.container)

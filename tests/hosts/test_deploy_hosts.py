@@ -1,0 +1,234 @@
+"""rlctl deploys, repairs and destroys fleets on three machines, and names what is wrong with them."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.fleets import HostsFleet, path_of, power
+from tests.lab.hosts import Lab
+from tests.local.driver import wait_for
+
+SEED = int(os.environ.get("RLCTL_SEED", "1"))
+
+
+@pytest.fixture(scope="module")
+def lab(make_lab: Callable[..., Lab]) -> Lab:
+    """Machines of this module's own: it turns them off."""
+    return make_lab("bookworm", "bookworm", "bookworm")
+
+
+@pytest.fixture(scope="module")
+def cluster(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostsFleet]:
+    """A cluster, deployed from nothing; whoever damages it repairs it."""
+    fleet = HostsFleet.create(lab, tmp_path_factory.mktemp("cluster") / "env", "cluster")
+    fleet.run("deploy", "--dry-run", expect=10)
+    assert fleet.left() == "", "a dry run leaves a host as it was"
+    done = fleet.deployed()
+    kinds = [step["kind"] for step in done["steps"]]
+    assert kinds[:3] == ["prepare-place"] * 3
+    assert kinds.count("start-node") == 6
+    yield fleet
+    fleet.run("destroy", "--confirm", fleet.name)
+    assert fleet.left() == ""
+    assert fleet.run("destroy", "--confirm", fleet.name, "-o", "json").json()["changed"] is False
+
+
+def test_a_deployed_fleet_is_healthy_and_needs_nothing(cluster: HostsFleet) -> None:
+    assert cluster.status()["state"] == "healthy"
+    assert cluster.deployed()["changed"] is False
+    assert cluster.run("deploy", "--dry-run").out == "limiter: no change\n"
+
+
+def test_primaries_and_their_replicas_are_on_different_hosts(cluster: HostsFleet) -> None:
+    nodes = cluster.status()["nodes"]
+    shards = {number: {node["host"] for node in nodes if node["shard"] == number} for number in range(3)}
+    assert {len(hosts) for hosts in shards.values()} == {2}
+    assert len({node["host"] for node in nodes if node["role"] == "primary"}) == 3
+    assert cluster.run("deploy", "--dry-run").err == "", "no placement warning"
+
+
+def test_variables_beside_the_topology_count(cluster: HostsFleet) -> None:
+    text = cluster.host("h1").exec("systemctl", "cat", cluster.unit("node-0"))
+    assert "PrivateUsers=no" in text
+
+
+def test_the_inventory_is_what_ansible_asks_for(cluster: HostsFleet) -> None:
+    cluster.folder.joinpath("hosts.yml").write_text(cluster.run("inventory").out, encoding="utf-8")
+    listed = subprocess.run(
+        ["ansible-inventory", "-i", "hosts.yml", "--list"],
+        cwd=cluster.folder,
+        env=cluster.env(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    variables = json.loads(listed.stdout)["_meta"]["hostvars"]["h1"]
+    assert variables["rlctl_fleet"] == "limiter"
+    assert [one["name"] for one in variables["redis_node_instances"]] == ["node-0", "node-5"]
+    assert variables["redis_host_private_users"] is False
+
+
+def test_commands_that_use_the_fleet_work_as_everywhere(cluster: HostsFleet) -> None:
+    assert cluster.run("limit", "--algorithm", "fixed_window", "someone", "-o", "json", expect=None).code == 0
+    assert cluster.run("scripts", "status").code == 0
+    assert len(cluster.access()["nodes"]) == 6
+    assert cluster.run("history", "-o", "json").json()["operations"]
+
+
+def test_a_stopped_node_is_named_and_started_again(cluster: HostsFleet) -> None:
+    cluster.stop("node-3")
+    status = cluster.status(expect=11)
+    assert any("node-3 is down" in finding["text"] for finding in status["findings"])
+    assert [step["kind"] for step in cluster.deployed()["steps"]] == ["start-node", "load-scripts"]
+    assert cluster.status()["state"] == "healthy"
+
+
+def test_a_failover_is_never_undone(cluster: HostsFleet) -> None:
+    cluster.stop("node-0")
+
+    def has_failed_over() -> bool:
+        nodes = {node["name"]: node for node in cluster.run("status", "-o", "json", expect=None).json()["nodes"]}
+        return nodes["node-3"]["role"] == "primary"
+
+    wait_for(has_failed_over, "node-3 takes over")
+    cluster.deploy()
+    roles = {node["name"]: node["role"] for node in cluster.status()["nodes"]}
+    assert (roles["node-3"], roles["node-0"]) == ("primary", "replica")
+    assert cluster.deployed()["changed"] is False
+
+
+def test_a_changed_setting_reaches_files_and_servers(cluster: HostsFleet) -> None:
+    cluster.document["memory"] = {"maxmemory": "80mb"}
+    cluster.write()
+    kinds = {step["kind"] for step in cluster.deployed()["steps"]}
+    assert kinds == {"prepare-place", "configure"}
+    assert cluster.is_in_order()
+    text = cluster.host("h1").exec("cat", "/etc/rlctl/limiter/node-0/static.conf")
+    assert f"maxmemory {80 * 1024**2}" in text
+
+
+def test_what_a_hand_changed_on_a_host_is_put_right(cluster: HostsFleet) -> None:
+    cluster.host("h2").exec("sh", "-c", "echo 'maxmemory 1mb' >> /etc/rlctl/limiter/node-1/static.conf")
+    planned = cluster.run("deploy", "--dry-run", "-o", "json", expect=10).json()["steps"]
+    assert [(step["kind"], step["text"].split(":")[0]) for step in planned] == [("prepare-place", "host h2")]
+    cluster.deploy()
+    assert cluster.is_in_order()
+
+
+def test_a_host_that_is_off_is_named_and_what_it_held_comes_back(cluster: HostsFleet) -> None:
+    power(cluster.host("h3"), on=False)
+    try:
+        texts = " ".join(finding["text"] for finding in cluster.status(expect=12)["findings"])
+        assert "host h3 cannot be reached" in texts
+        refused = cluster.deploy(expect=None)
+        assert refused.code in {6, 13}
+        assert "host h3 cannot be reached" in refused.error()["message"]
+    finally:
+        power(cluster.host("h3"), on=True)
+    wait_for(lambda: cluster.lab.ssh(cluster.host("h3"), "true").returncode == 0, "h3 is back")
+    cluster.deploy()
+    assert cluster.status()["state"] == "healthy"
+
+
+@contextmanager
+def another_operator(fleet: HostsFleet, folder: Path) -> Iterator[HostsFleet]:
+    """The same topology and secrets, and a state folder of one's own."""
+    fleet.run("secrets", "export", str(folder / "secrets.json"))
+    theirs = HostsFleet.create(fleet.lab, folder / "env", "cluster", memory=fleet.document["memory"])
+    theirs.run("secrets", "import", str(folder / "secrets.json"))
+    yield theirs
+
+
+def test_another_operator_finds_the_same_fleet(cluster: HostsFleet, tmp_path: Path) -> None:
+    with another_operator(cluster, tmp_path) as theirs:
+        assert theirs.status()["state"] == "healthy"
+        assert theirs.is_in_order()
+
+
+def test_a_wrong_host_key_is_refused(cluster: HostsFleet, tmp_path: Path) -> None:
+    lab = cluster.lab
+    first, others = lab.known_hosts.read_text(encoding="ascii").splitlines()[0], lab.hosts[1:]
+    wrong = "".join(f"{host.address} {' '.join(first.split()[1:])}\n" for host in (lab.hosts[0], *others))
+    (tmp_path / "known_hosts").write_text(wrong, encoding="ascii")
+    config = lab.ssh_config.read_text(encoding="utf-8").replace(str(lab.known_hosts), str(tmp_path / "known_hosts"))
+    (tmp_path / "ssh_config").write_text(config, encoding="utf-8")
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    for program in ("ssh", "scp", "sftp"):
+        text = (lab.bin / program).read_text(encoding="utf-8")
+        (bin_folder / program).write_text(text.replace(str(lab.ssh_config), str(tmp_path / "ssh_config")))
+        (bin_folder / program).chmod(0o755)
+    with another_operator(cluster, tmp_path) as theirs:
+        theirs.extra_env["PATH"] = path_of(bin_folder)
+        error = theirs.deploy(expect=4).error()
+    assert "host h2: its host key is not the one that is known" in error["message"]
+    assert "host h1" not in error["message"]
+    assert "ssh-keygen -R" in error["hint"]
+
+
+def test_refused_sudo_is_named(cluster: HostsFleet) -> None:
+    host = cluster.host("h2")
+    host.exec("sed", "-i", "s/NOPASSWD: //", "/etc/sudoers.d/ops")
+    try:
+        error = cluster.deploy(expect=4).error()
+        assert "host h2: sudo refused" in error["message"]
+        assert cluster.status()["state"] == "healthy", "nodes that answer need no ssh"
+    finally:
+        host.exec("sed", "-i", "s/) ALL/) NOPASSWD: ALL/", "/etc/sudoers.d/ops")
+    assert cluster.is_in_order()
+
+
+def test_a_new_fleet_with_a_host_that_does_not_answer_touches_nothing(lab: Lab, tmp_path: Path) -> None:
+    fleet = HostsFleet.create(lab, tmp_path / "env", "sentinel", name="other")
+    fleet.document["hosts"][2]["address"] = lab.hosts[2].address.rpartition(".")[0] + ".250"
+    fleet.write()
+    error = fleet.deploy(expect=6).error()
+    assert "host h3 cannot be reached" in error["message"]
+    assert not fleet.lab.hosts[0].exec("sh", "-c", "ls -d /etc/rlctl/other 2>/dev/null; true")
+
+
+def test_killed_and_ended_anywhere_a_deploy_is_carried_on(lab: Lab, tmp_path: Path) -> None:
+    """Sentinel, beside the cluster, from nothing: three times cut off, then through."""
+    fleet = HostsFleet.create(lab, tmp_path / "env", "sentinel", name="beside", local={"base_port": 9000})
+    chance = random.Random(SEED)  # noqa: S311 - moments, no secrets
+    try:
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+            deploying = fleet.spawn("deploy", "--yes")
+            try:
+                deploying.wait(timeout=chance.uniform(1, 15))
+            except subprocess.TimeoutExpired:
+                deploying.send_signal(number)
+            _out, said = deploying.communicate(timeout=60)
+            assert deploying.returncode in {0, -signal.SIGKILL, 143}, said
+        fleet.deploy()
+        assert fleet.status()["state"] == "healthy"
+        assert fleet.deployed()["changed"] is False
+    finally:
+        fleet.run("destroy", "--confirm", fleet.name)
+    assert "beside" not in fleet.left()
+
+
+def test_playbooks_by_hand_and_rlctl_agree(lab: Lab, cluster: HostsFleet) -> None:
+    """After rlctl, site.yml changes nothing; after site.yml, rlctl changes nothing."""
+    inventory = cluster.folder / "hosts.yml"
+    inventory.write_text(cluster.run("inventory").out, encoding="utf-8")
+    playbooks = Path(__file__).parents[2] / "playbooks"
+    done = subprocess.run(
+        ["ansible-playbook", "-i", str(inventory), str(playbooks / "site.yml")],
+        cwd=playbooks,
+        env=cluster.env(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    recap = done.stdout.partition("PLAY RECAP")[2]
+    assert recap.count("changed=0") == len(lab.hosts) + 1, done.stdout
+    assert cluster.is_in_order()
