@@ -1,0 +1,171 @@
+"""Ansible module: folders and files of a host, all in one go, with check mode and diff."""
+
+import grp
+import os
+import pwd
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rlctl_files
+short_description: Put folders and files on a host in one round trip
+description:
+  - Writes what differs, whole and atomically, with owner and mode from the first moment.
+  - An existing file with C(keep) that matches it belongs to the server and is left alone; one that does not match is
+    moved aside as C(X.damaged) first.
+  - On the controller, entries are repeated for each node of C(for_each) (C(%i) is its name, C(%u) its value), and
+    C(source) is read; C(optional) sources may be missing.
+options:
+  for_each: {type: raw, description: names of nodes, or a mapping of them to their ids}
+  folders: {type: list, elements: dict, description: "path, owner, group, mode"}
+  files: {type: list, elements: dict, description: "path, content or source, owner, group, mode, keep"}
+author: [rlctl]
+"""
+
+EXAMPLES = r"""
+- name: Place the settings of two nodes
+  rlctl_files:
+    for_each: [node-0, node-1]
+    folders: [{path: /etc/rlctl/limiter/%i, group: rlctl, mode: "0750"}]
+    files: [{source: /stage/%i/static.conf, path: /etc/rlctl/limiter/%i/static.conf, group: rlctl, mode: "0640"}]
+  no_log: true
+  diff: false
+"""
+
+RETURN = r"""
+changed_paths: {type: list, returned: always, description: what differed}
+moved_aside: {type: list, returned: always, description: files that were not this node's any more}
+"""
+
+_PLACE = {
+    "path": {"type": "path", "required": True},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+    "mode": {"type": "str", "required": True},
+}
+_FILE = {
+    **_PLACE,
+    "content": {"type": "str"},
+    "secret": {"type": "str", "no_log": True},
+    "keep": {"type": "str"},
+}
+Entry = dict[str, Any]
+
+
+class Placing:
+    """One run: what differed, and what it looked like."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.changed: list[str] = []
+        self.moved: list[str] = []
+        self.diffs: list[dict[str, str]] = []
+
+    def folder(self, entry: Entry) -> None:
+        """A folder with this owner and mode."""
+        path = Path(entry["path"])
+        exists = path.is_dir()
+        if exists and not self._attributes_differ(path, entry):
+            return
+        self._note(path, "folder" if exists else "", "folder\n")
+        if self.module.check_mode:
+            return
+        if not exists:
+            # Nobody may enter before it is its owner's.
+            path.mkdir(mode=0o700)
+        self._set_attributes(path, entry)
+
+    def file(self, entry: Entry) -> None:
+        """A file with this content, owner and mode."""
+        path, wanted = Path(entry["path"]), entry["secret"] if entry["content"] is None else entry["content"]
+        there = _read(path)
+        if there is not None and entry["keep"] is not None:
+            if re.search(entry["keep"], there, re.MULTILINE):
+                return
+            self._move_aside(path)
+            there = None
+        if there == wanted and not self._attributes_differ(path, entry):
+            return
+        shown = entry["content"] is not None
+        self._note(path, (there or "") if shown else "", wanted if shown else "not shown\n")
+        if not self.module.check_mode:
+            self._write(path, wanted, entry)
+
+    def _write(self, path: Path, text: str, entry: Entry) -> None:
+        unfinished = path.with_name(f".{path.name}.rlctl")
+        unfinished.unlink(missing_ok=True)
+        try:
+            with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            self._set_attributes(unfinished, entry)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def _move_aside(self, path: Path) -> None:
+        self.moved.append(str(path))
+        if not self.module.check_mode:
+            path.replace(path.with_suffix(f"{path.suffix}.damaged"))
+
+    def _note(self, path: Path, before: str, after: str) -> None:
+        self.changed.append(str(path))
+        self.diffs.append({"before_header": str(path), "after_header": str(path), "before": before, "after": after})
+
+    def _attributes_differ(self, path: Path, entry: Entry) -> bool:
+        now = path.stat()
+        try:
+            wanted = (*_ids(entry), int(entry["mode"], 8))
+        except KeyError:
+            return True
+        return (now.st_uid, now.st_gid, stat.S_IMODE(now.st_mode)) != wanted
+
+    @staticmethod
+    def _set_attributes(path: Path, entry: Entry) -> None:
+        os.chown(path, *_ids(entry))
+        path.chmod(int(entry["mode"], 8))
+
+
+def _ids(entry: Entry) -> tuple[int, int]:
+    return pwd.getpwnam(entry["owner"]).pw_uid, grp.getgrnam(entry["group"]).gr_gid
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+def main() -> None:
+    """Folders first, in the order given."""
+    module = AnsibleModule(
+        argument_spec={
+            "folders": {"type": "list", "elements": "dict", "default": [], "options": _PLACE},
+            "files": {"type": "list", "elements": "dict", "default": [], "options": _FILE},
+        },
+        supports_check_mode=True,
+    )
+    placing = Placing(module)
+    for kind, place in (("folders", placing.folder), ("files", placing.file)):
+        for entry in module.params[kind]:
+            try:
+                place(entry)
+            except OSError as failure:
+                module.fail_json(
+                    msg=f"cannot write {entry['path']}: {failure.strerror}; what was there is as it was. "
+                    "Put it right (space, mount options, permissions) and run again",
+                    changed_paths=placing.changed,
+                )
+    module.exit_json(
+        changed=bool(placing.changed), changed_paths=placing.changed, moved_aside=placing.moved, diff=placing.diffs
+    )
+
+
+if __name__ == "__main__":
+    main()

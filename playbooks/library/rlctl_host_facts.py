@@ -1,0 +1,130 @@
+"""Ansible module: what the roles must know of a host before they touch it; reads, never writes, needs no root."""
+
+import ipaddress
+import os
+import resource
+import shutil
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rlctl_host_facts
+short_description: Read what the roles must know of a host
+description: [Reads the system, the package, kernel settings and the fleets that are there. Changes nothing.]
+options:
+  fleet: {type: str, required: true, description: name of the fleet}
+  package: {type: str, required: true, description: the server's package}
+  sysctl: {type: list, elements: str, default: [], description: names of kernel settings to read}
+author: [rlctl]
+"""
+
+EXAMPLES = r"""
+- name: Read the host
+  rlctl_host_facts: {fleet: limiter, package: redis-server}
+  register: found
+"""
+
+RETURN = r"""
+host: {type: dict, returned: always, description: "os, os_version, systemd, installed, version, fleets, operators, kernel"}
+"""
+
+CONFIG = Path("/etc/rlctl")
+
+
+def os_release() -> tuple[str, str]:
+    """Distribution and its version, such as debian and 12."""
+    lines = Path("/etc/os-release").read_text(encoding="utf-8").splitlines()
+    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    return values.get("ID", "").strip('"'), values.get("VERSION_ID", "").strip('"')
+
+
+def package_versions(module: AnsibleModule, package: str) -> tuple[str, str]:
+    """Installed and candidate version as Debian writes them; empty where there is none."""
+    if shutil.which("apt-cache") is None:
+        return "", ""
+    code, installed, _ = module.run_command(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", package])
+    status, _, version = installed.partition(" ")
+    has = code == 0 and status == "installed"
+    _, policy, _ = module.run_command(["apt-cache", "policy", package], environ_update={"LC_ALL": "C"})
+    candidates = [line.split()[-1] for line in policy.splitlines() if line.strip().startswith("Candidate:")]
+    return version if has else "", candidates[0] if candidates and candidates[0] != "(none)" else ""
+
+
+def upstream(version: str) -> str:
+    """7.0.15 of 5:7.0.15-1~deb12u7."""
+    return version.partition(":")[2].partition("-")[0] if ":" in version else version.partition("-")[0]
+
+
+def operators(fleet: str) -> list[str]:
+    """Addresses that operators came from, this connection's included; the list only grows."""
+    known = _lines(CONFIG / fleet / "operators")
+    peer = os.environ.get("SSH_CONNECTION", "").split(" ")[0].removeprefix("::ffff:")
+    return sorted({*known, peer} & {text for text in (*known, peer) if _is_ipv4(text)}, key=ipaddress.IPv4Address)
+
+
+def fleets() -> list[str]:
+    """Fleets that have their settings here."""
+    return sorted(path.name for path in CONFIG.iterdir() if path.is_dir() and path.name[0] != ".") if CONFIG.is_dir() else []
+
+
+def kernel(names: list[str]) -> dict[str, str | None]:
+    """Kernel settings and huge pages as they are now; None where the kernel has no such thing."""
+    found = {name: _first_line(Path("/proc/sys") / name.replace(".", "/")) for name in names}
+    pages = _first_line(Path("/sys/kernel/mm/transparent_hugepage/enabled"))
+    return found | {"transparent_hugepage": pages and pages.partition("[")[2].partition("]")[0]}
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="ascii").split()
+    except OSError:
+        return []
+
+
+def _first_line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def main() -> None:
+    """Everything at once: a round trip costs more than a look."""
+    module = AnsibleModule(
+        argument_spec={
+            "fleet": {"type": "str", "required": True},
+            "package": {"type": "str", "required": True},
+            "sysctl": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    system, release = os_release()
+    installed, candidate = package_versions(module, module.params["package"])
+    module.exit_json(
+        changed=False,
+        host={
+            "os": system,
+            "os_version": release,
+            "systemd": Path("/run/systemd/system").is_dir(),
+            "installed": upstream(installed),
+            "version": upstream(installed or candidate),
+            "fleets": fleets(),
+            "operators": operators(module.params["fleet"]),
+            "kernel": kernel(module.params["sysctl"]),
+            "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+            "free_bytes": shutil.disk_usage("/var/lib").free,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

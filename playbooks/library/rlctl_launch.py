@@ -1,0 +1,144 @@
+"""Ansible module: starts nodes that rlctl's planner decided to start, all at once, and tells what became of each."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rlctl_launch
+short_description: Start nodes
+description:
+  - Gives each node the token that its start-guard asks for, starts its unit, and waits until it is active.
+  - A node that does not come up fails alone; C(nodes) tells of each.
+options:
+  fleet: {type: str, required: true, description: name of the fleet}
+  launches: {type: dict, required: true, description: "by node: follow, the address and port of its primary, or null"}
+  unit: {type: str, required: true, description: "unit of a node; %i is its name"}
+  timeout: {type: int, default: 120, description: seconds until all are up}
+author: [rlctl]
+"""
+
+EXAMPLES = r"""
+- name: Start a node
+  rlctl_launch: {fleet: limiter, launches: {node-0: {follow: null}}, unit: rlctl-limiter@%i.service}
+"""
+
+RETURN = r"""
+nodes: {type: dict, returned: always, description: "status (ok, changed, failed) and message, by node"}
+"""
+
+_POLL_S = 0.1
+_STATES = ("ActiveState", "SubState", "Result")
+_SETTLED = {"active", "failed", "inactive"}
+_SHOWN_LINES = 5
+State = dict[str, str]
+
+
+class Launcher:
+    """The units of one batch."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.launches: dict[str, dict[str, Any]] = module.params["launches"]
+        self.units = {node: module.params["unit"].replace("%i", node) for node in self.launches}
+        self.run_folder = Path("/run/rlctl") / module.params["fleet"]
+
+    def states(self) -> dict[str, State]:
+        """What systemd says of each node's unit."""
+        wanted = [word for name in _STATES for word in ("-p", name)]
+        _, out, _ = self.module.run_command(["systemctl", "show", *wanted, *self.units.values()])
+        blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
+        return dict(zip(self.units, blocks, strict=True))
+
+    def order(self, node: str) -> None:
+        """The token, and whom to follow; both are used up by the start."""
+        self.run_folder.mkdir(parents=True, exist_ok=True)
+        primary = self.launches[node].get("follow")
+        option = f"--replicaof {primary['address']} {primary['port']}" if primary else ""
+        (self.run_folder / f"{node}.env").write_text(f'RLCTL_FOLLOW="{option}"\n', encoding="ascii")
+        (self.run_folder / f"{node}.go").touch()
+
+    def forget(self, node: str) -> None:
+        """A token must not outlive its order."""
+        for suffix in ("go", "env"):
+            (self.run_folder / f"{node}.{suffix}").unlink(missing_ok=True)
+
+    def start(self, nodes: list[str]) -> None:
+        """Start them together, and wait until each is up or is not coming."""
+        units = [self.units[node] for node in nodes]
+        self.module.run_command(["systemctl", "reset-failed", *units])
+        code, out, err = self.module.run_command(["systemctl", "start", "--no-block", *units])
+        if code != 0:
+            self.module.fail_json(msg=f"systemd does not start {', '.join(units)}: {(err or out).strip()}")
+        deadline = time.monotonic() + self.module.params["timeout"]
+        while time.monotonic() < deadline and not self._all_settled(nodes):
+            time.sleep(_POLL_S)
+
+    def last_words(self, node: str) -> str:
+        """Why it did not come up, in the server's own words."""
+        _, out, _ = self.module.run_command(
+            ["journalctl", "-q", "--no-pager", "-o", "cat", "-n", str(_SHOWN_LINES), "-u", self.units[node]]
+        )
+        # A line of a configuration file may hold a password.
+        return " / ".join(line.strip() for line in out.splitlines() if line.strip() and not line.startswith(">>>"))
+
+    def _all_settled(self, nodes: list[str]) -> bool:
+        """Jobs are done; a unit that waits for its automatic restart is not settled."""
+        states = self.states()
+        _, jobs, _ = self.module.run_command(["systemctl", "list-jobs", "--no-legend", "--plain"])
+        waiting = {word for line in jobs.splitlines() for word in line.split()}
+        return all(
+            states[node]["ActiveState"] in _SETTLED and self.units[node] not in waiting for node in nodes
+        )
+
+
+def result_of(launcher: Launcher, node: str, state: State) -> State:
+    """What became of one node."""
+    if state["ActiveState"] == "active":
+        return {"status": "changed", "message": ""}
+    how = f"{state['ActiveState']} ({state['SubState']}, {state['Result']})"
+    unit = launcher.units[node]
+    return {
+        "status": "failed",
+        "message": f"{node} did not come up, {unit} is {how}: {launcher.last_words(node)}. See `journalctl -u {unit}`",
+    }
+
+
+def main() -> None:
+    """Start what does not run."""
+    module = AnsibleModule(
+        argument_spec={
+            "fleet": {"type": "str", "required": True},
+            "launches": {"type": "dict", "required": True},
+            "unit": {"type": "str", "required": True},
+            "timeout": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    launcher = Launcher(module)
+    down = [node for node, state in launcher.states().items() if state["ActiveState"] != "active"]
+    nodes = {node: {"status": "ok", "message": ""} for node in launcher.units}
+    if module.check_mode:
+        module.exit_json(changed=bool(down), nodes=nodes | {node: {"status": "changed", "message": ""} for node in down})
+    try:
+        for node in down:
+            launcher.order(node)
+        if down:
+            launcher.start(down)
+        states = launcher.states()
+        nodes |= {node: result_of(launcher, node, states[node]) for node in down}
+    except OSError as failure:
+        module.fail_json(msg=f"{failure.filename}: {failure.strerror}; put it right and run again", nodes=nodes)
+    finally:
+        for node in down:
+            launcher.forget(node)
+    failed = [result["message"] for result in nodes.values() if result["status"] == "failed"]
+    if failed:
+        module.fail_json(msg="; ".join(failed), nodes=nodes, changed=len(failed) < len(down))
+    module.exit_json(changed=bool(down), nodes=nodes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Ansible module: Debian packages, with their own services masked before they come; works where python3-apt is not."""
+
+import json
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rlctl_package
+short_description: Install packages without starting what is in them
+description:
+  - C(masked) units are masked before C(names) are installed; where the first of them is there already, the units may be
+    in somebody's use and are left alone.
+  - C(record) remembers what was installed and masked, so that C(state=absent) takes away this and nothing else.
+  - Unlike ansible.builtin.apt it needs nothing on the host, so check mode works on an empty one.
+options:
+  names: {type: list, elements: str, default: [], description: packages}
+  masked: {type: list, elements: str, default: [], description: units of the first package}
+  record: {type: path, required: true, description: JSON file}
+  state: {type: str, choices: [present, absent], default: present, description: absent removes what is recorded}
+author: [rlctl]
+"""
+
+EXAMPLES = r"""
+- name: Install the server
+  rlctl_package: {names: [redis-server], masked: [redis-server.service], record: /etc/rlctl/.host/packages.json}
+"""
+
+RETURN = r"""
+packages: {type: list, returned: always, description: what was, or would be, installed or removed}
+"""
+
+_APT = ("apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300")
+_INSTALL = ("install", "--no-install-recommends", "-o", "DPkg::Options::=--force-confold")
+_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+_SHOWN_LINES = 4
+Record = dict[str, list[str]]
+
+
+class Host:
+    """The packages of this host."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.record_path = Path(module.params["record"])
+
+    def run(self, *argv: str) -> tuple[int, str]:
+        """Exit code, and everything the program said."""
+        code, out, err = self.module.run_command(list(argv), environ_update=_ENVIRONMENT)
+        return code, f"{out}\n{err}"
+
+    def installed(self) -> set[str]:
+        """Names of the packages that are fully there."""
+        _, listed = self.run("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
+        words = [line.split(" ") for line in listed.splitlines()]
+        return {word[1] for word in words if len(word) > 1 and word[0] == "installed"}
+
+    def recorded(self) -> Record:
+        """What earlier runs installed and masked."""
+        if not self.record_path.exists():
+            return {"packages": [], "masked": []}
+        found: Record = json.loads(self.record_path.read_text(encoding="utf-8"))
+        return found
+
+    def remember(self, packages: set[str], masked: set[str]) -> None:
+        """Add to the record."""
+        known = self.recorded()
+        text = json.dumps({
+            "packages": sorted({*known["packages"], *packages}),
+            "masked": sorted({*known["masked"], *masked}),
+        })
+        self.record_path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.record_path.with_suffix(".new")
+        unfinished.write_text(f"{text}\n", encoding="utf-8")
+        unfinished.replace(self.record_path)
+
+
+def install(host: Host) -> list[str]:
+    """The packages that were missing."""
+    names, units = host.module.params["names"], host.module.params["masked"]
+    before = host.installed()
+    missing = [name for name in names if name not in before]
+    if not missing or host.module.check_mode:
+        return missing
+    masked = set(units) if missing[0] == names[0] else set()
+    if masked:
+        host.run("systemctl", "mask", *sorted(masked))
+    host.remember(set(missing), masked)
+    host.run("dpkg", "--configure", "-a")  # a run that was killed may have left a package half-way
+    code, said = host.run(*_APT, *_INSTALL, *missing)
+    if code != 0:  # the lists may be missing, or older than the archive
+        _, updated = host.run(*_APT, "update")
+        code, said = host.run(*_APT, *_INSTALL, *missing)
+        said = updated + said
+    if code != 0:
+        host.module.fail_json(msg=_why(missing, said))
+    host.remember(host.installed() - before, masked)
+    return missing
+
+
+def _why(names: list[str], said: str) -> str:
+    complaints = [line for line in said.splitlines() if line.startswith(("E:", "Err:", "dpkg: error"))]
+    reason = " / ".join((complaints or said.split("\n"))[-_SHOWN_LINES:])
+    return (
+        f"cannot install {', '.join(names)}: {reason}. "
+        "Check /etc/apt/sources.list, the network and the space in /var on the host, and run again"
+    )
+
+
+def remove(host: Host) -> list[str]:
+    """The packages that earlier runs installed, as far as nothing else needs them now."""
+    record = host.recorded()
+    there = host.installed()
+    ours = [name for name in record["packages"] if name in there]
+    if host.module.check_mode:
+        return ours
+    if ours:
+        code, said = host.run("dpkg", "--purge", *ours)
+        if code != 0:
+            host.module.warn(f"left installed, because something else needs them: {', '.join(ours)}: {said.strip()}")
+            ours = []
+    if record["masked"]:
+        host.run("systemctl", "unmask", *record["masked"])
+    host.record_path.unlink(missing_ok=True)
+    return ours
+
+
+def main() -> None:
+    """Install or remove."""
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "default": []},
+            "masked": {"type": "list", "elements": "str", "default": []},
+            "record": {"type": "path", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    host = Host(module)
+    try:
+        packages = install(host) if module.params["state"] == "present" else remove(host)
+    except OSError as failure:
+        module.fail_json(msg=f"cannot write {host.record_path}: {failure.strerror}. Put it right and run again")
+    module.exit_json(changed=bool(packages), packages=packages)
+
+
+if __name__ == "__main__":
+    main()

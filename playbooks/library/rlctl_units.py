@@ -1,0 +1,81 @@
+"""Ansible module: what systemd knows of the fleet's units, and the fleet's own firewall table; never starts a server."""
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rlctl_units
+short_description: Enable units and load the fleet's firewall table
+description:
+  - Makes systemd read changed unit files, and enables units. Servers are neither started, restarted nor stopped.
+  - Loads the firewall table whose C(revision) is not in force. Other tables are not touched.
+options:
+  enabled: {type: list, elements: str, default: [], description: units to come with the host}
+  firewall: {type: dict, description: "unit, table, revision"}
+author: [rlctl]
+"""
+
+EXAMPLES = r"""
+- name: Enable the nodes
+  rlctl_units:
+    enabled: [rlctl-limiter@node-0.service]
+    firewall: {unit: rlctl-limiter-firewall.service, table: rlctl_limiter, revision: 0a1b2c}
+"""
+
+RETURN = r"""
+enabled: {type: list, returned: always, description: units that were not enabled before}
+"""
+
+_PROPERTIES = ("Id", "UnitFileState", "NeedDaemonReload")
+
+
+def properties(module: AnsibleModule, units: list[str]) -> list[dict[str, str]]:
+    """What systemd says of each, in this order."""
+    arguments = [word for name in _PROPERTIES for word in ("-p", name)]
+    _, out, _ = module.run_command(["systemctl", "show", *arguments, *units])
+    return [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
+
+
+def must_run(module: AnsibleModule, *argv: str) -> None:
+    """Run it, or end with what it said."""
+    code, out, err = module.run_command(list(argv))
+    if code != 0:
+        module.fail_json(msg=f"`{' '.join(argv)}` failed on the host: {(err or out).strip()}. Put it right and run again")
+
+
+def main() -> None:
+    """Read, compare, do."""
+    module = AnsibleModule(
+        argument_spec={
+            "enabled": {"type": "list", "elements": "str", "default": []},
+            "firewall": {
+                "type": "dict",
+                "options": {name: {"type": "str", "required": True} for name in ("unit", "table", "revision")},
+            },
+        },
+        supports_check_mode=True,
+    )
+    firewall = module.params["firewall"]
+    units = [*module.params["enabled"], *([firewall["unit"]] if firewall else [])]
+    known = properties(module, units)
+    disabled = [unit for unit, state in zip(units, known, strict=True) if state.get("UnitFileState") != "enabled"]
+    stale = any(state.get("NeedDaemonReload") == "yes" for state in known)
+    unloaded = firewall is not None and not has_revision(module, firewall)
+    if not module.check_mode:
+        if stale:
+            must_run(module, "systemctl", "daemon-reload")
+        if disabled:
+            must_run(module, "systemctl", "enable", "--quiet", *disabled)
+        if unloaded:
+            must_run(module, "systemctl", "reload-or-restart", firewall["unit"])
+    module.exit_json(changed=bool(disabled or stale or unloaded), enabled=disabled)
+
+
+def has_revision(module: AnsibleModule, firewall: dict[str, str]) -> bool:
+    """Whether this very table is in force; each carries an empty chain named by its text."""
+    nft = module.get_bin_path("nft", opt_dirs=["/usr/sbin"])
+    chain = ["list", "chain", "inet", firewall["table"], f"revision_{firewall['revision']}"]
+    return nft is not None and module.run_command([nft, *chain])[0] == 0
+
+
+if __name__ == "__main__":
+    main()
