@@ -4,6 +4,7 @@ import grp
 import os
 import pwd
 import re
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ options:
   for_each: {type: raw, description: names of nodes, or a mapping of them to their ids}
   folders: {type: list, elements: dict, description: "path, owner, group, mode"}
   files: {type: list, elements: dict, description: "path, content or source, owner, group, mode, keep"}
+  absent: {type: list, elements: path, description: files and folders to remove, with all that is in them}
 author: [rlctl]
 """
 
@@ -95,6 +97,19 @@ class Placing:
         if not self.module.check_mode:
             self._write(path, wanted, entry)
 
+    def absent(self, entry: Entry) -> None:
+        """Neither file nor folder."""
+        path = Path(entry["path"])
+        if not path.exists():
+            return
+        self._note(path, "there\n", "")
+        if self.module.check_mode:
+            return
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
     def _write(self, path: Path, text: str, entry: Entry) -> None:
         unfinished = path.with_name(f".{path.name}.rlctl")
         unfinished.unlink(missing_ok=True)
@@ -148,17 +163,23 @@ def main() -> None:
         argument_spec={
             "folders": {"type": "list", "elements": "dict", "default": [], "options": _PLACE},
             "files": {"type": "list", "elements": "dict", "default": [], "options": _FILE},
+            "absent": {"type": "list", "elements": "path", "default": []},
         },
         supports_check_mode=True,
     )
     placing = Placing(module)
-    for kind, place in (("folders", placing.folder), ("files", placing.file)):
-        for entry in module.params[kind]:
+    wanted = {
+        placing.folder: module.params["folders"],
+        placing.file: module.params["files"],
+        placing.absent: [{"path": path} for path in module.params["absent"]],
+    }
+    for place, entries in wanted.items():
+        for entry in entries:
             try:
                 place(entry)
             except OSError as failure:
                 module.fail_json(
-                    msg=f"cannot write {entry['path']}: {failure.strerror}; what was there is as it was. "
+                    msg=f"cannot change {entry['path']}: {failure.strerror}; what was there is as it was. "
                     "Put it right (space, mount options, permissions) and run again",
                     changed_paths=placing.changed,
                 )

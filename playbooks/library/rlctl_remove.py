@@ -53,7 +53,10 @@ class Fleet:
 
     def nodes(self) -> list[str]:
         """Nodes that left anything here."""
-        return sorted({node for place in self.places for node in folders(place)})
+        patterns = (f"rlctl-{self.name}@*", f"rlctl-{self.name}-sentinel@*")
+        listed = self.systemctl("list-units", "--all", "--plain", "--no-legend", *patterns)
+        loaded = {line.split()[0].partition("@")[2].removesuffix(".service") for line in listed.splitlines()}
+        return sorted(loaded | {node for place in self.places for node in folders(place)})
 
     def unit(self, node: str) -> str:
         """The unit that runs a node."""

@@ -1,0 +1,105 @@
+"""Ansible callback: one JSON object a line for each play, task, result and end, for the rlctl that runs the playbook."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = r"""
+name: rlctl_events
+type: notification
+short_description: Events as lines of JSON
+description:
+  - Appends to the file that the environment variable C(RLCTL_EVENTS) names (C(/dev/fd/N) for an open descriptor).
+  - Messages of tasks under no_log are never written.
+requirements: [C(RLCTL_EVENTS) in the environment; without it nothing is written]
+author: [rlctl]
+"""
+
+Result = dict[str, Any]
+
+
+class CallbackModule(CallbackBase):
+    """Writes events as they happen."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "rlctl_events"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        named = os.environ.get("RLCTL_EVENTS")
+        self._file = Path(named).open("a", encoding="utf-8") if named else None  # noqa: SIM115 - open until Ansible ends
+        self._number = 0
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        """A play begins."""
+        self._write({"event": "play", "name": play.get_name()})
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ARG002, FBT001 - Ansible's signature
+        """A task begins on all hosts."""
+        self._number += 1
+        self._write({"event": "task", "name": task.get_name(), "number": self._number})
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """It went well."""
+        self._tell(result, "changed" if result._result.get("changed") else "ok")
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: FBT001, FBT002 - Ansible's signature
+        """It failed, unless that was expected."""
+        self._tell(result, "ok" if ignore_errors else "failed")
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        """It did not concern the host."""
+        self._tell(result, "skipped")
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        """The host did not answer."""
+        self._tell(result, "unreachable")
+
+    def v2_runner_item_on_failed(self, result: Any) -> None:
+        """One item of a loop failed; the whole task's result says only that one did."""
+        self._tell(result, "failed", item=self._get_item_label(result._result))
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        """The end."""
+        totals = {}
+        for host in sorted(stats.processed):
+            counts = stats.summarize(host)
+            totals[host] = {name: counts[name] for name in ("ok", "changed", "failures", "unreachable")}
+        self._write({"event": "end", "stats": totals})
+
+    def _tell(self, result: Any, status: str, item: object = None) -> None:
+        """One event; a result that tells of nodes is one for each of them."""
+        event = {
+            "event": "result",
+            "host": result._host.get_name(),
+            "task": result._task.get_name(),
+            "item": None if item is None else str(item),
+            "status": status,
+            "message": _message(result._result, status),
+            "node": None,
+        }
+        nodes = result._result.get("nodes")
+        if not isinstance(nodes, dict) or not nodes:
+            self._write(event)
+            return
+        for name, told in nodes.items():
+            self._write({**event, "status": told["status"], "message": told["message"] or None, "node": name})
+
+    def _write(self, event: Result) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps({**event, "time_s": round(time.time(), 3)}) + "\n")
+            self._file.flush()
+
+
+def _message(result: Result, status: str) -> str | None:
+    """Why it failed; nothing of a task that may show secrets."""
+    if "censored" in result or status not in {"failed", "unreachable"}:
+        return None
+    said = result.get("msg") or result.get("module_stderr") or result.get("stderr")
+    return str(said).strip() if said else None
