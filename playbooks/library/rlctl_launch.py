@@ -11,7 +11,7 @@ module: rlctl_launch
 short_description: Start nodes
 description:
   - Gives each node the token that its start-guard asks for, starts its unit, and waits until it is active.
-  - A node that does not come up fails alone; C(nodes) tells of each.
+  - A node that does not come up fails alone: C(nodes) tells of each, and the task itself does not fail.
 options:
   fleet: {type: str, required: true, description: name of the fleet}
   launches: {type: dict, required: true, description: "by node: follow, the address and port of its primary, or null"}
@@ -33,6 +33,7 @@ _POLL_S = 0.1
 _STATES = ("ActiveState", "SubState", "Result")
 _SETTLED = {"active", "failed", "inactive"}
 _SHOWN_LINES = 5
+_SERVERS = [word for name in ("redis-server", "valkey-server", "start-guard") for word in ("-t", name)]
 State = dict[str, str]
 
 
@@ -44,6 +45,7 @@ class Launcher:
         self.launches: dict[str, dict[str, Any]] = module.params["launches"]
         self.units = {node: module.params["unit"].replace("%i", node) for node in self.launches}
         self.run_folder = Path("/run/rlctl") / module.params["fleet"]
+        self.since_s = int(time.time())
 
     def states(self) -> dict[str, State]:
         """What systemd says of each node's unit."""
@@ -65,24 +67,25 @@ class Launcher:
         for suffix in ("go", "env"):
             (self.run_folder / f"{node}.{suffix}").unlink(missing_ok=True)
 
-    def start(self, nodes: list[str]) -> None:
-        """Start them together, and wait until each is up or is not coming."""
+    def start(self, nodes: list[str]) -> str:
+        """Start them together, wait until each is up or is not coming; what systemd itself complained of."""
         units = [self.units[node] for node in nodes]
         self.module.run_command(["systemctl", "reset-failed", *units])
-        code, out, err = self.module.run_command(["systemctl", "start", "--no-block", *units])
-        if code != 0:
-            self.module.fail_json(msg=f"systemd does not start {', '.join(units)}: {(err or out).strip()}")
+        _, out, err = self.module.run_command(["systemctl", "start", "--no-block", *units])
         deadline = time.monotonic() + self.module.params["timeout"]
         while time.monotonic() < deadline and not self._all_settled(nodes):
             time.sleep(_POLL_S)
+        return f"{out}{err}".strip()
 
     def last_words(self, node: str) -> str:
         """Why it did not come up, in the server's own words."""
+        since = ["--since", f"@{self.since_s}"]
         _, out, _ = self.module.run_command(
-            ["journalctl", "-q", "--no-pager", "-o", "cat", "-n", str(_SHOWN_LINES), "-u", self.units[node]]
+            ["journalctl", "-q", "--no-pager", "-o", "cat", *since, *_SERVERS, "-u", self.units[node]]
         )
-        # A line of a configuration file may hold a password.
-        return " / ".join(line.strip() for line in out.splitlines() if line.strip() and not line.startswith(">>>"))
+        # The server's banner says nothing, and a line of a configuration file may hold a password.
+        said = [line.strip() for line in out.splitlines() if line.strip() and not line.startswith((">>>", " "))]
+        return " / ".join(said[-_SHOWN_LINES:])
 
     def _all_settled(self, nodes: list[str]) -> bool:
         """Jobs are done; a unit that waits for its automatic restart is not settled."""
@@ -94,16 +97,13 @@ class Launcher:
         )
 
 
-def result_of(launcher: Launcher, node: str, state: State) -> State:
+def result_of(launcher: Launcher, node: str, state: State, complaint: str) -> State:
     """What became of one node."""
     if state["ActiveState"] == "active":
         return {"status": "changed", "message": ""}
     how = f"{state['ActiveState']} ({state['SubState']}, {state['Result']})"
-    unit = launcher.units[node]
-    return {
-        "status": "failed",
-        "message": f"{node} did not come up, {unit} is {how}: {launcher.last_words(node)}. See `journalctl -u {unit}`",
-    }
+    unit, why = launcher.units[node], launcher.last_words(node) or complaint
+    return {"status": "failed", "message": f"{node} did not come up, {unit} is {how}: {why}. See `journalctl -u {unit}`"}
 
 
 def main() -> None:
@@ -125,19 +125,17 @@ def main() -> None:
     try:
         for node in down:
             launcher.order(node)
-        if down:
-            launcher.start(down)
+        complaint = launcher.start(down) if down else ""
         states = launcher.states()
-        nodes |= {node: result_of(launcher, node, states[node]) for node in down}
+        nodes |= {node: result_of(launcher, node, states[node], complaint) for node in down}
     except OSError as failure:
-        module.fail_json(msg=f"{failure.filename}: {failure.strerror}; put it right and run again", nodes=nodes)
+        why = f"{failure.filename}: {failure.strerror}; put it right and run again"
+        nodes |= {node: {"status": "failed", "message": f"{node} was not started: {why}"} for node in down}
     finally:
         for node in down:
             launcher.forget(node)
-    failed = [result["message"] for result in nodes.values() if result["status"] == "failed"]
-    if failed:
-        module.fail_json(msg="; ".join(failed), nodes=nodes, changed=len(failed) < len(down))
-    module.exit_json(changed=bool(down), nodes=nodes)
+    changed = any(result["status"] == "changed" for result in nodes.values())
+    module.exit_json(changed=changed, nodes=nodes)
 
 
 if __name__ == "__main__":

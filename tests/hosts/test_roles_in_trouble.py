@@ -1,0 +1,134 @@
+"""What goes wrong on a host is named, leaves the other hosts alone, and a rerun converges; so does one that was killed."""
+
+import os
+import random
+import re
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.hosts.playbooks import HandRun, Played, seed
+from tests.lab.hosts import Lab
+
+KILLS = 2
+
+
+def root(run: HandRun, number: int, command: str) -> str:
+    return run.lab.hosts[number].exec("sh", "-c", command)
+
+
+@pytest.fixture(scope="module")
+def run(make_lab: Callable[..., Lab], tmp_path_factory: pytest.TempPathFactory) -> HandRun:
+    """Two hosts, the second of which gets into trouble."""
+    lab = make_lab("bookworm", "bookworm")
+    shape = {"sentinel": {"replicas": 1, "sentinels": 3}}
+    return HandRun.create(lab, tmp_path_factory.mktemp("trouble"), **shape)
+
+
+def refused(played: Played, *words: str) -> None:
+    """The second host failed and says why; the first one was finished."""
+    assert played.code != 0
+    said = re.sub(r"\s+", " ", f"{played.out} {played.err}")
+    for word in words:
+        assert word in said, played.out
+    assert "Traceback" not in said
+    assert played.recap("h1")["failed"] == 0
+    assert played.recap("h1")["unreachable"] == 0
+
+
+def test_a_killed_run_is_carried_on_by_the_next(run: HandRun) -> None:
+    choice = random.Random(seed())
+    for _ in range(KILLS):
+        last = choice.randint(2, 14)
+        with run.popen("place") as process:
+            assert process.stdout is not None
+            tasks = (line for line in process.stdout if line.startswith("TASK ["))
+            for number, _ in enumerate(tasks, start=1):
+                if number == last:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    break
+    run.must_play("place")
+    assert {run.must_play("place").recap(host)["changed"] for host in ("h1", "h2")} == {0}
+    kept = root(run, 1, "find /etc/rlctl /var/lib/rlctl /usr/lib/rlctl -name '.*.rlctl'")
+    assert kept == ""
+
+
+def test_destroying_after_a_kill(run: HandRun) -> None:
+    with run.popen("destroy") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "TASK [redis_host : Take away" in line:
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+    run.must_play("destroy")
+    assert root(run, 1, "ls -d /etc/rlctl /var/lib/rlctl 2>/dev/null; dpkg -l | grep '^ii  redis'; true") == ""
+
+
+def test_a_package_that_cannot_be_had(run: HandRun) -> None:
+    root(run, 1, "mv /srv/apt /srv/gone; rm -rf /var/lib/apt/lists/*")
+    try:
+        refused(run.play("place"), "cannot install redis-server", "Check /etc/apt/sources.list", "run again")
+    finally:
+        root(run, 1, "mv /srv/gone /srv/apt")
+
+
+def test_sudo_refused(run: HandRun) -> None:
+    root(run, 1, "mv /etc/sudoers.d/ops /root/ops")
+    try:
+        refused(run.play("place"), "h2: the first step as root failed, nothing was changed here", "--ask-become-pass")
+    finally:
+        root(run, 1, "mv /root/ops /etc/sudoers.d/ops")
+
+
+def test_an_unreachable_host(run: HandRun) -> None:
+    root(run, 1, "systemctl stop ssh.socket ssh.service 2>/dev/null; pkill -x sshd; true")
+    try:
+        played = run.play("place")
+        refused(played, "UNREACHABLE", run.lab.hosts[1].address)
+        assert played.recap("h2")["unreachable"] == 1
+    finally:
+        root(run, 1, "systemctl start ssh")
+
+
+def test_a_full_disk(run: HandRun) -> None:
+    root(run, 1, "rm -rf /etc/rlctl && mkdir /etc/rlctl && mount -t tmpfs -o size=64k tmpfs /etc/rlctl")
+    root(run, 1, "head -c 1m /dev/zero >/etc/rlctl/.filler 2>/dev/null; true")
+    try:
+        refused(run.play("place"), "No space left on device", "Put it right", "run again")
+    finally:
+        root(run, 1, "umount /etc/rlctl; rm -rf /etc/rlctl")
+
+
+def test_no_rlctl_on_the_control_machine(run: HandRun) -> None:
+    played = run.play("place", "--limit", "h1", rlctl_command=["/nonexistent/rlctl"])
+    assert played.code == 2
+    said = re.sub(r"\s+", " ", played.out)
+    assert "h1: `rlctl render config --stage` failed here, on the control machine" in said
+
+
+def test_another_version_than_the_topology_wants(run: HandRun) -> None:
+    played = run.play("place", "--limit", "h1", rlctl_engine_version="8.0")
+    assert played.code == 2
+    assert "h1: the topology wants redis 8.0, and redis-server is 7.0." in re.sub(r"\s+", " ", played.out)
+
+
+def test_a_node_that_does_not_come_up_fails_alone(run: HandRun) -> None:
+    run.must_play("place")
+    root(run, 1, "echo 'no-such-directive yes' >>/etc/rlctl/limiter/node-1/static.conf")
+    played = run.play("start", **run.launch_variables("node-0", "node-1", "sentinel-1"))
+    refused(played, "node-1 did not come up, rlctl-limiter@node-1.service is", "Bad directive", "See `journalctl -u")
+    assert [run.state(name) for name in ("node-0", "sentinel-1")] == ["active", "active"]
+    run.must_play("place")
+    run.start()
+    assert run.state("node-1") == "active"
+
+
+def test_a_table_of_somebody_else_is_moved_aside(run: HandRun) -> None:
+    """sentinel.conf that names another id would make this node a stranger to its fleet."""
+    host = run.lab.hosts.index(run.host(run.spec("sentinel-0")))
+    conf = "/var/lib/rlctl/limiter/sentinel-0/sentinel.conf"
+    root(run, host, f"systemctl stop {run.unit('sentinel-0')}; sed -i 's/^sentinel myid .*/sentinel myid {'0' * 40}/' {conf}")
+    run.start("sentinel-0")
+    assert run.state("sentinel-0") == "active"
+    assert f"myid {'0' * 40}" in root(run, host, f"cat {conf}.damaged")
