@@ -4,9 +4,11 @@
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
-PYTHON_SOURCES := rlctl tests benchmarks
+PYTHON_SOURCES := rlctl tests benchmarks playbooks
 PYTHON_SCRIPTS := scripts/coverage-gate
-SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel .ci/run)
+SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel .ci/run playbooks/roles/*/files/* inventories/*/hosts)
+# ansible-lint looks at roles by themselves, away from the playbooks that bring the modules along.
+ANSIBLE_LINT := ANSIBLE_LIBRARY=playbooks/library ANSIBLE_ACTION_PLUGINS=playbooks/action_plugins ansible-lint
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name text; do \
@@ -27,12 +29,15 @@ format: setup
 
 lint: setup
 	$(BIN)/ruff check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
+	$(BIN)/yamllint --strict playbooks inventories .ansible-lint .yamllint
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(ANSIBLE_LINT) --offline --nocolor playbooks inventories
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
 		else echo 'SKIPPED: no shellcheck here, the shell scripts are not linted'; fi
 
 types: setup
 	$(BIN)/mypy
 	@MYPYPATH=benchmarks $(BIN)/mypy --explicit-package-bases benchmarks/*.py
+	@$(BIN)/mypy --ignore-missing-imports --explicit-package-bases playbooks/library/*.py
 
 test-unit: setup  ## tests without sockets and processes
 	$(BIN)/python -m pytest tests/unit

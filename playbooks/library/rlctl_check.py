@@ -1,4 +1,4 @@
-"""Ansible module: judges a host and the nodes on it; changes nothing, fails where something is wrong, warns where it is unwise."""
+"""Ansible module: judges a host and its nodes and changes nothing; what is wrong fails, what is unwise warns."""
 
 import os
 import socket
@@ -66,13 +66,7 @@ class Report:
 def judge_host(report: Report) -> None:
     """Kernel, limits, memory, clock, package."""
     facts = report.params["facts"]
-    for name, wanted in report.params["kernel"].items():
-        found = facts["kernel"].get(name)
-        if found is not None and found != wanted:
-            report.unwise(f"{name} is {found}, not {wanted}", "place.yml sets it, in a container the machine must")
-    limit = facts["open_files"]
-    if 0 <= limit < report.params["open_files"]:
-        report.unwise(f"servers may open {limit} files, not {report.params['open_files']}", "raise the hard limit of the machine")
+    judge_kernel(report, facts)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if memory < report.params["memory_bytes"]:
         report.wrong(
@@ -80,12 +74,24 @@ def judge_host(report: Report) -> None:
             "lower memory.maxmemory or put fewer nodes here",
         )
     if not facts["version"]:
-        report.wrong(f"there is no package {report.params['package']}", "look at /etc/apt/sources.list, run apt-get update")
+        fix = "look at /etc/apt/sources.list, run apt-get update"
+        report.wrong(f"there is no package {report.params['package']}", fix)
     if report.module.run_command(["timedatectl", "show", "-p", "NTPSynchronized", "--value"])[1].strip() == "no":
         report.unwise("the clock is not synchronised", "limits count by it: install chrony or systemd-timesyncd")
     for unit in report.params["masked"]:
-        if facts["installed"] and report.systemctl("is-active", unit) == "active":
-            report.unwise(f"{unit} runs beside the fleet", "if nobody needs it: systemctl disable --now " + unit)
+        if report.systemctl("is-active", unit) == "active":
+            report.unwise(f"{unit} runs beside the fleet", f"if nobody needs it: systemctl disable --now {unit}")
+
+
+def judge_kernel(report: Report, facts: dict[str, Any]) -> None:
+    """Kernel settings, and how many files may be open."""
+    for name, wanted in report.params["kernel"].items():
+        found = facts["kernel"].get(name)
+        if found is not None and found != wanted:
+            report.unwise(f"{name} is {found}, not {wanted}", "place.yml sets it; in a container the machine must")
+    limit, wanted = facts["open_files"], report.params["open_files"]
+    if 0 <= limit < wanted:
+        report.unwise(f"servers may open {limit} files, not {wanted}", "raise the hard limit of the machine")
 
 
 def judge_node(report: Report, node: dict[str, Any]) -> None:
@@ -93,22 +99,27 @@ def judge_node(report: Report, node: dict[str, Any]) -> None:
     fleet, name = report.params["fleet"], node["name"]
     kind = "-sentinel" if name.startswith("sentinel-") else ""
     unit = f"rlctl-{fleet}{kind}@{name}.service"
-    settings, data = Path("/etc/rlctl") / fleet / name, Path("/var/lib/rlctl") / fleet / name
     if report.systemctl("is-enabled", unit) != "enabled":
         report.wrong(f"{unit} is not enabled", "run place.yml")
-    for folder, mode, owner in ((settings, 0o750, "root"), (data, 0o700, "rlctl")):
-        if not folder.is_dir():
-            report.wrong(f"{folder} is missing", "run place.yml")
-        elif (stat.S_IMODE(folder.stat().st_mode), folder.owner()) != (mode, owner):
-            report.wrong(f"{folder} is not {owner}'s alone", "run place.yml")
-    for path in (*_files(settings), *_files(data)):
-        if stat.S_IMODE(path.stat().st_mode) & (0o037 if path.parent == settings else 0o077):
-            report.wrong(f"others may read {path}", f"chmod it, and find out who changed it ({path.owner()}'s file)")
+    judge_folder(report, Path("/etc/rlctl") / fleet / name, "root", 0o750)
+    judge_folder(report, Path("/var/lib/rlctl") / fleet / name, "rlctl", 0o700)
     if report.systemctl("is-active", unit) != "active":
         report.wrong(f"{unit} does not run", "`rlctl deploy` decides when it is safe to start")
         return
     for port in filter(None, (node["port"], node.get("bus_port"))):
         judge_socket(report, unit, port)
+
+
+def judge_folder(report: Report, folder: Path, owner: str, mode: int) -> None:
+    """A folder and the files in it are their owner's, and nobody else reads them."""
+    if not folder.is_dir():
+        report.wrong(f"{folder} is missing", "run place.yml")
+        return
+    if (stat.S_IMODE(folder.stat().st_mode), folder.owner()) != (mode, owner):
+        report.wrong(f"{folder} is not {owner}'s alone", "run place.yml")
+    for path in folder.iterdir():
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & ~mode & 0o077:
+            report.wrong(f"others may read {path}", f"chmod it, and find out who changed it ({path.owner()}'s file)")
 
 
 def judge_socket(report: Report, unit: str, port: int) -> None:
@@ -118,10 +129,6 @@ def judge_socket(report: Report, unit: str, port: int) -> None:
         report.wrong(f"{unit} runs, but nothing listens on {address}:{port}", f"see journalctl -u {unit}")
     if _answers("127.0.0.1", port) and address != "127.0.0.1":
         report.wrong(f"port {port} is open on loopback too", f"something else than {unit} listens there: ss -ltnp")
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
 
 
 def _answers(address: str, port: int) -> bool:

@@ -114,7 +114,9 @@ class Placing:
         unfinished = path.with_name(f".{path.name}.rlctl")
         unfinished.unlink(missing_ok=True)
         try:
-            with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+            with os.fdopen(
+                os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+            ) as out:
                 out.write(text)
                 out.flush()
                 os.fsync(out.fileno())

@@ -26,7 +26,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-host: {type: dict, returned: always, description: "os, os_version, systemd, installed, version, fleets, operators, kernel"}
+host: {type: dict, returned: always, description: "system, package versions, fleets, operators, kernel, limits"}
 """
 
 CONFIG = Path("/etc/rlctl")
@@ -65,7 +65,11 @@ def operators(fleet: str) -> list[str]:
 
 def fleets() -> list[str]:
     """Fleets that have their settings here."""
-    return sorted(path.name for path in CONFIG.iterdir() if path.is_dir() and path.name[0] != ".") if CONFIG.is_dir() else []
+    return (
+        sorted(path.name for path in CONFIG.iterdir() if path.is_dir() and path.name[0] != ".")
+        if CONFIG.is_dir()
+        else []
+    )
 
 
 def kernel(names: list[str]) -> dict[str, str | None]:

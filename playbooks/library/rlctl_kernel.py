@@ -1,4 +1,4 @@
-"""Ansible module: puts kernel settings in force now; where the host does not let it, it warns, for the files count at boot."""
+"""Ansible module: puts kernel settings in force now; a host that does not let it gets a warning."""
 
 import json
 from pathlib import Path

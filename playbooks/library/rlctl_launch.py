@@ -92,9 +92,7 @@ class Launcher:
         states = self.states()
         _, jobs, _ = self.module.run_command(["systemctl", "list-jobs", "--no-legend", "--plain"])
         waiting = {word for line in jobs.splitlines() for word in line.split()}
-        return all(
-            states[node]["ActiveState"] in _SETTLED and self.units[node] not in waiting for node in nodes
-        )
+        return all(states[node]["ActiveState"] in _SETTLED and self.units[node] not in waiting for node in nodes)
 
 
 def result_of(launcher: Launcher, node: str, state: State, complaint: str) -> State:
@@ -103,7 +101,10 @@ def result_of(launcher: Launcher, node: str, state: State, complaint: str) -> St
         return {"status": "changed", "message": ""}
     how = f"{state['ActiveState']} ({state['SubState']}, {state['Result']})"
     unit, why = launcher.units[node], launcher.last_words(node) or complaint
-    return {"status": "failed", "message": f"{node} did not come up, {unit} is {how}: {why}. See `journalctl -u {unit}`"}
+    return {
+        "status": "failed",
+        "message": f"{node} did not come up, {unit} is {how}: {why}. See `journalctl -u {unit}`",
+    }
 
 
 def main() -> None:
@@ -121,7 +122,9 @@ def main() -> None:
     down = [node for node, state in launcher.states().items() if state["ActiveState"] != "active"]
     nodes = {node: {"status": "ok", "message": ""} for node in launcher.units}
     if module.check_mode:
-        module.exit_json(changed=bool(down), nodes=nodes | {node: {"status": "changed", "message": ""} for node in down})
+        module.exit_json(
+            changed=bool(down), nodes=nodes | {node: {"status": "changed", "message": ""} for node in down}
+        )
     try:
         for node in down:
             launcher.order(node)

@@ -65,10 +65,12 @@ class Host:
     def remember(self, packages: set[str], masked: set[str]) -> None:
         """Add to the record."""
         known = self.recorded()
-        text = json.dumps({
-            "packages": sorted({*known["packages"], *packages}),
-            "masked": sorted({*known["masked"], *masked}),
-        })
+        text = json.dumps(
+            {
+                "packages": sorted({*known["packages"], *packages}),
+                "masked": sorted({*known["masked"], *masked}),
+            }
+        )
         self.record_path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.record_path.with_suffix(".new")
         unfinished.write_text(f"{text}\n", encoding="utf-8")
@@ -139,9 +141,9 @@ def main() -> None:
     host = Host(module)
     try:
         packages = install(host) if module.params["state"] == "present" else remove(host)
+        module.exit_json(changed=bool(packages), packages=packages)
     except OSError as failure:
         module.fail_json(msg=f"cannot write {host.record_path}: {failure.strerror}. Put it right and run again")
-    module.exit_json(changed=bool(packages), packages=packages)
 
 
 if __name__ == "__main__":

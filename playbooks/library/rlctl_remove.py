@@ -1,4 +1,4 @@
-"""Ansible module: stops nodes of a fleet and removes all that belongs to them, and the fleet's own things with the last."""
+"""Ansible module: stops nodes and removes all that is theirs, and the fleet's own things with the last one."""
 
 import shutil
 import time

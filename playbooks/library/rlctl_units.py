@@ -1,4 +1,4 @@
-"""Ansible module: what systemd knows of the fleet's units, and the fleet's own firewall table; never starts a server."""
+"""Ansible module: enables the fleet's units and loads its firewall table; never starts a server."""
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -39,7 +39,9 @@ def must_run(module: AnsibleModule, *argv: str) -> None:
     """Run it, or end with what it said."""
     code, out, err = module.run_command(list(argv))
     if code != 0:
-        module.fail_json(msg=f"`{' '.join(argv)}` failed on the host: {(err or out).strip()}. Put it right and run again")
+        module.fail_json(
+            msg=f"`{' '.join(argv)}` failed on the host: {(err or out).strip()}. Put it right and run again"
+        )
 
 
 def main() -> None:

@@ -46,7 +46,8 @@ class Played:
 
     def changed(self) -> dict[tuple[str, str], bool]:
         """By host and task: whether it changed something."""
-        found, task = {}, ""
+        found: dict[tuple[str, str], bool] = {}
+        task = ""
         for line in self.out.splitlines():
             if line.startswith("TASK ["):
                 task = line[6:].rstrip("* ").rstrip("]")
@@ -79,7 +80,7 @@ class HandRun:
 
     @property
     def name(self) -> str:
-        return self.document["name"]
+        return str(self.document["name"])
 
     @property
     def file(self) -> Path:

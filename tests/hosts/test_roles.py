@@ -1,6 +1,6 @@
-"""The playbooks by hand: what they promise to place, twice, after a failover, beside another fleet, and to remove again."""
+"""The playbooks by hand: what they place, also twice, after a failover and beside another fleet, and remove again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,8 +9,6 @@ from testinfra.host import Host
 
 from tests.hosts.playbooks import HandRun, Played, holds
 from tests.lab.hosts import Lab
-
-FAILED_OVER_S = 60
 
 
 def inside(lab: Lab, number: int = 0) -> Host:
@@ -23,11 +21,14 @@ def root(lab: Lab, command: str, number: int = 0) -> str:
 
 
 @pytest.fixture(scope="module")
-def story(make_lab: Callable[..., Lab], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Played]]:
+def story(make_lab: Callable[..., Lab], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
     """A Sentinel fleet's whole life by hand; each test looks at one part of it."""
     lab = make_lab("bookworm", "bookworm", "bookworm")
     run = HandRun.create(lab, tmp_path_factory.mktemp("story"), sentinel={"replicas": 2, "sentinels": 3})
-    told: dict[str, Played] = {"predicted": run.must_play("place", "--check", "--diff"), "placed": run.must_play("place")}
+    told: dict[str, Played] = {
+        "predicted": run.must_play("place", "--check", "--diff"),
+        "placed": run.must_play("place"),
+    }
     told["again"] = run.must_play("place")
     told["started"] = run.start()
     Fleet.run = run
@@ -216,7 +217,10 @@ def test_valkey_on_debian_13_beside_redis_and_neither_takes_the_other_along(trix
         with run.admin("node-1") as admin:
             info = admin.info("server")
             assert (info.get("valkey_version") is not None) == (server == "valkey-server")
-            assert admin.execute_command("CLUSTER", "MYID") == run.launch_variables()["redis_node_launches"]["node-1"]["own_id"]
+            assert (
+                admin.execute_command("CLUSTER", "MYID")
+                == run.launch_variables()["redis_node_launches"]["node-1"]["own_id"]
+            )
     assert valkey.must_play("place").recap("h1")["changed"] == 0
     assert_stays_down_without_a_log(redis)
     assert_named_nodes_go(redis)

@@ -1,4 +1,4 @@
-"""Ansible callback: one JSON object a line for each play, task, result and end, for the rlctl that runs the playbook."""
+"""Ansible callback: plays, tasks, results and the end as lines of JSON, for the rlctl that runs the playbook."""
 
 import json
 import os
