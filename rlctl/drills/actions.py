@@ -90,8 +90,7 @@ class Actor:
         if action.flow is Flow.REPLICATION:
             grudge = replication_cut(cast.victim, nodes)
         else:
-            alone = cast.alone if action.who is Who.VICTIM else nodes
-            grudge = isolation(alone, cast.everybody, self._stage.shut_out)
+            grudge = isolation(cast.cut_off(action.who) or nodes, cast.everybody, self._stage.shut_out)
         if action.flow not in self._stage.faults.abilities:
             raise Refused(
                 f"this machine cannot cut {grudge.describe()} here: {self._stage.faults.method} cannot do that",

@@ -2,15 +2,18 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from rlctl.drills.faults import Faults, ReplicationFaults, SandboxFaults
+from rlctl.drills.faults import Faults, SandboxFaults
+from rlctl.drills.gates import open_faults
 from rlctl.drills.leases import guarded
+from rlctl.drills.member import Source
 from rlctl.drills.model import Scenario, Side
 from rlctl.drills.order import Order
+from rlctl.drills.ordered import ordered_fleet
 from rlctl.drills.records import RunFolder
-from rlctl.drills.settings import SHORT_PERIODS, bare_twin_of, twin_of
+from rlctl.drills.settings import SHORT_PERIODS
 from rlctl.errors import Refused
 from rlctl.execute.deploy import DeployOptions, run_deploy
 from rlctl.execute.destroy import run_destroy
@@ -20,31 +23,40 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.findings import assess
 from rlctl.scripts.registry import HISTORY_KEY, remember
-from rlctl.state.home import Home
 from rlctl.system.process import ProcessRunner
-from rlctl.system.sandbox import PacketFilter, raise_loopback
-from rlctl.topology.model import Kind, Topology
+from rlctl.system.sandbox import own_packets, raise_loopback
+from rlctl.topology.model import Kind
 from rlctl.topology.nodes import sentinel_nodes
 
 DEPLOY_S = 60.0
 LOG_BYTES = 100_000
 ARGV = ("failover-drill",)
-# Each side of a cut has its clients at an address of their own, so that a cut cuts them off too.
-ADDRESSES = {
-    Side.MAJORITY: "127.79.0.1",
-    Side.MINORITY: "127.79.0.2",
-    Side.OTHERS: "127.79.0.3",
-    Side.STALE: "127.79.0.4",
+# Each side of a cut has its clients at a place of its own, so that a cut cuts them off too: in a network of the
+# drill's own an address, elsewhere a range of ports, below those that a system hands out by itself.
+OWN_ADDRESSES = {
+    side: Source(address=address)
+    for side, address in {
+        Side.MAJORITY: "127.79.0.1",
+        Side.MINORITY: "127.79.0.2",
+        Side.OTHERS: "127.79.0.3",
+        Side.STALE: "127.79.0.4",
+    }.items()
+}
+OWN_PORTS = {
+    Side.MAJORITY: Source(ports=(24_000, 24_999)),
+    Side.MINORITY: Source(ports=(25_000, 25_999)),
+    Side.OTHERS: Source(ports=(26_000, 26_999)),
+    Side.STALE: Source(ports=(27_000, 27_999)),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arena:
-    """A fleet that is held for a run, and how it can be cut."""
+    """A fleet that is held for a run, how it can be cut, and where the clients stand."""
 
     held: HeldFleet
     faults: Faults
-    addresses: dict[Side, str]
+    sources: dict[Side, Source]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +66,6 @@ class Setting:
     folder: RunFolder
     order: Order
     scenario: Scenario
-    topology: Topology
     progress: Progress
     stop: StopFlag
 
@@ -62,47 +73,31 @@ class Setting:
 @contextmanager
 def arena(setting: Setting) -> Iterator[Arena]:
     """The arena that was ordered; what was made for it is gone afterwards."""
-    if setting.order.live:
-        with guarded(setting.folder, setting.scenario.budget.run_ms), _fleet(setting) as found:
-            yield found
-    elif setting.order.sandbox:
+    if setting.order.sandbox:
         raise_loopback()
-        with _twin(setting, _spread_twin(setting)) as held, _packets(setting.folder) as faults:
-            yield Arena(held=held, faults=faults, addresses=ADDRESSES)
-    else:
-        with guarded(setting.folder, setting.scenario.budget.run_ms), _twin(setting, _bare_twin(setting)) as held:
-            yield Arena(held=held, faults=ReplicationFaults(held.fleet), addresses={})
+        with _twin(setting) as held, closing(_packets(setting.folder)) as faults:
+            yield Arena(held=held, faults=faults, sources=OWN_ADDRESSES)
+        return
+    with guarded(setting.folder, setting.scenario.budget.run_ms):
+        place = _fleet if setting.order.live else _twin_beside
+        with place(setting) as found:
+            yield found
 
 
-def _spread_twin(setting: Setting) -> Topology:
-    order = setting.order
-    return twin_of(setting.topology, order.kind, setting.scenario.settings, stock_timers=order.stock_timers)
-
-
-def _bare_twin(setting: Setting) -> Topology:
-    order = setting.order
-    return bare_twin_of(
-        setting.topology,
-        order.kind,
-        setting.scenario.settings,
-        base_port=order.base_port,
-        stock_timers=order.stock_timers,
-    )
+def _packets(folder: RunFolder) -> Faults:
+    return SandboxFaults(own_packets(ProcessRunner()), folder.table)
 
 
 @contextmanager
-def _packets(folder: RunFolder) -> Iterator[Faults]:
-    faults = SandboxFaults(PacketFilter(ProcessRunner()), folder.id.replace("-", "_"))
-    try:
-        yield faults
-    finally:
-        faults.close()
+def _twin_beside(setting: Setting) -> Iterator[Arena]:
+    with _twin(setting) as held, closing(open_faults(held.fleet, setting.folder)) as faults:
+        yield Arena(held=held, faults=faults, sources=OWN_PORTS)
 
 
 @contextmanager
-def _twin(setting: Setting, topology: Topology) -> Iterator[HeldFleet]:
-    home, progress = Home(setting.folder.twin), setting.progress
-    waiting = Waiting(wanted=False)
+def _twin(setting: Setting) -> Iterator[HeldFleet]:
+    topology, home = ordered_fleet(setting.folder, setting.order)
+    progress, waiting = setting.progress, Waiting(wanted=False)
     try:
         with hold(topology, home, ARGV[0], setting.stop, progress, waiting=waiting) as held:
             options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
@@ -120,20 +115,21 @@ def _twin(setting: Setting, topology: Topology) -> Iterator[HeldFleet]:
 @contextmanager
 def _fleet(setting: Setting) -> Iterator[Arena]:
     """The deployed fleet, locked, in good health before and brought back to it afterwards."""
-    home = Home(setting.folder.root.parent.parent)
+    topology, home = ordered_fleet(setting.folder, setting.order)
     waiting = Waiting(wanted=False)
-    with hold(setting.topology, home, ARGV[0], setting.stop, setting.progress, waiting=waiting) as held:
+    with hold(topology, home, ARGV[0], setting.stop, setting.progress, waiting=waiting) as held:
         _check_steady(held)
-        faults = ReplicationFaults(held.fleet)
-        journal = Journal(home.journal(setting.topology.name), held.fleet.clock)
+        journal = Journal(home.journal(topology.name), held.fleet.clock)
         journal.begin(ARGV[0], setting.order.argv)
-        try:
-            yield Arena(held=held, faults=faults, addresses={})
-        except BaseException:
+        with closing(open_faults(held.fleet, setting.folder)) as faults:
+            try:
+                held.fleet.target.suspend_restarts(setting.scenario.budget.run_ms / 1000)
+                yield Arena(held=held, faults=faults, sources=OWN_PORTS)
+            except BaseException:
+                _heal(setting, held, faults)
+                journal.end("broken off")
+                raise
             _heal(setting, held, faults)
-            journal.end("broken off")
-            raise
-        _heal(setting, held, faults)
         journal.end("done")
         _remember(setting, held)
 
@@ -141,6 +137,7 @@ def _fleet(setting: Setting) -> Iterator[Arena]:
 def _heal(setting: Setting, held: HeldFleet, faults: Faults) -> None:
     """By a flag of its own: the fleet is healed also when the user has asked to stop."""
     faults.mend()
+    held.fleet.target.suspend_restarts(0)
     options = DeployOptions(argv=(*ARGV, "heal"), saved=None, timeout_s=DEPLOY_S)
     run_deploy(held, options, setting.progress, StopFlag(), lambda _plan: None)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from rlctl.drills.member import Place
+from rlctl.drills.member import Place, Source
 from rlctl.drills.records import RunJournal
 from rlctl.drills.wire import Entry, open_channel
 from rlctl.system.clock import Clock
@@ -24,7 +24,7 @@ class Perch:
     """One flow to watch: from an address to a node; across the cut, or beside it."""
 
     name: str
-    source: str | None
+    source: Source
     place: Place
     is_across: bool
 

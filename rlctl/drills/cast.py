@@ -39,8 +39,18 @@ class Cast:
 
     @property
     def alone(self) -> tuple[NodeSpec, ...]:
-        """Who is shut in together: the victim, and one sentinel where there are some."""
-        return (self.victim, *self.sentinels[:1])
+        """Who is shut in together: all of the victim's host; elsewhere the victim and, if there are any, a sentinel."""
+        return self._with_neighbours(self.victim) if self.victim.host else (self.victim, *self.sentinels[:1])
+
+    def cut_off(self, who: Who) -> tuple[NodeSpec, ...]:
+        """Who is alone when these are cut off from everything: a host only goes as a whole."""
+        if who is Who.VICTIM:
+            return self.alone
+        return tuple(dict.fromkeys(near for spec in self.of(who) for near in self._with_neighbours(spec)))
+
+    def _with_neighbours(self, spec: NodeSpec) -> tuple[NodeSpec, ...]:
+        near = [one for one in self.everybody if spec.host is not None and one.host == spec.host and one != spec]
+        return (spec, *near)
 
     def of(self, who: Who) -> tuple[NodeSpec, ...]:
         """The nodes that play a part; who was promoted is not known beforehand."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlctl.drills.cast import Cast
 from rlctl.drills.ledger import COLD_USERS, Keys
-from rlctl.drills.member import Member, Place
+from rlctl.drills.member import ANYWHERE, Member, Place, Source
 from rlctl.drills.model import Load, Mode, Side
 from rlctl.drills.requests import Work
 from rlctl.topology.nodes import NodeSpec
@@ -40,7 +40,7 @@ def window_without_edge(now_ms: int) -> int:
 
 
 def members(
-    load: Load, cast: Cast, keys: Mapping[Side, Keys], sha1: str, addresses: Mapping[Side, str], now: Now
+    load: Load, cast: Cast, keys: Mapping[Side, Keys], sha1: str, sources: Mapping[Side, Source], now: Now
 ) -> tuple[Member, ...]:
     """The clients of a scenario, one for each side."""
     window_ms = window_without_edge(now.wall_ms)
@@ -52,7 +52,7 @@ def members(
             tag=keys[side].tag,
             work=_work(load, keys[side], sha1, side, window_ms, now),
             pinned=side in {Side.MINORITY, Side.STALE},
-            source=addresses.get(side),
+            source=sources.get(side, ANYWHERE),
         )
         for side in load.sides
     )

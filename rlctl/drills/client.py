@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rlctl.drills.history import NOWHERE, Batch, Outcome
-from rlctl.drills.member import Place
+from rlctl.drills.member import Place, Source
 from rlctl.drills.requests import Answers, Requests, Work, read, redirect
 from rlctl.drills.wire import CHUNK, Entry, open_channel
 
@@ -43,7 +43,7 @@ class Settings:
     rate: int
     timeout_s: float
     pinned: bool
-    source: str | None
+    source: Source
     history: Path
 
     @classmethod
@@ -51,7 +51,8 @@ class Settings:
         """What the engine wrote on our standard input."""
         places = tuple(Place(**place) for place in data.pop("places"))
         work, entry = Work.from_json(data.pop("work")), Entry.from_json(data.pop("entry"))
-        return cls(places=places, work=work, entry=entry, history=Path(data.pop("history")), **data)
+        source, history = Source.from_json(data.pop("source")), Path(data.pop("history"))
+        return cls(places=places, work=work, entry=entry, source=source, history=history, **data)
 
 
 class Steered:

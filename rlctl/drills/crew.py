@@ -93,7 +93,7 @@ class Crew:
             "rate": self._load.rate,
             "timeout_s": self._load.timeout_ms / 1000,
             "pinned": member.pinned,
-            "source": member.source,
+            "source": asdict(member.source),
             "history": str(self._folder.history(member.name)),
         }
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rlctl.drills.member import Source
 from rlctl.drills.model import Flow
-from rlctl.topology.nodes import NodeSpec
+from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec
 
 TABLE = "rlctl_drill"
 
@@ -13,17 +14,26 @@ TABLE = "rlctl_drill"
 class Grudge:
     """Pairs of nodes that do not hear each other; of a replication cut the first is the primary.
 
-    Clients have addresses too: `shut_out` are those that stand with the second ones.
+    Clients stand somewhere too: `shut_out` is where those are that stand with the second ones.
     """
 
     flow: Flow
     pairs: tuple[tuple[NodeSpec, NodeSpec], ...]
-    shut_out: tuple[str, ...] = ()
+    shut_out: tuple[Source, ...] = ()
+
+    @property
+    def alone(self) -> tuple[NodeSpec, ...]:
+        """The first ones, each once."""
+        return tuple(dict.fromkeys(first for first, _ in self.pairs))
+
+    @property
+    def rest(self) -> tuple[NodeSpec, ...]:
+        """The second ones, each once."""
+        return tuple(dict.fromkeys(second for _, second in self.pairs))
 
     def describe(self) -> str:
         """For people."""
-        one = sorted({first.name for first, _ in self.pairs})
-        other = sorted({second.name for _, second in self.pairs})
+        one, other = sorted(spec.name for spec in self.alone), sorted(spec.name for spec in self.rest)
         what = "replication" if self.flow is Flow.REPLICATION else "every flow"
         return f"{what} between {', '.join(one)} and {', '.join(other)}"
 
@@ -33,7 +43,7 @@ def replication_cut(primary: NodeSpec, replicas: Iterable[NodeSpec]) -> Grudge:
     return Grudge(flow=Flow.REPLICATION, pairs=tuple((primary, replica) for replica in replicas))
 
 
-def isolation(alone: Sequence[NodeSpec], everybody: Sequence[NodeSpec], clients: Sequence[str]) -> Grudge:
+def isolation(alone: Sequence[NodeSpec], everybody: Sequence[NodeSpec], clients: Sequence[Source]) -> Grudge:
     """Some nodes hear only each other, and the others, with these clients, hear only the others."""
     rest = [spec for spec in everybody if spec not in alone]
     pairs = tuple((one, other) for one in alone for other in rest)
@@ -41,28 +51,58 @@ def isolation(alone: Sequence[NodeSpec], everybody: Sequence[NodeSpec], clients:
 
 
 def rules(grudge: Grudge, run: str) -> str:
-    """One table of our own that drops what arrives; packets are told apart by their addresses."""
-    drops = "\n".join(_drops(grudge))
-    return (
-        f"table inet {TABLE}_{run} {{\n"
-        "chain cut {\n"
-        "type filter hook input priority 0; policy accept;\n"
-        f"{drops}\n"
-        "}\n"
-        "}\n"
+    """Where all nodes are in one network namespace: packets are told apart by their addresses."""
+    return _table(run, input_rules=_drops(grudge))
+
+
+def island_rules(grudge: Grudge, run: str) -> str:
+    """At the place of the nodes that are alone: nothing of the fleet's comes in from the rest, or goes out to it.
+
+    Places may be shared with others, and with this very connection: only the fleet's ports are touched.
+    """
+    rest = ", ".join(sorted({spec.address for spec in grudge.rest}))
+    ports = ", ".join(map(str, sorted({port for spec in (*grudge.alone, *grudge.rest) for port in _ports(spec)})))
+    own = ", ".join(str(port) for port in sorted({spec.port for spec in grudge.alone}))
+    clients = [source.ports for source in grudge.shut_out if source.ports is not None]
+    return _table(
+        run,
+        input_rules=[
+            *(f"ip saddr {{ {rest} }} tcp {end} {{ {ports} }} drop" for end in ("dport", "sport")),
+            *(f"tcp sport {first}-{last} tcp dport {{ {own} }} drop" for first, last in clients),
+        ],
+        output_rules=[f"ip daddr {{ {rest} }} tcp {end} {{ {ports} }} drop" for end in ("dport", "sport")],
     )
 
 
 def no_rules(run: str) -> str:
     """Removes the table; naming it first makes that right when it is gone already."""
-    return f"table inet {TABLE}_{run}\ndelete table inet {TABLE}_{run}\n"
+    return f"table inet {table_of(run)}\ndelete table inet {table_of(run)}\n"
+
+
+def table_of(run: str) -> str:
+    """The name of a run's own table."""
+    return f"{TABLE}_{run}"
+
+
+def _table(run: str, *, input_rules: Iterable[str], output_rules: Iterable[str] = ()) -> str:
+    chains = "".join(_chain(hook, drops) for hook, drops in (("input", input_rules), ("output", output_rules)))
+    return f"table inet {table_of(run)} {{\n{chains}}}\n"
+
+
+def _chain(hook: str, drops: Iterable[str]) -> str:
+    lines = "".join(f"{drop}\n" for drop in drops)
+    return f"chain cut_{hook} {{\ntype filter hook {hook} priority -10; policy accept;\n{lines}}}\n" if lines else ""
+
+
+def _ports(spec: NodeSpec) -> tuple[int, ...]:
+    return (spec.port,) if spec.is_sentinel else (spec.port, spec.port + BUS_PORT_OFFSET)
 
 
 def _drops(grudge: Grudge) -> Iterable[str]:
     if grudge.flow is Flow.EVERYTHING:
-        alone = {one.address for one, _ in grudge.pairs}
+        alone = {one.address for one in grudge.alone}
         pairs = {(one.address, other.address) for one, other in grudge.pairs}
-        pairs |= {(address, client) for address in alone for client in grudge.shut_out}
+        pairs |= {(address, client.address) for address in alone for client in grudge.shut_out}
         both_ways = sorted(pairs | {(second, first) for first, second in pairs})
         listed = ", ".join(f"{first} . {second}" for first, second in both_ways)
         yield f"ip saddr . ip daddr {{ {listed} }} drop"

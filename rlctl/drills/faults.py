@@ -1,10 +1,11 @@
 """Cuts between nodes, by the means at hand: packet rules in a sandbox, or Redis' own switches beside other people."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from rlctl.drills.cuts import Grudge, no_rules, rules
+from rlctl.drills.cuts import Grudge, island_rules, no_rules, rules, table_of
 from rlctl.drills.model import Flow
 from rlctl.execute.fleet import Fleet
 from rlctl.secrets import User
@@ -14,6 +15,7 @@ from rlctl.topology.nodes import NodeSpec, data_nodes
 
 # What a replica without ACL is given for a password, so that its primary turns it away.
 _WRONG = "rlctl-drill-cut"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +27,17 @@ class Stamp:
 
 
 class Faults(Protocol):
-    """Cuts between nodes. Each heals by itself when rlctl is killed; `abilities` says which flows can be cut."""
+    """Cuts between nodes. Each heals by itself when rlctl is killed; `abilities` says which flows can be cut.
+
+    `witnessed` are the flows whose cut a canary would notice.
+    """
 
     method: str
     abilities: frozenset[Flow]
+    witnessed: frozenset[Flow]
 
-    def prepare(self) -> None:
-        """Have ready whatever takes time."""
+    def prepare(self, alone: Sequence[NodeSpec], /) -> None:
+        """Have ready whatever takes time; these nodes will be cut off from everything."""
 
     def cut(self, grudge: Grudge) -> None:
         """Put the cut into effect."""
@@ -51,12 +57,13 @@ class SandboxFaults:
 
     method = "packet rules in a private network namespace"
     abilities = frozenset(Flow)
+    witnessed = frozenset(Flow)
 
     def __init__(self, packets: PacketFilter, run: str) -> None:
         self._packets = packets
         self._run = run
 
-    def prepare(self) -> None:
+    def prepare(self, _alone: Sequence[NodeSpec], /) -> None:
         """Have the packet filter's program wait for its rules."""
         self._packets.prepare()
 
@@ -77,6 +84,75 @@ class SandboxFaults:
         self._packets.close()
 
 
+class Gate(Protocol):
+    """The way into the network of one place, where some of the fleet's nodes are."""
+
+    nodes: tuple[NodeSpec, ...]
+
+    def prepare(self, undo: str) -> None:
+        """Have ready what takes time; whatever happens to us, these rules are applied there in the end."""
+
+    def apply(self, rules: str) -> None:
+        """Put rules in force; a place that is gone has none."""
+
+    def listing(self) -> str:
+        """What is in force there."""
+
+    def close(self) -> None:
+        """Let go of helpers."""
+
+
+class NetworkFaults:
+    """Packet rules where the cut-off nodes are; replication alone is cut by Redis' own switches."""
+
+    abilities = frozenset(Flow)
+    witnessed = frozenset({Flow.EVERYTHING})
+
+    def __init__(self, replication: "ReplicationFaults", gates: Sequence[Gate], run: str, where: str) -> None:
+        self.method = f"packet rules {where} for whole nodes; for replication alone {replication.method}"
+        self._replication = replication
+        self._gates = gates
+        self._run = run
+
+    def prepare(self, alone: Sequence[NodeSpec], /) -> None:
+        """Open the ways to the nodes that will be cut off."""
+        for gate in self._before(alone):
+            gate.prepare(no_rules(self._run))
+
+    def cut(self, grudge: Grudge) -> None:
+        """Drop what goes between the two sides, at the places of those that are alone."""
+        if grudge.flow is Flow.REPLICATION:
+            self._replication.cut(grudge)
+            return
+        text = island_rules(grudge, self._run)
+        self._everywhere(self._before(grudge.alone), lambda gate: gate.apply(text))
+
+    def mend(self) -> None:
+        """Remove our table wherever there are nodes of the fleet, and let replicas in."""
+        self._everywhere(self._gates, lambda gate: gate.apply(no_rules(self._run)))
+        self._replication.mend()
+
+    def residue(self) -> Iterable[str]:
+        """Our table, where it is still there, and replicas that are turned away."""
+        tables = self._everywhere(self._gates, lambda gate: table_of(self._run) in gate.listing())
+        left = [gate.nodes[0].name for gate, found in zip(self._gates, tables, strict=True) if found]
+        return [*(f"{name}: our packet rules" for name in left), *self._replication.residue()]
+
+    def close(self) -> None:
+        """Let go of helpers."""
+        for gate in self._gates:
+            gate.close()
+
+    def _before(self, nodes: Sequence[NodeSpec]) -> list[Gate]:
+        return [gate for gate in self._gates if set(gate.nodes) & set(nodes)]
+
+    @staticmethod
+    def _everywhere(gates: Sequence[Gate], do: Callable[[Gate], T]) -> list[T]:
+        """At all places at once: a cut that comes one by one is another fault."""
+        with ThreadPoolExecutor(max_workers=max(1, len(gates))) as pool:
+            return list(pool.map(do, gates))
+
+
 class ReplicationFaults:
     """Turns the replicas away at the primary: their user is switched off there, or they get a wrong password.
 
@@ -84,6 +160,7 @@ class ReplicationFaults:
     """
 
     abilities = frozenset({Flow.REPLICATION})
+    witnessed: frozenset[Flow] = frozenset()
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -91,12 +168,12 @@ class ReplicationFaults:
         how = "the replicas' user switched off" if self._has_users else "a wrong password for the replicas"
         self.method = f"Redis' own switches ({how}); no network was cut"
 
-    def prepare(self) -> None:
+    def prepare(self, _alone: Sequence[NodeSpec], /) -> None:
         """Nothing takes time."""
 
     def cut(self, grudge: Grudge) -> None:
         """Turn these replicas away and end their connections."""
-        [primary] = {first for first, _second in grudge.pairs}
+        [primary] = grudge.alone
         if self._has_users:
             self._send(primary, ("ACL", "SETUSER", User.REPLICA.value, "off"), ("CLIENT", "KILL", "TYPE", "replica"))
             return

@@ -14,7 +14,7 @@ from pathlib import Path
 from rlctl.drills.arenas import Setting, arena
 from rlctl.drills.cast import cast
 from rlctl.drills.order import Order
-from rlctl.drills.ordered import ordered_scenario, ordered_topology, read_order
+from rlctl.drills.ordered import ordered_scenario, read_order
 from rlctl.drills.records import RunFolder, RunJournal
 from rlctl.drills.runner import Run
 from rlctl.drills.stage import Processes, Stage
@@ -55,25 +55,20 @@ def carry_out(folder: RunFolder, order: Order, teller: Teller, stop: StopFlag) -
     """The run that is ordered, from building its arena to taking it down."""
     journal = RunJournal(folder, SystemClock())
     scenario = ordered_scenario(folder, order)
-    setting = Setting(
-        folder=folder, order=order, scenario=scenario, topology=ordered_topology(folder), progress=teller, stop=stop
-    )
+    setting = Setting(folder=folder, order=order, scenario=scenario, progress=teller, stop=stop)
     journal.write("ordered", scenario=scenario.name)
     with arena(setting) as found:
         journal.write("deployed")
         fleet = found.held.fleet
         parts = cast(fleet.topology, fleet.observe())
-        processes = Processes(found.held, journal)
-        processes.look_up(parts.everybody)
         stage = Stage(
             held=found.held,
             faults=found.faults,
             cast=parts,
-            processes=processes,
+            processes=Processes(found.held, journal),
             stop=stop,
             progress=teller,
-            has_network=order.sandbox,
-            addresses=found.addresses,
+            sources=found.sources,
         )
         Run(stage=stage, scenario=scenario, folder=folder, journal=journal).carry_out()
     journal.write("ended")

@@ -1,6 +1,8 @@
 """One client of a run, and the nodes that it may reach. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rlctl.drills.model import Side
 from rlctl.drills.requests import Work
@@ -22,6 +24,23 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a client's packets come from, as packet rules can tell: an address of its own, or ports of its own."""
+
+    address: str = ""
+    ports: tuple[int, int] | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Source":
+        """As a client's process gets it on its standard input."""
+        ports = data["ports"]
+        return cls(address=data["address"], ports=None if ports is None else (ports[0], ports[1]))
+
+
+ANYWHERE = Source()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One client: where it stands, whom it may reach, what it asks for."""
 
@@ -31,4 +50,4 @@ class Member:
     work: Work
     tag: str
     pinned: bool
-    source: str | None
+    source: Source

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rlctl.drills.settings import TWIN_NAME
 from rlctl.topology.model import Kind
 
 
@@ -21,6 +22,7 @@ class Order:
     why_no_sandbox: str
     argv: tuple[str, ...]
     started: str
+    twin: str = TWIN_NAME
 
     def to_json(self) -> dict[str, object]:
         """As order.json keeps it."""

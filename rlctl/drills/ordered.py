@@ -1,12 +1,16 @@
-"""Reads what a run was told back from its folder: the order, the scenario, the topology."""
+"""Reads what a run was told back from its folder: the order, the scenario, the fleet."""
+
+from collections.abc import Mapping
 
 from rlctl.drills.model import Scenario
 from rlctl.drills.order import Order
 from rlctl.drills.records import RunFolder
 from rlctl.drills.scenario import read_scenario
+from rlctl.drills.settings import bare_twin_of, placed_twin_of, twin_of
 from rlctl.errors import NotFound
+from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
-from rlctl.topology.model import Topology
+from rlctl.topology.model import TargetName, Topology
 
 
 def read_order(folder: RunFolder) -> Order:
@@ -29,3 +33,22 @@ def ordered_topology(folder: RunFolder) -> Topology:
     """The topology that the twin is like, or that the run is on."""
     path = folder.root / "topology.yaml"
     return load_topology(path.read_bytes(), str(path))
+
+
+def ordered_fleet(folder: RunFolder, order: Order) -> tuple[Topology, Home]:
+    """The fleet that the run is on, and where its state is kept: the deployed one, or the twin that was made for it."""
+    topology = ordered_topology(folder)
+    if order.live:
+        return topology, Home(folder.root.parent.parent)
+    return _twin(topology, order, ordered_scenario(folder, order).settings), Home(folder.twin)
+
+
+def _twin(topology: Topology, order: Order, settings: Mapping[str, str]) -> Topology:
+    kind, stock_timers = order.kind, order.stock_timers
+    if order.sandbox:
+        return twin_of(topology, kind, settings, stock_timers=stock_timers)
+    if topology.target is TargetName.LOCAL:
+        return bare_twin_of(topology, kind, settings, base_port=order.base_port, stock_timers=stock_timers)
+    return placed_twin_of(
+        topology, kind, settings, name=order.twin, base_port=order.base_port, stock_timers=stock_timers
+    )

@@ -68,8 +68,7 @@ def describe(action: Action, cast: Cast) -> str:  # noqa: C901  one line a membe
 def _grudge(cut: Cut, cast: Cast) -> str:
     if cut.flow is Flow.REPLICATION:
         return replication_cut(cast.victim, cast.of(cut.who)).describe()
-    alone = cast.alone if cut.who is Who.VICTIM else cast.of(cut.who)
-    return isolation(alone, cast.everybody, ()).describe()
+    return isolation(cast.cut_off(cut.who), cast.everybody, ()).describe()
 
 
 def _names(cast: Cast, who: Who) -> str:

@@ -16,7 +16,7 @@ from rlctl.drills.preview import preview
 from rlctl.drills.records import RunFolder, journal_lines
 from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile
-from rlctl.drills.settings import SHORT_PERIODS, twin_of
+from rlctl.drills.settings import SHORT_PERIODS, TWIN_NAME, hosts_base_port, placed_twin_of, twin_of
 from rlctl.drills.verdict import Judged, judge
 from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
 from rlctl.execute.fleet import open_fleet
@@ -30,7 +30,7 @@ from rlctl.system.process import ProcessId, ProcessRunner
 from rlctl.system.sandbox import enter_argv, why_not
 from rlctl.system.talk import Child
 from rlctl.topology.load import load_topology
-from rlctl.topology.model import Kind
+from rlctl.topology.model import Kind, TargetName, Topology
 from rlctl.topology.nodes import all_nodes
 
 LISTEN_S = 0.2
@@ -78,17 +78,25 @@ class Programme:
         return [preview(scenario, self._cast(scenario)) for scenario in scenarios]
 
     def _cast(self, scenario: Scenario) -> Cast:
-        topology = load_topology(self.topology.encode(), "topology.yaml")
         if not self.live:
-            return planned_cast(twin_of(topology, self.kind, scenario.settings, stock_timers=self.stock_timers))
-        with open_fleet(topology, self.home) as fleet:
+            return planned_cast(self._planned_twin(scenario))
+        with open_fleet(self._like, self.home) as fleet:
             observed = fleet.observe()
             if not any(node.role is Role.PRIMARY for node in observed.up):
                 raise Unreachable("no primary of the fleet answers", hint="`rlctl status` shows how it stands")
-            return cast(topology, observed)
+            return cast(fleet.topology, observed)
+
+    def _planned_twin(self, scenario: Scenario) -> Topology:
+        settings, stock_timers = scenario.settings, self.stock_timers
+        if self._like.target is TargetName.LOCAL:
+            return twin_of(self._like, self.kind, settings, stock_timers=stock_timers)
+        port = self._base_port()
+        return placed_twin_of(
+            self._like, self.kind, settings, name=TWIN_NAME, base_port=port, stock_timers=stock_timers
+        )
 
     def _one(self, file: ScenarioFile, scenario: Scenario, progress: Progress, stop: StopFlag) -> dict[str, object]:
-        reason = None if self.live else why_not(ProcessRunner())
+        reason = why_not(ProcessRunner()) if self._wants_sandbox else None
         self._check_possible(scenario, reason)
         folder = self._open(file, scenario, reason)
         where = "on the live fleet" if self.live else "on a twin"
@@ -108,7 +116,7 @@ class Programme:
         cuts = [action for action in scenario.actions if isinstance(action, Cut) and action.flow is Flow.EVERYTHING]
         if not cuts:
             pass
-        elif self.live:
+        elif self.live and self._like.target is TargetName.LOCAL:
             raise Refused(
                 f"{scenario.name} cuts nodes off, which the live fleet on this machine has no network for",
                 hint="run it without --live, on a twin, where every node has an address of its own",
@@ -121,6 +129,21 @@ class Programme:
                 hint="run it without --live, on a twin",
             )
 
+        if not self.live and self._like.target is TargetName.HOSTS and not self._like.drills.allow:
+            raise Refused(
+                "a twin on the fleet's own hosts takes memory and ports there, and the topology does not allow drills",
+                hint="write `drills: {allow: true}`, or drill on target local: the same file with `target: local`",
+            )
+
+    @property
+    def _like(self) -> Topology:
+        """What the twin is like, or what the run is on."""
+        return load_topology(self.topology.encode(), "topology.yaml")
+
+    @property
+    def _wants_sandbox(self) -> bool:
+        return not self.live and self._like.target is TargetName.LOCAL
+
     def _open(self, file: ScenarioFile, scenario: Scenario, reason: str | None) -> RunFolder:
         now = self.clock.now()
         name = f"{now:%Y%m%d-%H%M%S}-{scenario.name}-{secrets.token_hex(2)}"
@@ -128,8 +151,7 @@ class Programme:
         folder.open()
         folder.write_text("scenario.yaml", file.text.decode())
         folder.write_text("topology.yaml", self.topology)
-        sandbox = reason is None and not self.live
-        most = len(all_nodes(load_topology(self.topology.encode(), "topology.yaml"))) + MORE_NODES
+        sandbox = reason is None and self._wants_sandbox
         order = Order(
             scenario=scenario.name,
             variant=scenario.variant,
@@ -137,13 +159,20 @@ class Programme:
             live=self.live,
             stock_timers=self.stock_timers,
             sandbox=sandbox,
-            base_port=0 if sandbox or self.live else free_base_port(most),
+            base_port=0 if sandbox or self.live else self._base_port(),
             why_no_sandbox=reason or "",
             argv=self.argv,
             started=now.isoformat(timespec="seconds"),
+            twin=f"{TWIN_NAME}-{name[-4:]}",
         )
         folder.write("order.json", order.to_json())
         return folder
+
+    def _base_port(self) -> int:
+        """Where the twin counts its ports from: free ones here, or clear of the fleet's where we cannot look."""
+        if self._like.target is TargetName.HOSTS:
+            return hosts_base_port(self._like)
+        return free_base_port(len(all_nodes(self._like)) + MORE_NODES)
 
     def _carry_out(self, folder: RunFolder, progress: Progress, stop: StopFlag) -> int:
         """Start the process that does it and pass on what it says; when we are told to stop, so is it."""

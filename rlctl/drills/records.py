@@ -73,6 +73,11 @@ class RunFolder:
         """Keep a text, such as the scenario that is run."""
         write_private(self.root / name, text)
 
+    @property
+    def table(self) -> str:
+        """The run's id as packet filters spell names."""
+        return self.id.replace("-", "_")
+
     def is_owned(self) -> bool:
         """Whether the process that carries the run out still runs."""
         owner = ProcessId.load(self.owner)

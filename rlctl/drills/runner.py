@@ -12,7 +12,7 @@ from rlctl.drills.estate import ALGORITHM, Estate
 from rlctl.drills.fingerprint import differences, take_prints
 from rlctl.drills.healing import heal
 from rlctl.drills.ledger import Keys, tag_in
-from rlctl.drills.member import Member, Place
+from rlctl.drills.member import ANYWHERE, Member, Place, Source
 from rlctl.drills.model import Cut, Flow, Mode, Scenario, Side, Who
 from rlctl.drills.records import RunFolder, RunJournal, journal_lines
 from rlctl.drills.sampler import Sampler
@@ -24,7 +24,7 @@ from rlctl.execute.connection import As, connection
 from rlctl.secrets import User
 from rlctl.system.clock import wait_until
 from rlctl.topology.model import Kind
-from rlctl.topology.nodes import node_id
+from rlctl.topology.nodes import NodeSpec, node_id
 
 WARM_S = 20.0
 SAMPLE_TIMEOUT_S = 0.3
@@ -66,7 +66,7 @@ class Run:
         tails = {side: Tail(self.folder.history(side)) for side in self.scenario.load.sides}
         watch = Watch(self.stage, sampler, tails, self.journal, self.scenario.budget)
         actor = Actor(self.stage, estate, crew, watch, self.journal, lambda: self._copy_doomed(estate))
-        self.stage.faults.prepare()
+        self.stage.faults.prepare(self._cut_off())
         watch.begin()
         crew.go()
         self._await_load(tails)
@@ -132,7 +132,7 @@ class Run:
     def _members(self, keys: Mapping[Side, Keys], sha1: str) -> tuple[Member, ...]:
         clock = self.stage.clock
         now = Now(wall_ms=int(clock.now().timestamp() * 1000), monotonic_us=int(clock.monotonic() * 1_000_000))
-        return members(self.scenario.load, self.stage.cast, keys, sha1, self.stage.addresses, now)
+        return members(self.scenario.load, self.stage.cast, keys, sha1, self.stage.sources, now)
 
     def _set_up(self, estate: Estate) -> None:
         cast = self.stage.cast
@@ -207,17 +207,32 @@ class Run:
         finally:
             canaries.stop()
 
-    def _perches(self) -> tuple[Perch, ...]:
-        """Flows across the coming cut, one for each way, and one that it must leave alone."""
+    def _cut_off(self) -> tuple[NodeSpec, ...]:
+        """Who will be cut off from everything."""
+        cast = self.stage.cast
         cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
-        if not cuts or not self.stage.has_network:
+        return tuple(spec for cut in cuts if cut.flow is Flow.EVERYTHING for spec in cast.cut_off(cut.who))
+
+    def _perches(self) -> tuple[Perch, ...]:
+        """Flows across the coming cut, one for each way that has a place to sing from, and one that it must spare."""
+        cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
+        if not cuts or cuts[0].flow not in self.stage.faults.witnessed:
             return ()
         cast, cut = self.stage.cast, cuts[0]
-        perches = [Perch(name="beside", source=None, place=Place.of(cast.victim), is_across=False)]
+        beside = self.stage.sources.get(Side.MINORITY, ANYWHERE) if cut.flow is Flow.EVERYTHING else ANYWHERE
+        perches = [Perch(name="beside", source=beside, place=Place.of(cast.victim), is_across=False)]
         alone, rest = cast.victim, cast.replicas[0]
         if cut.flow is Flow.EVERYTHING and cut.who is Who.REPLICA:
             alone, rest = cast.replicas[0], cast.victim
-        perches.append(Perch(name="inwards", source=rest.address, place=Place.of(alone), is_across=True))
-        if cut.flow is Flow.EVERYTHING:
-            perches.append(Perch(name="outwards", source=alone.address, place=Place.of(rest), is_across=True))
+        inwards, outwards = self._across(alone, rest)
+        perches.append(Perch(name="inwards", source=inwards, place=Place.of(alone), is_across=True))
+        if cut.flow is Flow.EVERYTHING and outwards is not None:
+            perches.append(Perch(name="outwards", source=outwards, place=Place.of(rest), is_across=True))
         return tuple(perches)
+
+    def _across(self, alone: NodeSpec, rest: NodeSpec) -> tuple[Source, Source | None]:
+        """Where to sing from, across a cut: the nodes' addresses where these are ours, else with the far clients."""
+        far = self.stage.sources.get(Side.MAJORITY, ANYWHERE)
+        if far.ports is not None:
+            return far, None
+        return Source(address=rest.address), Source(address=alone.address)

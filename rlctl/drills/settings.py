@@ -6,6 +6,7 @@ from typing import Any
 
 from rlctl.topology.fields import Field
 from rlctl.topology.model import MIB, Kind, LocalPlace, TargetName, Topology
+from rlctl.topology.subnets import AUTO
 from rlctl.topology.table import SECTIONS
 from rlctl.topology.yaml_lines import Scalar
 
@@ -13,6 +14,8 @@ TWIN_NAME = "drill"
 TWIN_PORT = 7_000
 TWIN_MEMORY_BYTES = 64 * MIB
 SHORT_TIMER_MS = 1_000
+# From the fleet's data ports to its twin's; sentinels are 1000 above both.
+_BESIDE_PORTS = 500
 _READS_WHEN_DOWN = "cluster-allow-reads-when-down"
 SHORT_FAILOVER_MS = 10_000
 # The watchers' own periods in ms; a test setting, which is why it is printed and --stock-timers goes without.
@@ -71,6 +74,27 @@ def bare_twin_of(
     """The same beside other people: all nodes at one address, on free ports."""
     twin = twin_of(topology, kind, settings, stock_timers=stock_timers)
     return replace(twin, local=LocalPlace(base_port=base_port))
+
+
+def placed_twin_of(
+    topology: Topology, kind: Kind, settings: Mapping[str, str], *, name: str, base_port: int, stock_timers: bool
+) -> Topology:
+    """The same where the fleet's own target places nodes: beside the fleet, under a name and on ports of its own."""
+    twin = twin_of(topology, kind, settings, stock_timers=stock_timers)
+    return replace(
+        twin,
+        name=name,
+        target=topology.target,
+        local=LocalPlace(base_port=base_port),
+        docker=replace(topology.docker, subnet=AUTO),
+        hosts=tuple(replace(host, base_port=None) for host in topology.hosts),
+    )
+
+
+def hosts_base_port(topology: Topology) -> int:
+    """Where a twin on the fleet's own hosts counts its ports from: clear of the fleet's."""
+    taken = [topology.local.base_port, *(host.base_port for host in topology.hosts if host.base_port is not None)]
+    return max(taken) + _BESIDE_PORTS
 
 
 def _field(path: str) -> Field:

@@ -1,11 +1,12 @@
 """Where a run takes place: a fleet, what can be broken in it, and who plays which part."""
 
-import signal
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from signal import Signals
 
 from rlctl.drills.cast import Cast
 from rlctl.drills.faults import Faults, Stamp
+from rlctl.drills.member import Source
 from rlctl.drills.model import Side
 from rlctl.drills.records import RunJournal
 from rlctl.errors import Unreachable
@@ -13,9 +14,11 @@ from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.system.clock import Clock
-from rlctl.system.process import ProcessId
 from rlctl.targets.base import Launch
 from rlctl.topology.nodes import NodeName, NodeSpec
+
+# The journal's word before processes are paused.
+STOPPING = "stopping_processes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +31,7 @@ class Stage:
     processes: "Processes"
     stop: StopFlag
     progress: Progress
-    has_network: bool
-    addresses: Mapping[Side, str]
+    sources: Mapping[Side, Source]
 
     @property
     def clock(self) -> Clock:
@@ -37,60 +39,50 @@ class Stage:
         return self.held.fleet.clock
 
     @property
-    def shut_out(self) -> tuple[str, ...]:
-        """The clients that stand on the majority's side of a cut, by their addresses."""
-        return tuple(address for side, address in self.addresses.items() if side is not Side.MINORITY)
+    def shut_out(self) -> tuple[Source, ...]:
+        """Where the clients are that stand on the majority's side of a cut."""
+        return tuple(source for side, source in self.sources.items() if side is not Side.MINORITY)
 
 
 class Processes:
-    """The fleet's server processes, looked up before anything is broken: at the moment of a kill there is no time."""
+    """The fleet's servers as processes."""
 
     def __init__(self, held: HeldFleet, journal: RunJournal) -> None:
         self._held = held
         self._journal = journal
-        self._known: dict[NodeName, ProcessId] = {}
         self._paused: dict[NodeName, NodeSpec] = {}
 
-    def look_up(self, nodes: Sequence[NodeSpec]) -> None:
-        """Find the processes of these nodes."""
-        for name, found in self._held.fleet.target.inspect(nodes).items():
-            process = None if found.pid is None else ProcessId.of(found.pid)
-            if process is not None:
-                self._known[name] = process
-
-    def kill(self, nodes: Iterable[NodeSpec]) -> Stamp:
+    def kill(self, nodes: Sequence[NodeSpec]) -> Stamp:
         """SIGKILL."""
-        return self._send(nodes, signal.SIGKILL)
+        return self._send(nodes, Signals.SIGKILL)
 
     def pause(self, nodes: Sequence[NodeSpec]) -> Stamp:
         """SIGSTOP."""
         self._paused |= {spec.name: spec for spec in nodes}
         # Written down before it is done: whoever sweeps after us must know whom to wake.
-        self._journal.write("stopping_processes", processes=[asdict(self._known[spec.name]) for spec in nodes])
-        return self._send(nodes, signal.SIGSTOP)
+        self._journal.write(STOPPING, nodes=[spec.name for spec in nodes])
+        return self._send(nodes, Signals.SIGSTOP)
 
     def resume(self, nodes: Sequence[NodeSpec]) -> Stamp:
         """SIGCONT."""
-        stamp = self._send(nodes, signal.SIGCONT)
+        stamp = self._send(nodes, Signals.SIGCONT)
         for spec in nodes:
             self._paused.pop(spec.name, None)
         return stamp
 
     def resume_all(self) -> None:
         """Whoever is still paused goes on."""
-        self.resume(list(self._paused.values()))
+        if self._paused:
+            self.resume(list(self._paused.values()))
 
     def start(self, spec: NodeSpec) -> None:
         """Start a dead node with what it has on disk."""
-        fleet = self._held.fleet
-        result = fleet.target.converge([Launch(spec=spec)])[spec.name]
+        result = self._held.fleet.target.converge([Launch(spec=spec)])[spec.name]
         if result.error is not None:
             raise Unreachable(f"{spec.name} does not start: {result.error}", hint="see its log")
-        self.look_up([spec])
 
-    def _send(self, nodes: Iterable[NodeSpec], number: signal.Signals) -> Stamp:
-        clock = self._held.fleet.clock
-        before_s = clock.monotonic()
-        for spec in nodes:
-            self._known[spec.name].send(number)
-        return Stamp(before_s=before_s, after_s=clock.monotonic())
+    def _send(self, nodes: Sequence[NodeSpec], number: Signals) -> Stamp:
+        fleet = self._held.fleet
+        before_s = fleet.clock.monotonic()
+        fleet.target.signal(nodes, number)
+        return Stamp(before_s=before_s, after_s=fleet.clock.monotonic())

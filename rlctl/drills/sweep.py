@@ -1,30 +1,30 @@
 """Undoes what a run left that was killed: on the fleet by its journal, of a twin by removing it."""
 
 import shutil
-import signal
-from contextlib import AbstractContextManager
+from contextlib import closing
+from signal import Signals
 
 from rlctl.drills.estate import Estate
-from rlctl.drills.faults import ReplicationFaults
+from rlctl.drills.gates import open_faults
 from rlctl.drills.ledger import Keys
 from rlctl.drills.order import Order
-from rlctl.drills.ordered import ordered_scenario, ordered_topology
+from rlctl.drills.ordered import ordered_fleet
 from rlctl.drills.records import RunFolder, RunJournal, journal_lines
-from rlctl.drills.settings import bare_twin_of
+from rlctl.drills.stage import STOPPING
 from rlctl.execute.deploy import DeployOptions, run_deploy
 from rlctl.execute.destroy import run_destroy
+from rlctl.execute.fleet import open_fleet
 from rlctl.execute.locking import HeldFleet, Waiting, hold
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.steps import describe
-from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
-from rlctl.system.process import ProcessId
-from rlctl.topology.model import Topology
+from rlctl.topology.nodes import all_nodes
 
 WAIT_S = 60.0
 HEAL_S = 120.0
 ARGV = ("failover-drill", "heal")
+_WAITING = Waiting(wanted=True, at_most_s=WAIT_S)
 
 
 def sweep(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
@@ -33,12 +33,12 @@ def sweep(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
     if document is None or folder.is_owned():
         return ()
     order = Order.from_json(document)
-    resumed = _resume(folder)
-    done = [f"resumed {process.pid}" for process in resumed]
+    done = []
     if order.live and not _is_over(folder):
-        done += _heal_fleet(folder, ordered_topology(folder), progress)
-    elif folder.twin.exists():
+        done = [*_resume(folder, order), *_heal_fleet(folder, order, progress)]
+    elif not order.live and folder.twin.exists():
         if not order.sandbox:
+            done = _resume(folder, order)
             _remove_twin(folder, order, progress)
         shutil.rmtree(folder.twin, ignore_errors=True)
         done.append("removed the twin")
@@ -53,31 +53,37 @@ def _is_over(folder: RunFolder) -> bool:
     return "swept" in events or "ended" in events
 
 
-def _resume(folder: RunFolder) -> list[ProcessId]:
-    """Processes that the run had stopped and did not let go on."""
-    stopped: dict[int, ProcessId] = {}
-    for line in journal_lines(folder):
-        if line["event"] == "stopping_processes":
-            stopped |= {one["pid"]: ProcessId(**one) for one in line["processes"]}
-    waiting = [process for process in stopped.values() if process.is_stopped()]
-    for process in waiting:
-        process.send(signal.SIGCONT)
-    return waiting
+def _resume(folder: RunFolder, order: Order) -> list[str]:
+    """Nodes that the run had stopped and may not have let go on: before any lock, as a stopped node holds all up."""
+    stopped = {name for line in journal_lines(folder) if line["event"] == STOPPING for name in line["nodes"]}
+    if not stopped:
+        return []
+    topology, home = ordered_fleet(folder, order)
+    with open_fleet(topology, home) as fleet:
+        specs = [spec for spec in all_nodes(fleet.topology) if spec.name in stopped]
+        fleet.target.signal(specs, Signals.SIGCONT)
+    return [f"resumed {spec.name}" for spec in specs]
 
 
-def _heal_fleet(folder: RunFolder, topology: Topology, progress: Progress) -> list[str]:
-    home = Home(folder.root.parent.parent)
-    with _held(topology, home, progress) as held:
+def _heal_fleet(folder: RunFolder, order: Order, progress: Progress) -> list[str]:
+    topology, home = ordered_fleet(folder, order)
+    with hold(topology, home, ARGV[0], StopFlag(), progress, waiting=_WAITING) as held:
         if not held.fleet.observe().exists:
             # Destroyed since the drill was killed: a deploy would make it anew.
             return ["nothing: the fleet is gone"]
-        ReplicationFaults(held.fleet).mend()
+        _mend(held, folder)
+        held.fleet.target.suspend_restarts(0)
         done = _forget(held, folder)
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=HEAL_S)
         report = run_deploy(held, options, progress, StopFlag(), lambda _plan: None)
         # Where the primary was dead, its shard's keys came to light only with the one that took its place.
         done += _forget(held, folder)
         return [*done, "mended all cuts", *(describe(result.step) for result in report.results)]
+
+
+def _mend(held: HeldFleet, folder: RunFolder) -> None:
+    with closing(open_faults(held.fleet, folder)) as faults:
+        faults.mend()
 
 
 def _forget(held: HeldFleet, folder: RunFolder) -> list[str]:
@@ -93,19 +99,7 @@ def _forget(held: HeldFleet, folder: RunFolder) -> list[str]:
 
 
 def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
-    scenario = ordered_scenario(folder, order)
-    twin = bare_twin_of(
-        ordered_topology(folder),
-        order.kind,
-        scenario.settings,
-        base_port=order.base_port,
-        stock_timers=order.stock_timers,
-    )
-    waiting = Waiting(wanted=True, at_most_s=WAIT_S)
-    with hold(twin, Home(folder.twin), ARGV[0], StopFlag(), progress, waiting=waiting, removing=True) as held:
+    twin, home = ordered_fleet(folder, order)
+    with hold(twin, home, ARGV[0], StopFlag(), progress, waiting=_WAITING, removing=True) as held:
+        _mend(held, folder)
         run_destroy(held, ARGV, progress)
-
-
-def _held(topology: Topology, home: Home, progress: Progress) -> AbstractContextManager[HeldFleet]:
-    waiting = Waiting(wanted=True, at_most_s=WAIT_S)
-    return hold(topology, home, ARGV[0], StopFlag(), progress, waiting=waiting)

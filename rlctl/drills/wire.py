@@ -1,5 +1,6 @@
 """Plain connections to a fleet's nodes: for clients that count every answer, canaries and ledgers."""
 
+import secrets
 import socket
 import ssl
 from collections.abc import Mapping
@@ -7,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from rlctl.drills.member import Place
+from rlctl.drills.member import ANYWHERE, Place, Source
 from rlctl.limiter.resp import command
 
 CHUNK = 1 << 18
@@ -31,10 +32,9 @@ class Entry:
         return cls(**data)
 
 
-def open_channel(place: Place, entry: Entry, *, timeout_s: float, source: str | None = None) -> socket.socket:
+def open_channel(place: Place, entry: Entry, *, timeout_s: float, source: Source = ANYWHERE) -> socket.socket:
     """Connect and log in; OSError says what went wrong."""
-    from_where = None if source is None else (source, 0)
-    channel = socket.create_connection((place.host, place.port), timeout=timeout_s, source_address=from_where)
+    channel = _connected(place, source, timeout_s)
     try:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if entry.authority is not None:
@@ -72,6 +72,22 @@ def _length(data: bytearray, entry_bytes: int) -> int | None:
             return after + max(0, int(head[1:])) * entry_bytes
         case _:
             return after
+
+
+def _connected(place: Place, source: Source, timeout_s: float) -> socket.socket:
+    first, last = source.ports or (0, 0)
+    channel = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        channel.settimeout(timeout_s)
+        # A port of a connection that ended a moment ago may be taken again, by another one.
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if source != ANYWHERE:
+            channel.bind((source.address, first + secrets.randbelow(last - first + 1)))
+        channel.connect((place.host, place.port))
+    except OSError:
+        channel.close()
+        raise
+    return channel
 
 
 def _log_in(channel: socket.socket, entry: Entry) -> None:

@@ -45,6 +45,14 @@ def why_not(runner: Runner) -> str | None:
     return None
 
 
+def own_packets(runner: Runner) -> "PacketFilter":
+    """The packet filter of the network that we are in."""
+    program = find_nft()
+    if program is None:
+        raise Unreachable("there is no nft to cut a network with", hint="install the package nftables")
+    return PacketFilter(runner, [program])
+
+
 def find_nft() -> str | None:
     """The packet filter's program."""
     beside = (str(Path(folder) / "nft") for folder in _SBIN)
@@ -60,20 +68,17 @@ def raise_loopback() -> None:
 
 
 class PacketFilter:
-    """Applies rules at once: the program is started beforehand and only waits for its text."""
+    """Applies rules at once: the program, here or elsewhere, is started beforehand and only waits for its text."""
 
-    def __init__(self, runner: Runner) -> None:
-        program = find_nft()
-        if program is None:
-            raise Unreachable("there is no nft to cut a network with", hint="install the package nftables")
-        self._program = program
+    def __init__(self, runner: Runner, program: Sequence[str]) -> None:
+        self._program = list(program)
         self._runner = runner
         self._waiting: Child | None = None
 
     def prepare(self) -> None:
         """Have a program wait: to start one takes tens of milliseconds on a busy machine."""
         if self._waiting is None:
-            self._waiting = Child([self._program, "-f", "-"], reads_output=False)
+            self._waiting = Child([*self._program, "-f", "-"], reads_output=False)
 
     def apply(self, rules: str) -> None:
         """Put rules in force."""
@@ -89,7 +94,7 @@ class PacketFilter:
 
     def listing(self) -> str:
         """What is in force."""
-        return self._runner.run([self._program, "list", "ruleset"], timeout_s=_NFT_S).output
+        return self._runner.run([*self._program, "list", "ruleset"], timeout_s=_NFT_S).output
 
     def close(self) -> None:
         """Let the waiting program go."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from signal import Signals
 from typing import Protocol
 
 from rlctl.doctor.host_facts import HostFacts
@@ -80,6 +81,12 @@ class Target(Protocol):
 
     def strays(self) -> Sequence[NodeName]:
         """Nodes that run although their folder was removed under them."""
+
+    def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
+        """Signal the servers of these nodes; one that is gone needs none."""
+
+    def suspend_restarts(self, seconds: float) -> None:
+        """Nothing but rlctl starts a dead node for so long, however rlctl ends; 0 ends it at once."""
 
     def log(self, name: NodeName) -> str:
         """What a node's server said."""

@@ -1,11 +1,11 @@
 """Target local: detached server processes on this machine, one folder each."""
 
 import errno
-import signal
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from signal import Signals
 
 from rlctl.doctor.host_facts import HostFacts
 from rlctl.errors import RlctlError, TimedOut, Unreachable
@@ -95,8 +95,8 @@ class LocalTarget:
         lost = self._servers()
         found = {name: self._process(self._folder.node(name)) or lost.get(name) for name in names}
         running = {name: process for name, process in found.items() if process is not None}
-        stubborn = self._stop(running.values(), signal.SIGTERM)
-        stubborn = self._stop(stubborn, signal.SIGKILL)
+        stubborn = self._stop(running.values(), Signals.SIGTERM)
+        stubborn = self._stop(stubborn, Signals.SIGKILL)
         results: dict[NodeName, NodeResult] = {}
         for name in names:
             if running.get(name) in stubborn:
@@ -116,6 +116,16 @@ class LocalTarget:
     def strays(self) -> Sequence[NodeName]:
         """Nodes that run although their folder was removed under them."""
         return tuple(sorted(name for name in self._servers() if not self._folder.node(name).is_dir()))
+
+    def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
+        """Signal the servers of these nodes; one that is gone needs none."""
+        for spec in specs:
+            process = self._process(self._folder.node(spec.name))
+            if process is not None:
+                process.send(number)
+
+    def suspend_restarts(self, seconds: float) -> None:
+        """Nothing here starts a dead node but rlctl."""
 
     def log(self, name: NodeName) -> str:
         """What a node's server said, the rotated part first."""
@@ -190,7 +200,7 @@ class LocalTarget:
             return NodeResult(error=f"the server ended at once: {node.last_words() or 'it left no word'}")
         return NodeResult() if answers(spec.address, spec.port) else None
 
-    def _stop(self, processes: Iterable[ProcessId], number: signal.Signals) -> list[ProcessId]:
+    def _stop(self, processes: Iterable[ProcessId], number: Signals) -> list[ProcessId]:
         """Who is still there after the signal and some patience."""
         waiting = list(processes)
         for process in waiting:
@@ -212,7 +222,7 @@ def _save_or_end(process: ProcessId, path: Path) -> None:
     try:
         process.save(path)
     except Unreachable:
-        process.send(signal.SIGKILL)
+        process.send(Signals.SIGKILL)
         raise
 
 

@@ -6,19 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlctl.drills.cast import cast
+from rlctl.drills.cast import cast, planned_cast
 from rlctl.drills.casting import Now, members, window_without_edge
-from rlctl.drills.cuts import isolation, no_rules, replication_cut, rules
+from rlctl.drills.cuts import island_rules, isolation, no_rules, replication_cut, rules
 from rlctl.drills.ledger import Keys
+from rlctl.drills.member import ANYWHERE, Source
 from rlctl.drills.model import Load, Mode, Side, Who
 from rlctl.drills.sample import SILENT, Sample, is_one
-from rlctl.topology.model import Topology
+from rlctl.topology.model import HostEntry, TargetName, Topology
 from rlctl.topology.nodes import data_nodes, sentinel_nodes
 from tests.unit import fleets
 
 CLUSTER, WATCHED = fleets.cluster(shards=3, replicas=1), fleets.watched(replicas=2, sentinels=3)
 # The start of a window of ten minutes.
 NOW = Now(wall_ms=600_000 * 1_000, monotonic_us=0)
+HOSTS = tuple(HostEntry(address=f"10.0.0.{number}") for number in (1, 2, 3))
+ON_HOSTS = replace(CLUSTER, target=TargetName.HOSTS, hosts=HOSTS, local=replace(CLUSTER.local, base_port=7000))
 SPREAD = replace(CLUSTER, local=replace(CLUSTER.local, spread=True, base_port=7000))
 
 
@@ -75,8 +78,8 @@ def test_replication_cut_drops_data_both_ways_and_nothing_else() -> None:
     assert grudge.describe() == "replication between node-0 and node-3"
     assert rules(grudge, "r1") == (
         "table inet rlctl_drill_r1 {\n"
-        "chain cut {\n"
-        "type filter hook input priority 0; policy accept;\n"
+        "chain cut_input {\n"
+        "type filter hook input priority -10; policy accept;\n"
         "ip saddr 127.77.0.4 ip daddr 127.77.0.1 tcp dport 7000 drop\n"
         "ip saddr 127.77.0.1 ip daddr 127.77.0.4 tcp sport 7000 drop\n"
         "}\n"
@@ -86,7 +89,7 @@ def test_replication_cut_drops_data_both_ways_and_nothing_else() -> None:
 
 def test_isolation_drops_every_flow_to_the_others_and_to_their_clients() -> None:
     parts = cast(SPREAD, fleets.healthy(SPREAD))
-    grudge = isolation(parts.shard, (*parts.shard, parts.others[0]), ["127.79.0.1"])
+    grudge = isolation(parts.shard, (*parts.shard, parts.others[0]), [Source(address="127.79.0.1")])
     assert grudge.describe() == "every flow between node-0, node-3 and node-1"
     assert rules(grudge, "r1").splitlines()[3] == (
         "ip saddr . ip daddr { "
@@ -95,6 +98,42 @@ def test_isolation_drops_every_flow_to_the_others_and_to_their_clients() -> None
         "127.77.0.4 . 127.77.0.2, 127.77.0.4 . 127.79.0.1, "
         "127.79.0.1 . 127.77.0.1, 127.79.0.1 . 127.77.0.4 } drop"
     )
+
+
+def test_island_rules_drop_the_fleets_ports_and_the_far_clients_and_nothing_else() -> None:
+    parts = planned_cast(ON_HOSTS)
+    far = Source(ports=(24_000, 24_999))
+    grudge = isolation(parts.cut_off(Who.VICTIM), parts.everybody, [far, Source(address="127.79.0.1")])
+    own = ", ".join(str(port) for port in sorted(spec.port for spec in grudge.alone))
+    rest, ports = "10.0.0.2, 10.0.0.3", "7000, 7001, 7002, 7003, 7004, 7005, 17000, 17001, 17002, 17003, 17004, 17005"
+    assert island_rules(grudge, "r1") == (
+        "table inet rlctl_drill_r1 {\n"
+        "chain cut_input {\n"
+        "type filter hook input priority -10; policy accept;\n"
+        f"ip saddr {{ {rest} }} tcp dport {{ {ports} }} drop\n"
+        f"ip saddr {{ {rest} }} tcp sport {{ {ports} }} drop\n"
+        f"tcp sport 24000-24999 tcp dport {{ {own} }} drop\n"
+        "}\n"
+        "chain cut_output {\n"
+        "type filter hook output priority -10; policy accept;\n"
+        f"ip daddr {{ {rest} }} tcp dport {{ {ports} }} drop\n"
+        f"ip daddr {{ {rest} }} tcp sport {{ {ports} }} drop\n"
+        "}\n"
+        "}\n"
+    )
+
+
+@pytest.mark.parametrize("who", [Who.VICTIM, Who.REPLICA])
+def test_a_host_is_cut_off_as_a_whole(who: Who) -> None:
+    parts = planned_cast(ON_HOSTS)
+    hosts = {spec.host for spec in parts.of(who)}
+    assert {spec.name for spec in parts.cut_off(who)} == {spec.name for spec in parts.everybody if spec.host in hosts}
+
+
+def test_off_hosts_a_sentinel_is_alone_with_the_victim() -> None:
+    parts = planned_cast(replace(WATCHED, target=TargetName.DOCKER))
+    assert [spec.name for spec in parts.cut_off(Who.VICTIM)] == ["node-0", "sentinel-0"]
+    assert [spec.name for spec in parts.cut_off(Who.REPLICA)] == ["node-1"]
 
 
 def test_rules_are_removed_by_name_whether_they_are_there_or_not() -> None:
@@ -108,19 +147,22 @@ def test_no_window_ends_within_three_minutes(now_ms: int) -> None:
     assert window_ms - now_ms % window_ms >= 180_000
 
 
-def crew(load: Load) -> dict[str, tuple[list[str], bool, str | None]]:
+SHUT_IN = Source(address="127.79.0.2")
+
+
+def crew(load: Load) -> dict[str, tuple[list[str], bool, Source]]:
     parts = cast(CLUSTER, fleets.healthy(CLUSTER))
     keys = dict.fromkeys(Side, Keys(run="r1", tag="t1"))
-    found = members(load, parts, keys, "a" * 40, {Side.MINORITY: "127.79.0.2"}, NOW)
+    found = members(load, parts, keys, "a" * 40, {Side.MINORITY: SHUT_IN}, NOW)
     return {one.name: ([place.name for place in one.places], one.pinned, one.source) for one in found}
 
 
 def test_each_side_has_a_client_that_reaches_what_it_can() -> None:
     assert crew(Load(sides=tuple(Side))) == {
-        "majority": (["node-0", "node-3"], False, None),
-        "minority": (["node-0"], True, "127.79.0.2"),
-        "others": (["node-2"], False, None),
-        "stale": (["node-0"], True, None),
+        "majority": (["node-0", "node-3"], False, ANYWHERE),
+        "minority": (["node-0"], True, SHUT_IN),
+        "others": (["node-2"], False, ANYWHERE),
+        "stale": (["node-0"], True, ANYWHERE),
     }
 
 
