@@ -10,6 +10,7 @@ from pathlib import Path
 from rlctl.drills.ledger import Keys, Wrapped, wrap
 from rlctl.drills.member import Place
 from rlctl.drills.records import RunFolder
+from rlctl.drills.settings import READS_WHEN_DOWN
 from rlctl.drills.wire import Entry, ask_whole, open_channel
 from rlctl.errors import Unreachable
 from rlctl.execute.fleet import Fleet
@@ -122,8 +123,9 @@ class Estate:
         silent = []
         for spec in nodes:
             try:
-                self._copy(folder, moment, spec, clients, bits=bits)
-            except OSError:
+                with self._readable(spec):
+                    self._copy(folder, moment, spec, clients, bits=bits)
+            except (OSError, LinkFailure):
                 silent.append(spec.name)
         return tuple(silent)
 
@@ -135,6 +137,23 @@ class Estate:
             yield link
         finally:
             link.close()
+
+    @contextmanager
+    def _readable(self, spec: NodeSpec) -> Iterator[None]:
+        """A primary that lost its cluster refuses even reads: for the moment of a copy it answers them."""
+        if self.fleet.topology.kind is not Kind.CLUSTER or self._reads_when_down == "yes":
+            yield
+            return
+        with self._link(spec) as link:
+            link.call("CONFIG", "SET", READS_WHEN_DOWN, "yes")
+            try:
+                yield
+            finally:
+                link.call("CONFIG", "SET", READS_WHEN_DOWN, self._reads_when_down)
+
+    @property
+    def _reads_when_down(self) -> str:
+        return dict(self.fleet.topology.redis).get(READS_WHEN_DOWN, "no")
 
     def _copy(self, folder: RunFolder, moment: str, spec: NodeSpec, clients: Sequence[str], *, bits: bool) -> None:
         admin = self._admin()
@@ -169,6 +188,8 @@ class Estate:
     def _remove(self, link: NodeLink) -> None:
         if self.fleet.topology.security.acl:
             link.call("ACL", "DELUSER", self.user)
+        if self.fleet.topology.kind is Kind.CLUSTER:
+            link.call("CONFIG", "SET", READS_WHEN_DOWN, self._reads_when_down)
         if link.call("ROLE")[0] == "master":
             self._on_own_slots(link, "UNLINK")
 

@@ -1,11 +1,93 @@
 """Opens what a run beside other people can break: packet filters in containers and on hosts, or Redis' own switches."""
 
-from rlctl.drills.faults import Faults, ReplicationFaults
+from dataclasses import dataclass
+
+from rlctl.assets import asset_folder
+from rlctl.drills.faults import Faults, Gate, NetworkFaults, ReplicationFaults
+from rlctl.drills.ordered import ordered_scenario, read_order
 from rlctl.drills.records import RunFolder
 from rlctl.execute.fleet import Fleet
+from rlctl.render.compose import container_name
+from rlctl.system.docker import DockerEngine
+from rlctl.system.process import ProcessRunner
+from rlctl.system.sandbox import PacketFilter
+from rlctl.system.sidecar import Sidecar, Sidecars
+from rlctl.topology.model import TargetName
+from rlctl.topology.nodes import NodeSpec, all_nodes
+
+# A run that is over its budget is ended by its watchdog; what is cut heals even when that is gone as well.
+LEASE_GRACE_S = 30.0
 
 
 def open_faults(fleet: Fleet, folder: RunFolder) -> Faults:
     """What can be cut where this fleet's target places nodes."""
-    del folder
-    return ReplicationFaults(fleet)
+    replication = ReplicationFaults(fleet)
+    lease_s = ordered_scenario(folder, read_order(folder)).budget.run_ms / 1000 + LEASE_GRACE_S
+    match fleet.topology.target:
+        case TargetName.LOCAL:
+            return replication
+        case TargetName.DOCKER:
+            gates = _container_gates(fleet, folder.table, lease_s)
+            return NetworkFaults(replication, gates, folder.table, "in the containers' networks")
+        case TargetName.HOSTS:
+            raise NotImplementedError
+
+
+def _container_gates(fleet: Fleet, run: str, lease_s: float) -> list[Gate]:
+    runner = ProcessRunner()
+    sidecars = Sidecars(DockerEngine(runner), runner, run)
+    base, found = fleet.topology.docker.image, sidecars.found()
+    return [
+        ContainerGate(
+            nodes=(spec,),
+            fleet=fleet.topology.name,
+            sidecars=sidecars,
+            base=base,
+            lease_s=lease_s,
+            sidecar=found.get(spec.name),
+        )
+        for spec in all_nodes(fleet.topology)
+    ]
+
+
+@dataclass(slots=True, kw_only=True)
+class ContainerGate:
+    """The way into one container's network: by a sidecar, as the server's image has no packet filter and no right."""
+
+    nodes: tuple[NodeSpec, ...]
+    fleet: str
+    sidecars: Sidecars
+    base: str
+    lease_s: float
+    sidecar: Sidecar | None
+    packets: PacketFilter | None = None
+
+    def prepare(self, undo: str) -> None:
+        """Start the sidecar; it undoes and goes by itself when the lease is over."""
+        if self.sidecar is None:
+            image = self.sidecars.image(self.base, asset_folder("compose") / "faults")
+            [spec] = self.nodes
+            container = container_name(self.fleet, spec.name)
+            self.sidecar = self.sidecars.start(image, container, spec.name, undo=undo, after_s=self.lease_s)
+        self.packets = self.sidecars.packets(self.sidecar)
+        self.packets.prepare()
+
+    def apply(self, rules: str) -> None:
+        """Put rules in force; where no sidecar ever was, or is any more, nothing is in force."""
+        if self.sidecar is None:
+            return
+        if self.packets is None:
+            self.packets = self.sidecars.packets(self.sidecar)
+        self.packets.apply(rules)
+
+    def listing(self) -> str:
+        """What is in force there."""
+        return "" if self.packets is None else self.packets.listing()
+
+    def close(self) -> None:
+        """Remove the sidecar."""
+        if self.packets is not None:
+            self.packets.close()
+        if self.sidecar is not None:
+            self.sidecars.remove(self.sidecar)
+        self.sidecar = self.packets = None

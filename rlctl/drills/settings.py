@@ -16,7 +16,7 @@ TWIN_MEMORY_BYTES = 64 * MIB
 SHORT_TIMER_MS = 1_000
 # From the fleet's data ports to its twin's; sentinels are 1000 above both.
 _BESIDE_PORTS = 500
-_READS_WHEN_DOWN = "cluster-allow-reads-when-down"
+READS_WHEN_DOWN = "cluster-allow-reads-when-down"
 SHORT_FAILOVER_MS = 10_000
 # The watchers' own periods in ms; a test setting, which is why it is printed and --stock-timers goes without.
 SHORT_PERIODS = {"publish-period": 300, "info-period": 500, "ask-period": 200}
@@ -58,7 +58,7 @@ def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stoc
     )
     if kind is Kind.CLUSTER:
         # The cut-off primary refuses even reads, and its ledger must be copied before it is thrown away.
-        twin = replace(twin, redis=tuple(sorted({**dict(twin.redis), _READS_WHEN_DOWN: "yes"}.items())))
+        twin = replace(twin, redis=tuple(sorted({**dict(twin.redis), READS_WHEN_DOWN: "yes"}.items())))
     if not stock_timers:
         twin = replace(
             twin,

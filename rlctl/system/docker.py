@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import Any
@@ -141,20 +142,14 @@ class DockerEngine:
         with self._named(f"container {name}"):
             self._api.start(name)
 
-    def kill(self, name: str) -> None:
-        """SIGKILL a container's server."""
+    def signal(self, name: str, number: int) -> None:
+        """Signal a container's server; one that is gone needs none."""
         with self._named(f"container {name}"):
-            self._api.kill(name)
-
-    def pause(self, name: str) -> None:
-        """Freeze a container."""
-        with self._named(f"container {name}"):
-            self._api.pause(name)
-
-    def unpause(self, name: str) -> None:
-        """Let a frozen container go on."""
-        with self._named(f"container {name}"):
-            self._api.unpause(name)
+            try:
+                self._api.kill(name, number)
+            except APIError as failure:
+                if failure.status_code not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+                    raise
 
     def remove(self, name: str, *, patience_s: int) -> None:
         """Stop a container, politely at first, and remove it with its anonymous volumes."""
@@ -199,9 +194,20 @@ class DockerEngine:
         argv = ("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL")
         return self._docker("run", *argv, "--entrypoint", words[0], image, *words[1:], timeout_s=ANSWER_S)
 
+    def argv(self, *words: str) -> list[str]:
+        """A docker command that talks to this engine."""
+        return ["docker", "--host", self.host, *words]
+
+    def tell(self, *words: str, timeout_s: float = ANSWER_S) -> str:
+        """What a docker command that must not fail answers."""
+        done = self._docker(*words, timeout_s=timeout_s)
+        if done.code != 0:
+            raise Unreachable(f"docker {words[0]} fails: {last_line(done)}", hint="`rlctl doctor` looks at the engine")
+        return done.output.strip()
+
     def _docker(self, *words: str, timeout_s: float) -> Finished:
         _knock(self.host)
-        return self._runner.run(["docker", "--host", self.host, *words], timeout_s=timeout_s)
+        return self._runner.run(self.argv(*words), timeout_s=timeout_s)
 
     @contextmanager
     def _named(self, what: str) -> Iterator[None]:

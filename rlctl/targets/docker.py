@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
+from signal import Signals
 
 from rlctl.assets import asset_folder
 from rlctl.errors import Refused, RlctlError, Unreachable
@@ -145,6 +146,14 @@ class DockerTarget:
         found = self._containers()
         ours = (name for name, container in found.items() if self._is_ours(name, container))
         return tuple(sorted(name for name in ours if not self._folder.node(name).is_dir()))
+
+    def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
+        """Signal the servers of these nodes; one that is gone needs none."""
+        for spec in specs:
+            self._engine.signal(self._container(spec.name), number)
+
+    def suspend_restarts(self, seconds: float) -> None:
+        """Nothing here starts a dead node but rlctl: containers have no restart policy."""
 
     def log(self, name: NodeName) -> str:
         """What a node's server said."""
