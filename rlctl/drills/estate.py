@@ -22,6 +22,7 @@ from rlctl.topology.nodes import NodeSpec, data_nodes
 
 USER_PREFIX = "rlctl-drill-"
 ALGORITHM = "fixed_window"
+CONNECT_S = 2.0
 READ_S = 20.0
 # "$10", ten digits and sign, and two line ends: what LRANGE answers for each entry.
 _ENTRY_BYTES = 17
@@ -157,8 +158,9 @@ class Estate:
 
     def _copy(self, folder: RunFolder, moment: str, spec: NodeSpec, clients: Sequence[str], *, bits: bool) -> None:
         admin = self._admin()
-        channel = open_channel(Place.of(spec), admin, timeout_s=READ_S)
+        channel = open_channel(Place.of(spec), admin, timeout_s=CONNECT_S)
         with channel:
+            channel.settimeout(READ_S)
             if self.fleet.topology.kind is Kind.CLUSTER:
                 ask_whole(channel, b"READONLY", entry_bytes=0)
             for client in clients:

@@ -198,6 +198,8 @@ class Executor:
     def _launch(self, launches: Sequence[Launch]) -> Errors:
         self._progress.note(f"starting {len(launches)} server{'s' if len(launches) != 1 else ''}")
         results = self._fleet.target.converge(launches)
+        for name in results:
+            self._fleet.connector.hang_up(name)
         return {name: result.error for name, result in results.items() if result.error is not None}
 
     def _await_failovers(self, batch: Sequence[AwaitFailover]) -> Errors:

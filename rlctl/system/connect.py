@@ -37,6 +37,12 @@ class Connector:
         address, port = self.route(spec)
         return NodeLink(address, port, login, timeout_s=timeout_s)
 
+    def hang_up(self, name: NodeName) -> None:
+        """Forget a node's connection: of a machine or container that died at once, no end was ever heard."""
+        link = self._links.pop(name, None)
+        if link is not None:
+            link.close()
+
     def is_open(self, spec: NodeSpec) -> bool:
         """Whether the node has been talked to and did not hang up since."""
         link = self._links.get(spec.name)
