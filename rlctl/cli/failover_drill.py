@@ -18,7 +18,7 @@ from rlctl.errors import Exit, NotFound, Refused, UsageFault
 from rlctl.execute.stop import StopFlag
 from rlctl.system.clock import SystemClock
 from rlctl.system.files import write_private
-from rlctl.topology.model import Kind, TargetName
+from rlctl.topology.model import Kind
 
 # What a twin is like where no topology was written yet.
 _PLAIN = "version: 1\nname: drill\nkind: {kind}\ntarget: local\n"
@@ -93,8 +93,7 @@ def run(
         argv=app.argv,
         variant=variant,
     )
-    for file in files:
-        programme.scenarios(file)
+    programme.check(files)
     if dry_run:
         return _preview(app, programme, files)
     if live:
@@ -224,8 +223,6 @@ def _topology(app: App, kind: str | None) -> tuple[str, Kind]:
 def _agree(app: App, files: Sequence[ScenarioFile], kind: Kind, confirm: str | None) -> None:
     """A live drill loses writes of real users: the file must allow it, and the name be typed."""
     topology = app.topology()
-    if topology.target is not TargetName.LOCAL:
-        raise Refused(f"live drills on target {topology.target} are not available yet", hint="run them on a twin")
     if topology.kind is not kind:
         raise UsageFault(f"the deployed fleet is of kind {topology.kind}", hint="leave --kind out with --live")
     if not topology.drills.allow:

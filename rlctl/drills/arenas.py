@@ -91,6 +91,7 @@ def _packets(folder: RunFolder) -> Faults:
 @contextmanager
 def _twin_beside(setting: Setting) -> Iterator[Arena]:
     with _twin(setting) as held, closing(open_faults(held.fleet, setting.folder)) as faults:
+        held.fleet.target.suspend_restarts(setting.scenario.budget.run_ms / 1000)
         yield Arena(held=held, faults=faults, sources=OWN_PORTS)
 
 

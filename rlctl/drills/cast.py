@@ -1,5 +1,6 @@
 """Who plays which part: the victim, its replicas, the witnesses. Pure."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from rlctl.drills.model import Who
@@ -48,6 +49,16 @@ class Cast:
             return self.alone
         return tuple(dict.fromkeys(near for spec in self.of(who) for near in self._with_neighbours(spec)))
 
+    def why_nobody_is_elected(self) -> str | None:
+        """Why there is no failover while the victim is cut off: too many of those who elect are cut off with it."""
+        alone = self.alone
+        electors = self.sentinels or (self.victim, *self.seconds)
+        shut_in = [spec for spec in electors if spec in alone]
+        if not shut_in or 2 * len(shut_in) < len(electors):
+            return None
+        what = "sentinels" if self.sentinels else "primaries"
+        return f"{len(shut_in)} of {len(electors)} {what} ({', '.join(spec.name for spec in shut_in)}) would be cut off"
+
     def _with_neighbours(self, spec: NodeSpec) -> tuple[NodeSpec, ...]:
         near = [one for one in self.everybody if spec.host is not None and one.host == spec.host and one != spec]
         return (spec, *near)
@@ -72,11 +83,17 @@ class Cast:
 
 
 def cast(topology: Topology, observed: Observed) -> Cast:
-    """Shard 0's primary is the victim."""
+    """The victim is the primary of the first slots; on hosts one whose host has as few primaries as can be."""
     specs = {spec.name: spec for spec in data_nodes(topology)}
     primaries = [node for node in observed.up if node.role is Role.PRIMARY and node.name in specs]
     if topology.kind is Kind.CLUSTER:
-        primaries.sort(key=lambda node: min((low for low, _ in node.slots), default=1 << 20))
+        crowd = Counter(specs[node.name].host or node.name for node in primaries)
+        primaries.sort(
+            key=lambda node: (
+                crowd[specs[node.name].host or node.name],
+                min((low for low, _ in node.slots), default=SLOTS),
+            )
+        )
     victim = primaries[0]
     replicas = tuple(specs[node.name] for node in observed.up if node.follows == victim.id and node.name in specs)
     seconds = tuple(specs[node.name] for node in primaries[1:])

@@ -87,7 +87,9 @@ class SandboxFaults:
 class Gate(Protocol):
     """The way into the network of one place, where some of the fleet's nodes are."""
 
-    nodes: tuple[NodeSpec, ...]
+    @property
+    def nodes(self) -> tuple[NodeSpec, ...]:
+        """Those that are behind it."""
 
     def prepare(self, undo: str) -> None:
         """Have ready what takes time; whatever happens to us, these rules are applied there in the end."""

@@ -1,17 +1,21 @@
 """Opens what a run beside other people can break: packet filters in containers and on hosts, or Redis' own switches."""
 
+import contextlib
 from dataclasses import dataclass
 
 from rlctl.assets import asset_folder
 from rlctl.drills.faults import Faults, Gate, NetworkFaults, ReplicationFaults
 from rlctl.drills.ordered import ordered_scenario, read_order
 from rlctl.drills.records import RunFolder
+from rlctl.errors import Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.render.compose import container_name
 from rlctl.system.docker import DockerEngine
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import PacketFilter
 from rlctl.system.sidecar import Sidecar, Sidecars
+from rlctl.system.ssh import socket_folder
+from rlctl.targets.host_shells import HostShells
 from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import NodeSpec, all_nodes
 
@@ -30,7 +34,8 @@ def open_faults(fleet: Fleet, folder: RunFolder) -> Faults:
             gates = _container_gates(fleet, folder.table, lease_s)
             return NetworkFaults(replication, gates, folder.table, "in the containers' networks")
         case TargetName.HOSTS:
-            raise NotImplementedError
+            gates = _host_gates(fleet, folder.table, lease_s)
+            return NetworkFaults(replication, gates, folder.table, "on the hosts")
 
 
 def _container_gates(fleet: Fleet, run: str, lease_s: float) -> list[Gate]:
@@ -48,6 +53,53 @@ def _container_gates(fleet: Fleet, run: str, lease_s: float) -> list[Gate]:
         )
         for spec in all_nodes(fleet.topology)
     ]
+
+
+def _host_gates(fleet: Fleet, run: str, lease_s: float) -> list[Gate]:
+    shells = HostShells(fleet.topology, socket_folder(fleet.home.root))
+    nodes: dict[str, list[NodeSpec]] = {}
+    for spec in all_nodes(fleet.topology):
+        nodes.setdefault(spec.host or "", []).append(spec)
+    return [
+        HostGate(nodes=tuple(specs), host=host, shells=shells, run=run, lease_s=lease_s)
+        for host, specs in nodes.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostGate:
+    """The way into one host's network: packet rules of our own, that a timer of its systemd removes in the end."""
+
+    nodes: tuple[NodeSpec, ...]
+    host: str
+    shells: HostShells
+    run: str
+    lease_s: float
+
+    def prepare(self, undo: str) -> None:
+        """Set the timer."""
+        self.shells.on(self.host).run(
+            f"systemd-run --quiet --unit={self._timer} --on-active={self.lease_s:g} "
+            f"--timer-property=AccuracySec=100ms /bin/sh -c 'printf %s \"$0\" | nft -f -' '{undo}'"
+        )
+
+    def apply(self, rules: str) -> None:
+        """Put rules in force."""
+        self.shells.on(self.host).run(f"nft -f - <<'RULES'\n{rules}RULES")
+
+    def listing(self) -> str:
+        """What is in force there."""
+        return self.shells.on(self.host).run("nft list tables")
+
+    def close(self) -> None:
+        """The timer is needed no more; a host that is gone keeps it, and is healed by it."""
+        with contextlib.suppress(Unreachable):
+            self.shells.on(self.host).run(f"systemctl stop {self._timer}.timer || :")
+        self.shells.close()
+
+    @property
+    def _timer(self) -> str:
+        return f"rlctl-drill-{self.run}"
 
 
 @dataclass(slots=True, kw_only=True)

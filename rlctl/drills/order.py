@@ -23,6 +23,7 @@ class Order:
     argv: tuple[str, ...]
     started: str
     twin: str = TWIN_NAME
+    beside: str = ""
 
     def to_json(self) -> dict[str, object]:
         """As order.json keeps it."""

@@ -1,6 +1,7 @@
 """Reads what a run was told back from its folder: the order, the scenario, the fleet."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from rlctl.drills.model import Scenario
 from rlctl.drills.order import Order
@@ -38,9 +39,10 @@ def ordered_topology(folder: RunFolder) -> Topology:
 def ordered_fleet(folder: RunFolder, order: Order) -> tuple[Topology, Home]:
     """The fleet that the run is on, and where its state is kept: the deployed one, or the twin that was made for it."""
     topology = ordered_topology(folder)
+    beside = Path(order.beside) if order.beside else None
     if order.live:
-        return topology, Home(folder.root.parent.parent)
-    return _twin(topology, order, ordered_scenario(folder, order).settings), Home(folder.twin)
+        return topology, Home(folder.root.parent.parent, beside)
+    return _twin(topology, order, ordered_scenario(folder, order).settings), Home(folder.twin, beside)
 
 
 def _twin(topology: Topology, order: Order, settings: Mapping[str, str]) -> Topology:

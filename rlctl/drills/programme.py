@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rlctl.drills.cast import Cast, cast, planned_cast
 from rlctl.drills.dossier import read_evidence
@@ -40,7 +41,7 @@ MORE_NODES = 32
 END_S = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Programme:
     """What is run, on a fleet like which."""
 
@@ -62,6 +63,11 @@ class Programme:
                 stop.check()
                 results.append(self._one(file, scenario, progress, stop))
         return results
+
+    def check(self, files: Sequence[ScenarioFile]) -> None:
+        """Refuse, before anybody is asked anything, what cannot be broken here."""
+        for scenario in [scenario for file in files for scenario in self.scenarios(file)]:
+            self._check_possible(scenario)
 
     def scenarios(self, file: ScenarioFile) -> tuple[Scenario, ...]:
         """The variants that are wanted; UsageFault where the scenario has none of that name."""
@@ -96,9 +102,7 @@ class Programme:
         )
 
     def _one(self, file: ScenarioFile, scenario: Scenario, progress: Progress, stop: StopFlag) -> dict[str, object]:
-        reason = why_not(ProcessRunner()) if self._wants_sandbox else None
-        self._check_possible(scenario, reason)
-        folder = self._open(file, scenario, reason)
+        folder = self._open(file, scenario)
         where = "on the live fleet" if self.live else "on a twin"
         progress.note(f"{scenario.label} {where}, {self.kind}: run {folder.id}")
         code = self._carry_out(folder, progress, stop)
@@ -111,7 +115,7 @@ class Programme:
             _fail(folder, code)
         return conclude(folder)
 
-    def _check_possible(self, scenario: Scenario, reason: str | None) -> None:
+    def _check_possible(self, scenario: Scenario) -> None:
         """What cannot be broken here is refused before anything is made."""
         cuts = [action for action in scenario.actions if isinstance(action, Cut) and action.flow is Flow.EVERYTHING]
         if not cuts:
@@ -121,7 +125,8 @@ class Programme:
                 f"{scenario.name} cuts nodes off, which the live fleet on this machine has no network for",
                 hint="run it without --live, on a twin, where every node has an address of its own",
             )
-        elif reason is not None:
+        elif self._why_no_sandbox is not None:
+            reason = self._why_no_sandbox
             raise Refused(f"{scenario.name} cuts nodes off, which is not possible here: {reason}", hint=_NO_SANDBOX)
         if self.live and (scenario.settings or scenario.load.mode is Mode.LIBRARY):
             raise Refused(
@@ -135,7 +140,7 @@ class Programme:
                 hint="write `drills: {allow: true}`, or drill on target local: the same file with `target: local`",
             )
 
-    @property
+    @cached_property
     def _like(self) -> Topology:
         """What the twin is like, or what the run is on."""
         return load_topology(self.topology.encode(), "topology.yaml")
@@ -144,14 +149,18 @@ class Programme:
     def _wants_sandbox(self) -> bool:
         return not self.live and self._like.target is TargetName.LOCAL
 
-    def _open(self, file: ScenarioFile, scenario: Scenario, reason: str | None) -> RunFolder:
+    @cached_property
+    def _why_no_sandbox(self) -> str | None:
+        return why_not(ProcessRunner()) if self._wants_sandbox else None
+
+    def _open(self, file: ScenarioFile, scenario: Scenario) -> RunFolder:
         now = self.clock.now()
         name = f"{now:%Y%m%d-%H%M%S}-{scenario.name}-{secrets.token_hex(2)}"
         folder = RunFolder(self.home.drills / name)
         folder.open()
         folder.write_text("scenario.yaml", file.text.decode())
         folder.write_text("topology.yaml", self.topology)
-        sandbox = reason is None and self._wants_sandbox
+        sandbox = self._wants_sandbox and self._why_no_sandbox is None
         order = Order(
             scenario=scenario.name,
             variant=scenario.variant,
@@ -160,10 +169,11 @@ class Programme:
             stock_timers=self.stock_timers,
             sandbox=sandbox,
             base_port=0 if sandbox or self.live else self._base_port(),
-            why_no_sandbox=reason or "",
+            why_no_sandbox=self._why_no_sandbox or "",
             argv=self.argv,
             started=now.isoformat(timespec="seconds"),
             twin=f"{TWIN_NAME}-{name[-4:]}",
+            beside=str(self.home.beside or ""),
         )
         folder.write("order.json", order.to_json())
         return folder

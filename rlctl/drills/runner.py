@@ -19,7 +19,7 @@ from rlctl.drills.sampler import Sampler
 from rlctl.drills.stage import Stage
 from rlctl.drills.tail import Tail
 from rlctl.drills.watch import BudgetBlown, Watch
-from rlctl.errors import RlctlError
+from rlctl.errors import Refused, RlctlError
 from rlctl.execute.connection import As, connection
 from rlctl.secrets import User
 from rlctl.system.clock import wait_until
@@ -28,6 +28,7 @@ from rlctl.topology.nodes import NodeSpec, node_id
 
 WARM_S = 20.0
 SAMPLE_TIMEOUT_S = 0.3
+_CROWDED = "a host is only cut off as a whole: use more hosts, or move primaries apart by a failover first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Run:
 
     def carry_out(self) -> None:
         """Load, break, wait, heal, read; whatever happens in between, the fleet is healed."""
+        self._check_electors()
         keys = self._keys()
         estate = Estate.plan(self.stage.held.fleet, {side.value: keys[side] for side in self.scenario.load.sides})
         crew_members = self._members(keys, estate.script.sha1)
@@ -206,6 +208,13 @@ class Run:
             yield
         finally:
             canaries.stop()
+
+    def _check_electors(self) -> None:
+        cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
+        is_cut_off = any(cut.flow is Flow.EVERYTHING and cut.who is Who.VICTIM for cut in cuts)
+        reason = self.stage.cast.why_nobody_is_elected() if is_cut_off else None
+        if reason is not None:
+            raise Refused(f"{self.scenario.name} would show no failover here: {reason}", hint=_CROWDED)
 
     def _cut_off(self) -> tuple[NodeSpec, ...]:
         """Who will be cut off from everything."""

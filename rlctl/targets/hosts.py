@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from signal import Signals
 
 from rlctl.doctor.host_facts import HostFacts
 from rlctl.errors import RlctlError, Unreachable
@@ -17,11 +18,12 @@ from rlctl.state.home import Home
 from rlctl.system import on_host
 from rlctl.system.clock import Clock
 from rlctl.system.ports import answers
-from rlctl.system.ssh import Machine, Ssh, socket_folder
+from rlctl.system.ssh import Ssh, socket_folder
 from rlctl.targets.base import HostDrift, Launch, NodeResult, Watcher
 from rlctl.targets.host_files import staged_node, unit
 from rlctl.targets.host_look import Look, parse_look, question
 from rlctl.targets.host_playbooks import HostPlaybooks
+from rlctl.targets.host_shells import HostShells, machine, signalling, suspending
 from rlctl.topology.model import HostEntry, Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, host_name, node_id
 
@@ -58,6 +60,7 @@ class HostsTarget:
         self._clock = clock
         sockets = socket_folder(home.root)
         self._ssh = Ssh(sockets)
+        self._shells = HostShells(topology, sockets)
         self._playbooks = HostPlaybooks(topology, home, sockets, watcher)
         self._specs = {spec.name: spec for spec in all_nodes(topology)}
         self._looked: dict[str, _Looked] = {}
@@ -176,12 +179,24 @@ class HostsTarget:
         looks = self._look(self._topology.hosts).values()
         return tuple(sorted({name for look in looks if isinstance(look, Look) for name in look.strays}))
 
+    def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
+        """Signal the servers of these nodes; one that is gone needs none."""
+        own = {host: [spec for spec in specs if spec.host == host] for host in _hosts_of(specs)}
+        self._shells.run({host: signalling(self._topology, nodes, number) for host, nodes in own.items()})
+        self._looked.clear()
+
+    def suspend_restarts(self, seconds: float) -> None:
+        """By a file that systemd's guard of the units reads; it expires by itself."""
+        until_s = int(self._clock.now().timestamp() + seconds) if seconds else 0
+        hosts = [host_name(host) for host in used_hosts(self._topology)]
+        self._shells.run(dict.fromkeys(hosts, suspending(self._topology.name, until_s)))
+
     def log(self, name: NodeName) -> str:
         """The last lines of the node's journal."""
         host = next(host for host in self._topology.hosts if host_name(host) == self._specs[name].host)
         argv = ["journalctl", "--quiet", "--no-pager", f"--lines={LOG_LINES}", f"--unit={unit(self._topology, name)}"]
         program = f"import subprocess\nsubprocess.run({argv!r}, check=False)\n"
-        return self._ssh.python(_machine(host), program, [])
+        return self._ssh.python(machine(host), program, [])
 
     def tidy(self) -> None:
         """Journald rotates."""
@@ -221,7 +236,7 @@ class HostsTarget:
         program = Path(on_host.__file__).read_text(encoding="utf-8")
         asked = self._clock.now().timestamp()
         try:
-            answer = self._ssh.python(_machine(host), program, [question(self._topology, own)])
+            answer = self._ssh.python(machine(host), program, [question(self._topology, own)])
             return parse_look(name, answer, between=(asked, self._clock.now().timestamp()))
         except RlctlError as failure:
             return failure
@@ -259,10 +274,6 @@ def _left_over(left: set[str] | RlctlError, problems: Mapping[str, str | None]) 
         return None
     host = min(left)
     return f"host {host}: {problems.get(host) or 'it is still there'}"
-
-
-def _machine(host: HostEntry) -> Machine:
-    return Machine(name=host_name(host), address=host.address, port=host.port, user=host.user)
 
 
 def _host(spec: NodeSpec) -> str:

@@ -1,0 +1,63 @@
+"""Root shells on a fleet's hosts, opened once and kept: what a drill does there must not wait for a log-in."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rlctl.render.redis_conf import process_title
+from rlctl.system.root_shell import COMMAND, RootShell
+from rlctl.system.ssh import Machine, ssh_argv
+from rlctl.targets.host_files import node_files
+from rlctl.topology.model import HostEntry, Topology
+from rlctl.topology.nodes import NodeSpec, host_name
+
+
+class HostShells:
+    """At most one shell a host; they end with this process, or when they are closed."""
+
+    def __init__(self, topology: Topology, sockets: Path) -> None:
+        self._hosts = {host_name(host): host for host in topology.hosts}
+        self._sockets = sockets
+        self._open: dict[str, RootShell] = {}
+
+    def on(self, host: str) -> RootShell:
+        """The shell of one host."""
+        if host not in self._open:
+            argv = ssh_argv(machine(self._hosts[host]), self._sockets, COMMAND)
+            self._open[host] = RootShell(argv, f"host {host}")
+        return self._open[host]
+
+    def run(self, scripts: Mapping[str, str]) -> None:
+        """One script on each of these hosts, at once."""
+        shells = [self.on(host) for host in scripts]
+        with ThreadPoolExecutor(max_workers=max(1, len(shells))) as pool:
+            list(pool.map(RootShell.run, shells, scripts.values()))
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        shells, self._open = self._open, {}
+        for shell in shells.values():
+            shell.close()
+
+
+def machine(host: HostEntry) -> Machine:
+    """How a host of the topology is reached."""
+    return Machine(name=host_name(host), address=host.address, port=host.port, user=host.user)
+
+
+def suspending(fleet: str, until_s: int) -> str:
+    """Tells the guard of the fleet's units to start nothing by itself before that second; 0 ends it."""
+    hold = f"/run/rlctl/{fleet}/hold"
+    return f"rm -f {hold}" if not until_s else f"mkdir -p /run/rlctl/{fleet} && echo {until_s} > {hold}"
+
+
+def signalling(topology: Topology, nodes: Sequence[NodeSpec], number: int) -> str:
+    """Signals the servers of these nodes; one that does not run needs none.
+
+    By the server's own pid file, proven by the title that the process has: systemctl would take a tenth of a second.
+    """
+    return "\n".join(
+        f"pid=$(cat {node_files(topology, spec).pid} 2>/dev/null) && tr '\\0' ' ' </proc/$pid/cmdline 2>/dev/null "
+        f"| grep -q '{process_title(topology.name, spec.name)} *$' && kill -{number} $pid || :"
+        for spec in nodes
+    )
