@@ -9,7 +9,7 @@ from rlctl.topology.values import ValueType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One key: the attribute it fills, its type, and what the sample file says about it."""
+    """One key: the attribute it fills, its type, what the sample file says of it, and the one target it speaks of."""
 
     key: str
     type: ValueType[Any]
@@ -17,6 +17,7 @@ class Field:
     attr: str = ""
     example: str = ""
     required: bool = False
+    only: TargetName | None = None
 
     @property
     def attribute(self) -> str:

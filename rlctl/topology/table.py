@@ -221,10 +221,14 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         key="local",
         model=model.LocalPlace,
-        doc="processes on this machine",
-        only=TargetName.LOCAL,
+        doc="where servers listen",
         fields=(
-            Field(key="address", type=address(), doc="the one IPv4 address that servers listen on"),
+            Field(
+                key="address",
+                type=address(),
+                doc="the one IPv4 address that servers listen on",
+                only=TargetName.LOCAL,
+            ),
             Field(
                 key="base_port",
                 type=integer(1_024, 65_535, why=" (lower ports need root)"),

@@ -19,16 +19,18 @@ def template(kind: Kind, target: TargetName) -> str:
     chosen = {"kind": kind.value, "target": target.value}
     top = [_line(f"{field.key}: {chosen.get(field.key, field.example)}", field.doc) for field in TOP.fields]
     blocks = ["".join(top)]
-    blocks += [_block(section) for section in SECTIONS if section.only in {None, kind, target}]
+    blocks += [_block(section, target) for section in SECTIONS if section.only in {None, kind, target}]
     blocks.append(_line("redis: {}", REDIS_DOC))
     if target is TargetName.HOSTS:
         blocks.append(_hosts())
     return _HEADER + "\n".join(blocks)
 
 
-def _block(section: Section) -> str:
+def _block(section: Section, target: TargetName) -> str:
     lines = [_line(f"{section.key}:", section.doc)]
     for field in section.fields:
+        if field.only not in {None, target}:
+            continue
         default = section.default(field)
         setting = f"# {field.key}: {field.example}" if default is None else f"{field.key}: {_typed(field, default)}"
         lines.append(_line(f"  {setting}", field.doc))

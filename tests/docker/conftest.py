@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.docker.driver import DockerFleet
+from tests.docker.driver import DockerFleet, document
 from tests.lab.images import REDIS_7, REDIS_8, VALKEY_8
 from tests.lab.session import lab_for
 
@@ -25,6 +25,22 @@ def engine() -> Iterator[None]:
 def image(engine: None) -> str:  # noqa: ARG001 - the image is there once the engine is
     """The server image of these tests; RLCTL_LAB_IMAGE names another of the lab's."""
     return SERVERS[os.environ.get("RLCTL_LAB_IMAGE", REDIS_8.tag)].tag
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, image: str) -> Iterator[DockerFleet]:
+    """A deployed cluster with TLS that many tests look at; whoever changes its file puts it back."""
+    place = {"image": image, "subnet": "172.31.77.0/24"}
+    fleet = DockerFleet(
+        folder=tmp_path_factory.mktemp("shared"),
+        document=document("cluster", image, security={"tls": True}, docker=place),
+    )
+    fleet.write()
+    try:
+        fleet.deploy()
+        yield fleet
+    finally:
+        fleet.end_all()
 
 
 @pytest.fixture

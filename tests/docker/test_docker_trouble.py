@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 
 from tests.conftest import skip_or_fail
 from tests.docker.driver import DockerFleet, document
-from tests.lab.shell import run
+from tests.lab.shell import LabError, run
 from tests.local.servers import script
 
 MakeFleet = Callable[[dict[str, Any]], DockerFleet]
+USER = 51_234
 TAKEN = "172.31.250.0/24"
 # An image of a registry that nobody runs, on this machine.
 NOWHERE = "127.0.0.1:9/nobody/redis:8.0"
@@ -61,14 +63,35 @@ def test_no_engine_of_this_machine(fleet: DockerFleet, host: str, code: int, mes
         assert message in fleet.run(*command, "-o", "json", expect=code, DOCKER_HOST=host).error()["message"]
 
 
-def test_an_engine_that_went_away(fleet: DockerFleet) -> None:
+def test_an_engine_that_went_away(shared: DockerFleet) -> None:
     """What needs no engine works on; nothing is forgotten of what there is."""
-    fleet.deploy()
     gone = {"DOCKER_HOST": "unix:///nonexistent/docker.sock"}
-    fleet.run("destroy", "--confirm", fleet.name, expect=6, **gone)
-    fleet.run("history", **gone)
-    assert fleet.access() == fleet.run("env", "--as", "admin", "-o", "json", **gone).json()
-    assert fleet.status()["state"] == "healthy"
+    shared.run("destroy", "--confirm", shared.name, expect=6, **gone)
+    shared.run("history", **gone)
+    assert shared.access() == shared.run("env", "--as", "admin", "-o", "json", **gone).json()
+    assert shared.status()["state"] == "healthy"
+
+
+def test_an_operator_who_is_not_root(fleet: DockerFleet) -> None:
+    """Containers run as the operator, whose files nobody else can read; without a right to the socket, he is told."""
+    if os.geteuid() != 0:
+        skip_or_fail("docker", "to become another user needs root")
+    os.chown(fleet.folder, USER, USER)
+    socket_group = Path("/var/run/docker.sock").stat().st_gid
+    with pytest.raises(LabError, match="this user may not use the Docker socket"):
+        run(*as_user(fleet, USER, "deploy", "--yes"))
+    run(*as_user(fleet, socket_group, "deploy", "--yes"))
+    assert {one["Config"]["User"] for one in fleet.containers().values()} == {f"{USER}:{USER}"}
+    assert {path.stat().st_uid for path in fleet.root.rglob("*")} == {USER}
+    run(*as_user(fleet, socket_group, "destroy", "--confirm", fleet.name))
+
+
+def as_user(fleet: DockerFleet, group: int, *words: str) -> list[str]:
+    """An ordinary user's command; he may read this checkout wherever it lies, and no more than that."""
+    who = ("--reuid", str(USER), "--regid", str(USER), "--groups", str(group))
+    may_read = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
+    home = (f"--chdir={fleet.folder}", f"HOME={fleet.folder}", f"RLCTL_HOME={fleet.home}", "PYTHONDONTWRITEBYTECODE=1")
+    return ["setpriv", *who, *may_read, "env", *home, sys.executable, "-m", "rlctl", *words]
 
 
 def test_an_old_compose(fleet: DockerFleet, tmp_path: Path) -> None:

@@ -66,6 +66,12 @@ def test_settings_of_a_cluster() -> None:
     ]
 
 
+def test_a_server_may_be_reached_elsewhere_than_it_says() -> None:
+    settings = read_settings(ENV | {"remap": {"10.0.0.1:7000": "127.0.0.1:7000"}})
+    assert settings.reached(A) == Endpoint("127.0.0.1", 7000)
+    assert settings.reached(B) == B
+
+
 def test_settings_of_sentinels() -> None:
     settings = read_settings(SENTINEL)
     assert settings.sentinels == (Endpoint("10.0.0.1", 8000),)
@@ -92,6 +98,8 @@ def test_settings_of_a_single_node() -> None:
         ENV | {"password": 12345},
         SENTINEL | {"sentinels": []},
         SENTINEL | {"master_name": None},
+        ENV | {"remap": ["10.0.0.1:7000"]},
+        ENV | {"remap": {"10.0.0.1:7000": "nowhere"}},
     ],
 )
 def test_settings_that_lead_nowhere(document: dict[str, Any]) -> None:

@@ -54,6 +54,13 @@ def refusal(topology: Topology, state: Observed) -> RlctlError:
         ),
         pytest.param(
             cluster(),
+            changed(fresh(cluster()), "node-2", disk=OnDisk(misfit="its container was made from a, not b")),
+            "node-2: its container was made from a, not b",
+            "rolling restarts are not available yet",
+            id="misfit",
+        ),
+        pytest.param(
+            cluster(),
             changed(fresh(cluster()), "node-0", presence=Presence.FOREIGN, evidence="its node id is abc, not ours"),
             "node-0: 127.0.0.1:7000 is not of this fleet: its node id is abc, not ours",
             "left untouched",

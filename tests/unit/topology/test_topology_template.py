@@ -53,6 +53,7 @@ def test_a_template_speaks_of_its_own_kind_and_target_only() -> None:
             "persistence",
             "engine",
             "security",
+            "local",
             "docker",
             "drills",
             "redis",
