@@ -1,4 +1,4 @@
-"""rlctl destroy: remove the fleet from this machine."""
+"""rlctl destroy: remove the fleet from where it runs."""
 
 import click
 
@@ -6,6 +6,7 @@ from rlctl.cli.app import App, with_app
 from rlctl.execute.destroy import run_destroy
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
+from rlctl.topology.model import TargetName
 
 
 @click.command()
@@ -19,7 +20,8 @@ def destroy(app: App, confirm: str | None, wait: bool) -> None:
     rlctl destroy --confirm limiter
     """
     topology = app.topology()
-    losses = (f"all counters, data and secrets of fleet {topology.name} on this machine",)
+    where = "on its hosts and on this machine" if topology.target is TargetName.HOSTS else "on this machine"
+    losses = (f"all counters, data and secrets of fleet {topology.name} {where}",)
     app.agree_to_loss(topology.name, losses, confirmed=confirm)
     waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
     stop = StopFlag()

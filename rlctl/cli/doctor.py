@@ -12,7 +12,7 @@ from rlctl.execute.fleet import open_fleet
 @click.command()
 @with_app
 def doctor(app: App) -> int:
-    """Check this machine and the fleet: before a deploy, and when something feels wrong.
+    """Check the machines and the fleet: before a deploy, and when something feels wrong.
 
     Shows what is not well; -v shows the checks that passed too. Exit 0, 11 for warnings, 12 when critical.
 

@@ -1,4 +1,4 @@
-"""Destroy: stop and remove what rlctl made on this machine, and nothing else."""
+"""Destroy: stop and remove what rlctl made, and nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
