@@ -89,6 +89,10 @@ def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
     _check_removed(fleet)
     drift = fleet.target.drift()
     troubles = tuple(found.problem for found in drift.values() if found.problem is not None)
+    if drift:
+        # Seconds have passed, in which a failover may have come to its end.
+        observed = fleet.observe()
+        desired = fleet.desired(observed)
     plan = make_plan(desired, observed, {host: found.changes for host, found in drift.items()})
     # A new fleet needs all of its hosts; an old one is mended where that can be.
     if troubles and not (observed.exists and plan.steps):

@@ -61,6 +61,7 @@ class HostsTarget:
         sockets = socket_folder(home.root)
         self._ssh = Ssh(sockets)
         self._shells = HostShells(topology, sockets)
+        self._watcher = watcher
         self._playbooks = HostPlaybooks(topology, home, sockets, watcher)
         self._specs = {spec.name: spec for spec in all_nodes(topology)}
         self._looked: dict[str, _Looked] = {}
@@ -99,6 +100,7 @@ class HostsTarget:
     def drift(self) -> Mapping[str, HostDrift]:
         """What the playbook would change on each host."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
+        self._watcher.note(f"looking at {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
         run = self._playbooks.run("place.yml", hosts, check=True)
         found: dict[str, HostDrift] = {}
         for host in hosts:

@@ -151,10 +151,11 @@ class _Board:
 
     def add_primary(self) -> None:
         """Where the fewest primaries are."""
-        allowed = [site for site in self.sites if self._has_room(site) and self._may_lead(site)]
+        free = [site for site in self.sites if self._has_room(site)]
         leading = self.leading
         # One address with two zones can leave nothing that is allowed.
-        site = min(allowed or self.sites, key=lambda one: (leading[one.host], leading[one.zone], one.index))
+        allowed = [site for site in free if self._may_lead(site)] or free or self.sites
+        site = min(allowed, key=lambda one: (leading[one.host], leading[one.zone], one.index))
         self.primaries.append(site)
         self.load[site.index] += 1
         for group in {site.host, site.zone}:

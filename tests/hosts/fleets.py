@@ -90,5 +90,5 @@ def path_of(first: Path) -> str:
 
 
 def power(host: LabHost, *, on: bool) -> None:
-    """Turn a machine off, or on again."""
-    run("docker", "start" if on else "stop", host.container)
+    """Cut a machine's power, or turn it on again."""
+    run("docker", "start" if on else "kill", host.container)

@@ -16,6 +16,7 @@ PURE_DRILLS = (
 )
 PURE_FILES = (
     *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py"),
+    *("rlctl/system/playbook_events.py", "rlctl/targets/remains.py"),
     *(f"rlctl/bench/{name}.py" for name in ("subjects", "stats", "figures", "attack", "claims", "scaling")),
     *(f"rlctl/drills/{name}.py" for name in PURE_DRILLS),
 )

@@ -97,6 +97,28 @@ def test_more_replicas_only_append_where_nothing_is_limited(zones: list[str | No
     assert many[: len(few)] == few
 
 
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.builds(
+            HostEntry,
+            address=st.sampled_from(["10.0.0.1", "10.0.0.2"]),
+            zone=st.sampled_from(["a", "b", None]),
+            nodes=st.one_of(st.none(), st.integers(1, 4)),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, 2),
+)
+def test_limits_are_kept_also_where_one_machine_is_named_twice(hosts: list[HostEntry], replicas: int) -> None:
+    entries = [replace(host, port=22 + index) for index, host in enumerate(hosts)]
+    assume(sum(99 if host.nodes is None else host.nodes for host in entries) >= 3 * (1 + replicas))
+    count = Counter(placed(fleet(entries, 3, replicas)))
+    assert all(host.nodes is None or count[host] <= host.nodes for host in entries)
+    assert count.total() == 3 * (1 + replicas)
+
+
 def test_others_make_room_where_only_they_can() -> None:
     # Three nodes each: the last replicas only fit when an earlier one moves.
     hosts = hosts_in("a", "a", "b", "b", nodes=3)
