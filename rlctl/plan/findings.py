@@ -56,7 +56,7 @@ _PRESENCE = {
 def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
     """All findings, the gravest first, in a stable order."""
     if not observed.exists:
-        return ()
+        return tuple(_out_of_sight(observed))
     kind = desired.topology.kind
     specific = _cluster(desired, observed) if kind is Kind.CLUSTER else _sentinel(desired, observed)
     found = [*_presence(observed), *_drift(desired, observed), *specific]
@@ -65,20 +65,30 @@ def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
 
 def state_of(findings: Iterable[Finding], observed: Observed) -> State:
     """The verdict."""
-    if not observed.exists:
-        return State.ABSENT
     severities = {finding.severity for finding in findings}
+    if not observed.exists and not severities:
+        return State.ABSENT
     if Severity.CRITICAL in severities:
         return State.CRITICAL
     return State.DEGRADED if severities else State.HEALTHY
 
 
+def _out_of_sight(observed: Observed) -> Iterator[Finding]:
+    """Nothing of the fleet was seen; what lies on a host that nobody can look at is not known to be absent."""
+    for node in observed.nodes:
+        if node.disk.unknown is not None:
+            text = f"whether {node.name} is there cannot be told: {node.disk.unknown}"
+            yield _critical("node-unknown", node.name, text)
+
+
 def _presence(observed: Observed) -> Iterator[Finding]:
     for node in observed.nodes:
-        if node.presence in _PRESENCE:
+        if node.presence is Presence.ABSENT and node.disk.unknown is not None:
+            yield _degraded("node-unknown", node.name, f"{node.name} does not answer: {node.disk.unknown}")
+        elif node.presence in _PRESENCE:
             code, text = _PRESENCE[node.presence]
             starting = node.presence is Presence.ABSENT and node.disk.running
-            evidence = "its process runs but does not listen" if starting else node.disk.unknown or node.evidence
+            evidence = "its process runs but does not listen" if starting else node.evidence
             yield _degraded(code, node.name, f"{node.name} {text}" + (f" ({evidence})" if evidence else ""))
 
 

@@ -1,6 +1,5 @@
 """The steps: a closed union of everything `deploy` can do to a fleet. Pure."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -163,7 +162,9 @@ def describe(step: Step) -> str:  # noqa: C901  one line a member is the point o
     """The step in one line, the same in plans, progress and journals."""
     match step:
         case PreparePlace(host=host, changes=changes):
-            return f"host {host}: {len(changes)} change{'s' if len(changes) != 1 else ''}: {_names(changes)}"
+            count = f"{len(changes)} change{'s' if len(changes) != 1 else ''}"
+            shown = [*changes[:3], *([f"and {len(changes) - 3} more"] if len(changes) > 3 else [])]
+            return f"host {host}: {count}: {'; '.join(shown)}"
         case StartNode(node=node, follow=follow, loss=loss):
             return f"{node}: start" + (f" as replica of {follow}" if follow else "") + (f" ({loss})" if loss else "")
         case StartSentinel(node=node, primary=primary):
@@ -213,6 +214,6 @@ def place(step: Step) -> str:
     return step.host if isinstance(step, PreparePlace) else step.node
 
 
-def _names(names: Sequence[str]) -> str:
+def _names(names: tuple[NodeName, ...]) -> str:
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

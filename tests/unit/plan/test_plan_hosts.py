@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rlctl.observe.model import Observed, OnDisk
-from rlctl.plan.findings import assess
+from rlctl.plan.findings import State, assess, state_of
 from rlctl.plan.planner import make_plan
 from rlctl.plan.steps import PreparePlace, StartNode, StartSentinel, describe, kind
 from rlctl.topology.model import PersistenceMode, Topology
@@ -33,7 +33,7 @@ def test_what_hosts_lack_comes_before_any_start() -> None:
         PreparePlace(host="h3", changes=("Place",)),
     ]
     assert not any(isinstance(step, PreparePlace) for step in others)
-    assert (kind(first), describe(first)) == ("prepare-place", "host h1: 2 changes: Install, Place")
+    assert (kind(first), describe(first)) == ("prepare-place", "host h1: 2 changes: Install; Place")
     assert describe(second) == "host h3: 1 change: Place"
     assert not plan.dangers
 
@@ -73,7 +73,17 @@ def test_the_rest_is_mended_meanwhile() -> None:
 def test_the_host_is_named_in_the_findings() -> None:
     topology = cluster()
     findings = assess(desired_of(topology), unknown(healthy(topology), "node-3"))
-    assert f"node-3 is down ({OUT_OF_REACH})" in {finding.text for finding in findings}
+    assert f"node-3 does not answer: {OUT_OF_REACH}" in {finding.text for finding in findings}
+
+
+def test_a_fleet_that_nobody_can_look_at_is_not_called_absent() -> None:
+    topology = cluster()
+    nothing = fresh(topology)
+    assert state_of(assess(desired_of(topology), nothing), nothing) is State.ABSENT
+    hidden = changed(nothing, "node-2", disk=OnDisk(unknown=OUT_OF_REACH))
+    (finding,) = assess(desired_of(topology), hidden)
+    assert finding.text == f"whether node-2 is there cannot be told: {OUT_OF_REACH}"
+    assert state_of([finding], hidden) is State.CRITICAL
 
 
 def test_a_node_that_is_unknown_is_not_dead() -> None:

@@ -30,6 +30,13 @@ from tests.unit.fleets import name
 
 A, B = name("node-0"), name("node-1")
 TABLE: list[tuple[Step, str, str, str | None]] = [
+    (PreparePlace(host="h1", changes=("Place",)), "prepare-place", "host h1: 1 change: Place", None),
+    (
+        PreparePlace(host="h1", changes=("Make a user, a group", "b", "c", "d", "e")),
+        "prepare-place",
+        "host h1: 5 changes: Make a user, a group; b; c; and 2 more",
+        None,
+    ),
     (StartNode(node=A), "start-node", "node-0: start", None),
     (StartNode(node=A, follow=B), "start-node", "node-0: start as replica of node-1", None),
     (StartNode(node=A, loss="all is lost"), "start-node", "node-0: start (all is lost)", "all is lost"),
