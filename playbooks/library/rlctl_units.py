@@ -1,16 +1,18 @@
-"""Ansible module: enables the fleet's units and loads its firewall table; never starts a server."""
+"""Ansible module: enables units, loads the fleet's firewall table, runs what is no server of Redis."""
 
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rlctl_units
-short_description: Enable units and load the fleet's firewall table
+short_description: Enable units, load the fleet's firewall table, run helpers
 description:
-  - Makes systemd read changed unit files, and enables units. Servers are neither started, restarted nor stopped.
+  - Makes systemd read changed unit files, and enables units. Only what C(running) names is started.
   - Loads the firewall table whose C(revision) is not in force. Other tables are not touched.
 options:
   enabled: {type: list, elements: str, default: [], description: units to come with the host}
   firewall: {type: dict, description: "unit, table, revision"}
+  running: {type: list, elements: str, default: [], description: units to run}
+  restarted: {type: bool, default: false, description: whether they must read their files anew}
 author: [rlctl]
 """
 
@@ -25,11 +27,13 @@ RETURN = r"""
 enabled: {type: list, returned: always, description: units that were not enabled before}
 """
 
-_PROPERTIES = ("Id", "UnitFileState", "NeedDaemonReload")
+_PROPERTIES = ("Id", "UnitFileState", "NeedDaemonReload", "ActiveState")
 
 
 def properties(module: AnsibleModule, units: list[str]) -> list[dict[str, str]]:
     """What systemd says of each, in this order."""
+    if not units:
+        return []
     arguments = [word for name in _PROPERTIES for word in ("-p", name)]
     _, out, _ = module.run_command(["systemctl", "show", *arguments, *units])
     return [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
@@ -49,6 +53,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "enabled": {"type": "list", "elements": "str", "default": []},
+            "running": {"type": "list", "elements": "str", "default": []},
+            "restarted": {"type": "bool", "default": False},
             "firewall": {
                 "type": "dict",
                 "options": {name: {"type": "str", "required": True} for name in ("unit", "table", "revision")},
@@ -62,6 +68,11 @@ def main() -> None:
     disabled = [unit for unit, state in zip(units, known, strict=True) if state.get("UnitFileState") != "enabled"]
     stale = any(state.get("NeedDaemonReload") == "yes" for state in known)
     unloaded = firewall is not None and not has_revision(module, firewall)
+    down = [
+        state["Id"]
+        for state in properties(module, module.params["running"])
+        if module.params["restarted"] or state["ActiveState"] != "active"
+    ]
     if not module.check_mode:
         if stale:
             must_run(module, "systemctl", "daemon-reload")
@@ -69,7 +80,9 @@ def main() -> None:
             must_run(module, "systemctl", "enable", "--quiet", *disabled)
         if unloaded:
             must_run(module, "systemctl", "reload-or-restart", firewall["unit"])
-    module.exit_json(changed=bool(disabled or stale or unloaded), enabled=disabled)
+        if down:
+            must_run(module, "systemctl", "restart", *down)
+    module.exit_json(changed=bool(disabled or stale or unloaded or down), enabled=disabled)
 
 
 def has_revision(module: AnsibleModule, firewall: dict[str, str]) -> bool:
