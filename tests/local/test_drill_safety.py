@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
+from tests.drills import journal, kill_at, processes_of, run_folder
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, is_gone, sentinel_document, wait_for
 
 MakeFleet = Callable[[dict[str, Any]], LocalFleet]
@@ -26,57 +26,6 @@ def path_without_unshare(tmp_path: Path) -> str:
         if found:
             (folder / program).symlink_to(found)
     return str(folder)
-
-
-def processes_of(folder: Path) -> list[str]:
-    """Whatever still works for a run: by its command line or by where it works."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "cwd", "status"]):
-        words = " ".join(process.info["cmdline"] or [])
-        if process.info["status"] != psutil.STATUS_ZOMBIE and (str(folder) in words + (process.info["cwd"] or "")):
-            found.append(f"{process.pid} {words}")
-    return found
-
-
-def run_folder(fleet: LocalFleet) -> Path | None:
-    drills = fleet.home / "drills"
-    return max(drills.iterdir(), default=None) if drills.is_dir() else None
-
-
-def journal(folder: Path | None) -> str:
-    path = folder / "journal.jsonl" if folder else None
-    return path.read_text(encoding="utf-8") if path and path.exists() else ""
-
-
-def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
-    """rlctl and the process that carries the run out, as an out-of-memory killer might; not the watchdog."""
-    carriers = [
-        child
-        for child in psutil.Process(started.pid).children(recursive=True)
-        if any(word == "rlctl.drills.inside" for word in _words(child))
-    ]
-    started.kill()
-    for carrier in carriers:
-        carrier.kill()
-    started.communicate()
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def kill_at(fleet: LocalFleet, event: str, *words: str) -> Path:
-    """Start a drill, and SIGKILL it once its journal tells of the event."""
-    started = fleet.spawn("failover-drill", "run", *words)
-    wait_for(lambda: run_folder(fleet) is not None, what="the run's folder")
-    folder = run_folder(fleet)
-    assert folder is not None
-    wait_for(lambda: f'"event": "{event}"' in journal(folder), what=event)
-    kill_all_of_it(started)
-    return folder
 
 
 @pytest.mark.parametrize("event", ["ordered", "loaded", "burst", "mend"])

@@ -4,17 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from rlctl.drills.library import all_shipped
-from rlctl.drills.schema import runs_schema
 from rlctl.topology.model import Kind
+from tests.drills import drill
 from tests.local.driver import LocalFleet, cluster_document
 
 FLAGSHIPS = ("write-loss", "split-brain")
-# A machine that stalls for a second makes a drill inconclusive, rightly; then it is run again.
-TRIES = 3
 
 
 def cases() -> Iterator[Any]:
@@ -33,24 +30,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> LocalFleet:
     return LocalFleet(folder=tmp_path_factory.mktemp("drills"), document=cluster_document(name="drilled"))
 
 
-def drill(home: LocalFleet, name: str, kind: Kind, variant: str = "") -> dict[str, Any]:
-    words = ["failover-drill", "run", name, "--kind", kind, "-o", "json", *(["--variant", variant] if variant else [])]
-    document: dict[str, Any] = {}
-    for _ in range(TRIES):
-        ran = home.run_bare(*words, expect=None)
-        assert ran.out, ran.err
-        document = ran.json()
-        jsonschema.validate(document, runs_schema())
-        [run] = document["runs"]
-        if ran.code != 16 or not all("stalled" in reason for reason in run["reasons"]):
-            break
-    assert ran.code == 0, (run["reasons"], ran.err)
-    return run
-
-
 @pytest.mark.parametrize(("name", "kind", "variant"), list(cases()))
 def test_a_scenario_ends_as_it_says(home: LocalFleet, name: str, kind: Kind, variant: str) -> None:
-    run = drill(home, name, kind, variant)
+    run = drill(home, name, "--kind", kind, *(["--variant", variant] if variant else []))
 
     assert run["verdict"] == "pass"
     ops = run["ops"]
@@ -68,7 +50,7 @@ def test_a_scenario_ends_as_it_says(home: LocalFleet, name: str, kind: Kind, var
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("_again", range(2))
 def test_the_flagships_hold_every_time(home: LocalFleet, kind: Kind, _again: int) -> None:
-    loss, split = (drill(home, name, kind) for name in FLAGSHIPS)
+    loss, split = (drill(home, name, "--kind", kind) for name in FLAGSHIPS)
 
     assert loss["lost"] > 0
     assert loss["metrics"]["lost_span_off_ms"] <= 50
@@ -80,7 +62,7 @@ def test_the_flagships_hold_every_time(home: LocalFleet, kind: Kind, _again: int
 
 def test_the_first_cut_of_the_doomed_ledger_is_kept(home: LocalFleet) -> None:
     """After the cut heals the old primary copies the new one; what it had taken is only in the copy from before."""
-    run = drill(home, "split-brain", Kind.CLUSTER)
+    run = drill(home, "split-brain", "--kind", Kind.CLUSTER)
 
     folder = Path(run["folder"])
     doomed, final = (
@@ -95,7 +77,7 @@ def test_a_scenario_of_ones_own(home: LocalFleet) -> None:
     text = (Path(__file__).parents[2] / "rlctl/drills/scenarios/control.yaml").read_text(encoding="utf-8")
     own = home.folder / "own.yaml"
     own.write_text(text.replace("name: control", "name: own"), encoding="utf-8")
-    assert drill(home, str(own), Kind.CLUSTER)["scenario"] == "own"
+    assert drill(home, str(own), "--kind", Kind.CLUSTER)["scenario"] == "own"
 
 
 def test_bare_writes_into_a_bitmap(home: LocalFleet) -> None:
@@ -103,7 +85,7 @@ def test_bare_writes_into_a_bitmap(home: LocalFleet) -> None:
     without_ratio = "".join(line for line in text.splitlines(keepends=True) if "ratio" not in line)
     own = home.folder / "bits.yaml"
     own.write_text(without_ratio.replace("load: {", "load: {mode: bits, "))
-    run = drill(home, str(own), Kind.CLUSTER)
+    run = drill(home, str(own), "--kind", Kind.CLUSTER)
     assert run["duplicated"] is None
     assert run["admission"] is None
 

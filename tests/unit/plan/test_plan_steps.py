@@ -64,7 +64,7 @@ TABLE: list[tuple[Step, str, str, str | None]] = [
     (AssignSlots(node=A, slots=((0, 5), (7, 7))), "assign-slots", "node-0: own slots 0-5, 7", None),
     (Replicate(node=A, primary=B), "replicate", "node-0: replicate node-1", None),
     (MonitorPrimary(node=A, primary=B), "monitor-primary", "node-0: monitor node-1", None),
-    (PreparePlace(host="h1", changes=("a", "b")), "prepare-place", "host h1: 2 changes: a, b", None),
+    (PreparePlace(host="h1", changes=("a", "b")), "prepare-place", "host h1: 2 changes: a; b", None),
     (LoadScripts(node=A, scripts=("gcra", "concurrent")), "load-scripts", "node-0: load 2 scripts", None),
     (LoadScripts(node=A, scripts=("gcra",)), "load-scripts", "node-0: load 1 script", None),
     (LoadUsers(node=A, revision="abc"), "load-users", "node-0: load the users of this release", None),

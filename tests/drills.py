@@ -1,0 +1,80 @@
+"""Runs drills as an operator does, and kills them as an accident would."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psutil
+
+from rlctl.drills.schema import runs_schema
+from tests.driver import Fleet, wait_for
+
+# A machine that stalls for a second makes a drill inconclusive, rightly; then it is run again.
+TRIES = 3
+
+
+def drill(fleet: Fleet, scenario: str, *words: str) -> dict[str, Any]:
+    """One run that must pass; without a topology file the twin is a plain one."""
+    call = fleet.run if fleet.file.exists() else fleet.run_bare
+    for _ in range(TRIES):
+        ran = call("failover-drill", "run", scenario, "-o", "json", *words, expect=None)
+        assert ran.out, ran.err
+        document = ran.json()
+        jsonschema.validate(document, runs_schema())
+        [run] = document["runs"]
+        if ran.code != 16 or not all("stalled" in reason for reason in run["reasons"]):
+            break
+    assert ran.code == 0, (run["reasons"], ran.err)
+    return dict(run)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Whatever still works for a run: by its command line or by where it works."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd", "status"]):
+        words = " ".join(process.info["cmdline"] or [])
+        if process.info["status"] != psutil.STATUS_ZOMBIE and (str(folder) in words + (process.info["cwd"] or "")):
+            found.append(f"{process.pid} {words}")
+    return found
+
+
+def run_folder(fleet: Fleet) -> Path | None:
+    drills = fleet.home / "drills"
+    return max(drills.iterdir(), default=None) if drills.is_dir() else None
+
+
+def journal(folder: Path | None) -> str:
+    path = folder / "journal.jsonl" if folder else None
+    return path.read_text(encoding="utf-8") if path and path.exists() else ""
+
+
+def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
+    """rlctl and the process that carries the run out, as an out-of-memory killer might; not the watchdog."""
+    carriers = [
+        child
+        for child in psutil.Process(started.pid).children(recursive=True)
+        if any(word == "rlctl.drills.inside" for word in _words(child))
+    ]
+    started.kill()
+    for carrier in carriers:
+        carrier.kill()
+    started.communicate()
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def kill_at(fleet: Fleet, event: str, *words: str) -> Path:
+    """Start a drill, and SIGKILL it once its journal tells of the event."""
+    started = fleet.spawn("failover-drill", "run", *words)
+    wait_for(lambda: run_folder(fleet) is not None, what="the run's folder")
+    folder = run_folder(fleet)
+    assert folder is not None
+    wait_for(lambda: f'"event": "{event}"' in journal(folder), what=event)
+    kill_all_of_it(started)
+    return folder

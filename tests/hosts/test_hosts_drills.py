@@ -1,0 +1,77 @@
+"""Drills on hosts: on a twin and on the deployed fleet, and nothing left behind when they are killed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.drills import drill, journal, kill_at, run_folder
+from tests.driver import wait_for
+from tests.hosts.fleets import HostsFleet
+from tests.lab.hosts import Lab
+
+FLAGSHIPS = ("write-loss", "split-brain")
+
+
+@pytest.fixture(scope="module")
+def lab(make_lab: Callable[..., Lab]) -> Lab:
+    """Machines of this module's own."""
+    return make_lab("bookworm", "bookworm", "bookworm")
+
+
+@pytest.fixture(scope="module", params=["cluster", "sentinel"])
+def live(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostsFleet]:
+    """A deployed fleet that allows drills."""
+    folder = tmp_path_factory.mktemp("drills") / "env"
+    fleet = HostsFleet.create(lab, folder, request.param, drills={"allow": True})
+    fleet.deploy()
+    yield fleet
+    fleet.run("destroy", "--confirm", fleet.name)
+    assert fleet.left() == ""
+
+
+def of_drills(fleet: HostsFleet) -> str:
+    """What drills keep on hosts while they run: tables, timers, held restarts, units and folders of twins."""
+    script = (
+        "nft list tables | grep rlctl_drill; systemctl list-units --all --no-legend 'rlctl-drill*'; "
+        "ls -d /run/rlctl/*/hold /etc/rlctl/drill-* /var/lib/rlctl/drill-* 2>/dev/null; true"
+    )
+    return "".join(host.exec("sh", "-c", script) for host in fleet.lab.hosts)
+
+
+@pytest.mark.parametrize("scenario", FLAGSHIPS)
+def test_a_drill_on_the_live_fleet(live: HostsFleet, scenario: str) -> None:
+    found = drill(live, scenario, "--live", "--confirm", live.name)
+
+    assert found["live"] is True
+    assert found["lost"] > 0
+    assert found["fault"]["verified"] is True
+    assert found["heal"] == {"ok": True, "residue": []}
+    assert live.status()["state"] == "healthy"
+    assert of_drills(live) == ""
+
+
+def test_the_watchdog_heals_a_live_fleet_that_is_cut(live: HostsFleet) -> None:
+    kill_at(live, "cut", "split-brain", "--live", "--confirm", live.name)
+
+    wait_for(lambda: '"swept"' in journal(run_folder(live)), what="the watchdog's sweep")
+    assert live.status()["state"] == "healthy"
+    assert of_drills(live) == ""
+    assert live.run("failover-drill", "heal", "-o", "json").json()["runs"] == []
+
+
+@pytest.mark.parametrize("scenario", FLAGSHIPS)
+def test_a_drill_on_a_twin_beside_the_fleet(live: HostsFleet, scenario: str) -> None:
+    found = drill(live, scenario)
+
+    assert found["live"] is False
+    assert found["lost"] > 0
+    assert found["heal"] == {"ok": True, "residue": []}
+    assert of_drills(live) == ""
+    assert live.status()["state"] == "healthy"
+
+
+def test_a_twin_takes_room_on_hosts_and_must_be_allowed(lab: Lab, tmp_path: Path) -> None:
+    fleet = HostsFleet.create(lab, tmp_path / "env", "cluster")
+    refused = fleet.run("failover-drill", "run", "write-loss", "-o", "json", expect=8).error()
+    assert "does not allow drills" in refused["message"]
