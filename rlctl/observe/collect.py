@@ -86,6 +86,9 @@ class Collector:
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
         """What refuses us or keeps silent is ours only where our process runs, or where we cannot know."""
         presence = _PRESENCE[failure.reason]
+        if presence is Presence.HUNG and disk.unknown is not None:
+            # A machine that is off keeps silent, too: nothing shows that there is a process.
+            return Presence.ABSENT
         if disk.running or presence not in {Presence.DENIED, Presence.HUNG}:
             return presence
         # Without secrets a refusal proves nothing: it may well be our fleet, deployed by somebody else.
