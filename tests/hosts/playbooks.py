@@ -177,6 +177,12 @@ class HandRun:
         shown = self.host(self.spec(name)).exec("systemctl", "show", "-p", "ActiveState", "--value", self.unit(name))
         return shown.strip()
 
+    def secrets(self) -> list[str]:
+        """All passwords of the fleet."""
+        found = read(self.home.fleet(self.name).secrets, self.name)
+        assert found is not None
+        return [secret.reveal() for secret in found.passwords.values()]
+
     def admin(self, name: str) -> "Redis":
         """A client with the admin's password."""
         spec = self.spec(name)

@@ -1,6 +1,9 @@
 """The playbooks by hand: what they place, also twice, after a failover and beside another fleet, and remove again."""
 
-from collections.abc import Callable
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -144,6 +147,21 @@ class TestPlaced:
         predicted = Fleet.run.must_play("place", "--check", "--limit", "h1").recap("h1")["changed"]
         assert predicted == Fleet.run.must_play("place", "--limit", "h1").recap("h1")["changed"] == 1
 
+    def test_no_secret_in_arguments_output_journal_or_caches(self) -> None:
+        run = Fleet.run
+        root(run.lab, "rm /etc/rlctl/limiter/*/static.conf /etc/rlctl/limiter/*/users.acl")
+        with watched_arguments() as arguments:
+            played = run.must_play("place", "-vvv", "--diff", "--limit", "h1")
+        assert played.recap("h1")["changed"] > 0
+        said = (
+            f"{played.out}{played.err}{root(run.lab, 'journalctl --no-pager; cat /root/.ansible* 2>/dev/null; true')}"
+        )
+        cached = "".join(read(path) for path in (run.folder / "ansible").rglob("*"))
+        assert any("ansible-playbook" in line for line in arguments)
+        for secret in run.secrets():
+            for place, text in {"output": said, "arguments": "".join(arguments), "cache": cached}.items():
+                assert secret not in text, place
+
     def test_after_a_failover_nothing_is_undone(self) -> None:
         with Fleet.run.admin("sentinel-0") as sentinel:
             holds(lambda: sentinel.execute_command("SENTINEL", "CKQUORUM", "limiter"), "sentinels agree")
@@ -182,6 +200,32 @@ class TestPlaced:
         for number in range(3):
             assert_nothing_left(Fleet.run.lab, number)
         assert {Fleet.run.must_play("destroy").recap(host)["changed"] for host in ("h1", "h2", "h3")} == {0}
+
+
+@contextmanager
+def watched_arguments() -> Iterator[set[str]]:
+    """Command lines of all processes meanwhile; those of the lab's hosts are seen from here, too."""
+    seen: set[str] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            seen.update(read(path / "cmdline") for path in Path("/proc").glob("[0-9]*"))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        watcher.join()
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def assert_nothing_left(lab: Lab, number: int) -> None:
@@ -229,6 +273,26 @@ def test_valkey_on_debian_13_beside_redis_and_neither_takes_the_other_along(trix
     assert valkey.must_play("place").recap("h1")["changed"] == 0
     valkey.must_play("destroy")
     assert_nothing_left(trixie, 0)
+
+
+def test_the_watcher_of_scripts_gets_what_it_needs_and_no_more(trixie: Lab, tmp_path: Path) -> None:
+    """With a stand-in for rlctl that tells what it can read."""
+    run = HandRun.create(trixie, tmp_path, name="seen", kind="cluster", cluster={"shards": 3, "replicas": 0})
+    secrets = tmp_path / "secrets.json"
+    secrets.write_text('{"canary": "secret"}', encoding="utf-8")
+    told = 'id -un; cat "$2" | head -1; wc -c <$RLCTL_SECRETS; echo "$RLCTL_HOME" "$3" "$4"; exec sleep inf'
+    root(trixie, f"printf '%s\\n' '#!/bin/sh' '{told}' >/usr/local/bin/watching; chmod 755 /usr/local/bin/watching")
+    inventory = json.dumps({"rlctl_watchers": {"hosts": {"h1": {}}}})
+    (tmp_path / "watchers.yml").write_text(inventory, encoding="utf-8")
+    given = {"rlctl_scripts_secrets": str(secrets), "rlctl_scripts_program": "/usr/local/bin/watching"}
+    words = ["-i", str(tmp_path / "watchers.yml"), "--tags", "scripts"]
+    predicted = run.must_play("site", *words, "--check", **given)
+    assert predicted.changed() == run.must_play("site", *words, **given).changed()
+    assert run.must_play("site", *words, **given).recap("h1")["changed"] == 0
+    unit = "rlctl-seen-watch.service"
+    holds(lambda: "scripts watch" in root(trixie, f"journalctl -o cat -u {unit}"), "it runs")
+    assert "/var/lib/rlctl-seen-watch scripts watch" in root(trixie, f"journalctl -o cat -u {unit}")
+    root(trixie, f"systemctl disable --now {unit}; rm -r /etc/rlctl-watch /etc/systemd/system/{unit}")
 
 
 def assert_stays_down_without_a_log(run: HandRun) -> None:
