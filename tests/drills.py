@@ -71,8 +71,9 @@ def _words(process: psutil.Process) -> list[str]:
 
 def kill_at(fleet: Fleet, event: str, *words: str) -> Path:
     """Start a drill, and SIGKILL it once its journal tells of the event."""
+    before = run_folder(fleet)
     started = fleet.spawn("failover-drill", "run", *words)
-    wait_for(lambda: run_folder(fleet) is not None, what="the run's folder")
+    wait_for(lambda: run_folder(fleet) != before, what="the run's folder")
     folder = run_folder(fleet)
     assert folder is not None
     wait_for(lambda: f'"event": "{event}"' in journal(folder), what=event)

@@ -102,13 +102,17 @@ def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(make_fleet: MakeFl
     fleet.deploy()
     runner = ProcessRunner()
     helpers = Sidecars(DockerEngine(runner), runner, f"lease_{fleet.name.replace('-', '_')}")
-    table, undo = table_of("lease"), no_rules("lease")
     node = NodeName("node-0")
     tag = helpers.image(image, asset_folder("compose") / "faults")
-    sidecar = helpers.start(tag, container_name(fleet.name, node), node, undo=undo, after_s=6)
-    chain = "type filter hook input priority -10; policy accept;"
+    container = container_name(fleet.name, node)
+    sidecar = helpers.start(tag, container, node, undo=no_rules("lease"), after_s=6)
     helpers.packets(sidecar).apply(
-        f"table inet {table} {{ chain cut {{ {chain} tcp dport {fleet.base_port} drop; }} }}"
+        f"table inet {table_of('lease')} {{\n"
+        "chain cut {\n"
+        "type filter hook input priority -10; policy accept;\n"
+        f"tcp dport {fleet.base_port} drop\n"
+        "}\n"
+        "}\n"
     )
 
     assert fleet.status(expect=None)["state"] != "healthy"
