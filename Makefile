@@ -4,6 +4,9 @@
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
+# Tests of real fleets mostly wait; several at once share the waiting. Files stay whole, and with them their fleets.
+WORKERS ?= 3
+LAB_WORKERS ?= 0
 PYTHON_SOURCES := rlctl tests benchmarks playbooks
 PYTHON_SCRIPTS := scripts/coverage-gate
 SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel .ci/run playbooks/roles/*/files/* inventories/*/hosts)
@@ -47,16 +50,16 @@ coverage: setup
 	@$(BIN)/python scripts/coverage-gate
 
 test-local: setup  ## tests on real servers of this machine
-	$(BIN)/python -m pytest tests/local
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/local
 
 test-browser: setup  ## reports in a headless Chromium, light and dark, wide and narrow
 	$(BIN)/python -m pytest tests/browser
 
 test-docker: setup  ## tests on containers; RLCTL_LAB=start lets root start an engine where none answers (tests/lab)
-	$(BIN)/python -m pytest tests/docker
+	$(BIN)/python -m pytest -n $(LAB_WORKERS) --dist loadfile tests/docker
 
 test-hosts: setup  ## tests on hosts that answer ssh, which are containers too
-	$(BIN)/python -m pytest tests/hosts
+	$(BIN)/python -m pytest -n $(LAB_WORKERS) --dist loadfile tests/hosts
 
 soak: setup  ## the local tests SOAK_RUNS times, each with another RLCTL_SEED; stops at the first failure
 	@run=1; while [ $$run -le $(SOAK_RUNS) ]; do \

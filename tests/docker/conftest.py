@@ -30,7 +30,8 @@ def image(engine: None) -> str:  # noqa: ARG001 - the image is there once the en
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, image: str) -> Iterator[DockerFleet]:
     """A deployed cluster with TLS that many tests look at; whoever changes its file puts it back."""
-    place = {"image": image, "subnet": "172.31.77.0/24"}
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    place = {"image": image, "subnet": f"172.31.{77 + int(worker)}.0/24"}
     fleet = DockerFleet(
         folder=tmp_path_factory.mktemp("shared"),
         document=document("cluster", image, security={"tls": True}, docker=place),

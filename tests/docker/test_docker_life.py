@@ -92,7 +92,8 @@ def test_the_rendered_file_is_what_is_deployed(shared: DockerFleet) -> None:
     told = shared.run("render", "compose", "-o", "json").json()
     assert (told["schema"], told["file"]) == ("rlctl.render-compose/1", text)
     assert (shared.root / "compose.yaml").read_text(encoding="utf-8") == text
-    assert all(node["host"].startswith("172.31.77.") for node in shared.status()["nodes"])
+    network = shared.document["docker"]["subnet"].removesuffix("0/24")
+    assert all(node["host"].startswith(network) for node in shared.status()["nodes"])
 
 
 def test_clients_go_where_the_nodes_are_reached(shared: DockerFleet) -> None:
