@@ -11,7 +11,9 @@ try:
     from redis import Redis
     from redis.exceptions import RedisError
 except ImportError:
-    Redis = None
+    HAS_REDIS = False
+else:
+    HAS_REDIS = True
 
 DOCUMENTATION = r"""
 module: rlctl_handover
@@ -54,10 +56,10 @@ class Fleet:
         """What rlctl answers; status tells of trouble by its exit code, too, and is read all the same."""
         code, out, err = self.module.run_command([*self.module.params["command"], *words, "-o", "json"])
         try:
-            answer: dict[str, Any] = json.loads(out)
+            return dict(json.loads(out))
         except ValueError:
             self.module.fail_json(msg=f"`rlctl {words[0]}` answered {code} and no JSON: {err.strip()}")
-        return answer
+            raise
 
     def nodes(self) -> list[Node]:
         """Every data node as it is now."""
@@ -132,7 +134,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if Redis is None:
+    if not HAS_REDIS:
         module.fail_json(
             msg="this Python has no redis library: run ansible-playbook from the environment that rlctl is in"
         )

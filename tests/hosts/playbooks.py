@@ -200,11 +200,8 @@ def _write_first(stage: Path, launch: Launch, topology: Topology, home: Home, na
     """The first files, in the folder where start.yml looks for them."""
     secrets = read(home.fleet(name).secrets, name)
     assert secrets is not None
-    first = stage / launch.spec.name / "first"
     node = staged_node(stage, launch.spec, topology, secrets, load_release().commands)
-    first.mkdir(mode=0o700, exist_ok=True)
-    for path, text in node._first_files(launch):
-        (first / path.name).write_text(text, encoding="utf-8")
+    node.write_first(launch, node.root / "first")
 
 
 def holds(condition: Any, what: str) -> None:
