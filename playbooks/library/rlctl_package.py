@@ -28,6 +28,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 packages: {type: list, returned: always, description: what was, or would be, installed or removed}
+version: {type: str, returned: always, description: "upstream version of the first package, empty without it"}
 """
 
 _APT = ("apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300")
@@ -54,6 +55,12 @@ class Host:
         _, listed = self.run("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
         words = [line.split(" ") for line in listed.splitlines()]
         return {word[1] for word in words if len(word) > 1 and word[0] == "installed"}
+
+    def version(self) -> str:
+        """7.0.15 of 5:7.0.15-1~deb12u7: the first package's."""
+        first = self.module.params["names"][:1]
+        code, version = self.run("dpkg-query", "-W", "-f", "${Version}", *first) if first else (1, "")
+        return version.strip().rpartition(":")[2].partition("-")[0] if code == 0 else ""
 
     def recorded(self) -> Record:
         """What earlier runs installed and masked."""
@@ -141,7 +148,7 @@ def main() -> None:
     host = Host(module)
     try:
         packages = install(host) if module.params["state"] == "present" else remove(host)
-        module.exit_json(changed=bool(packages), packages=packages)
+        module.exit_json(changed=bool(packages), packages=packages, version=host.version())
     except OSError as failure:
         module.fail_json(msg=f"cannot write {host.record_path}: {failure.strerror}. Put it right and run again")
 

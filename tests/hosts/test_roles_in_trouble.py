@@ -118,7 +118,7 @@ def test_a_node_that_does_not_come_up_fails_alone(run: HandRun) -> None:
     root(run, 1, "echo 'no-such-directive yes' >>/etc/rlctl/limiter/node-1/static.conf")
     played = run.play("start", **run.launch_variables("node-0", "node-1", "sentinel-1"))
     refused(played, "node-1 did not come up, rlctl-limiter@node-1.service is", "Bad directive", "See `journalctl -u")
-    assert [run.state(name) for name in ("node-0", "sentinel-1")] == ["active", "active"]
+    assert [run.state(name) for name in ("node-0", "sentinel-1")] == ["active", "active"], played.out
     run.must_play("place")
     run.start()
     assert run.state("node-1") == "active"
