@@ -1,27 +1,30 @@
-"""The rules of a plan from a rules file: of each its algorithm, its limit and how long its keys are. Pure."""
+"""The rules of a plan from a rules file: of each its algorithm, its numbers and how long its keys are. Pure."""
 
 import re
 from collections.abc import Mapping
-from typing import NoReturn
 
 from rlctl.capacity.asking import Asking
-from rlctl.capacity.question import Algorithm, Question
+from rlctl.capacity.question import Question
 from rlctl.errors import NotFound, UsageFault
+from rlctl.limiter.algorithms import ALGORITHMS
+from rlctl.limiter.keys import key_end
+from rlctl.rules.load import RulesFile, load_rules
+from rlctl.rules.match import PLACE
+from rlctl.rules.model import Definition
 from rlctl.topology.problems import Mistakes, shown
-from rlctl.topology.yaml_lines import Mapping as YamlMapping
-from rlctl.topology.yaml_lines import Node, Scalar, Sequence, compose
+from rlctl.topology.units import format_duration
 
 # How many bytes a value in a key template is taken to have: an address, an API key's id.
 ASSUMED_VALUE_BYTES = 16
-_PLACE = re.compile(r"\{[^{}]*\}")
-_LIMITS = ("limit", "capacity", "burst")
-_WINDOWS = ("window", "lease")
-_HINT = "a rule has at least `id`, `algorithm`, `limit` and `key`"
-_KEYED_BY_WINDOW = {
-    Algorithm.FIXED_WINDOW,
-    Algorithm.SLIDING_COUNTER,
-    Algorithm.ROLLING_WINDOW,
-    Algorithm.ROLLING_RING,
+# The options of `capacity predict` that say what a script's parameters say.
+_OPTIONS = {
+    "capacity": "limit",
+    "burst": "limit",
+    "limit": "limit",
+    "rate": "rate",
+    "period_ms": "period",
+    "window_ms": "window",
+    "lease_ms": "window",
 }
 
 
@@ -40,70 +43,31 @@ def read_rules(
     text: bytes, path: str, users: Mapping[str, int], asking: Asking, given: Mapping[str, object]
 ) -> tuple[Question, ...]:
     """A question for each rule that users are named for; InvalidFile and NotFound say what is wrong."""
-    mistakes = Mistakes(path, hint=_HINT)
-    top = compose(text, mistakes)
-    mistakes.raise_any()
-    rules = top.entries.get("rules")
-    if rules is None or not isinstance(rules.value, Sequence) or not rules.value.items:
-        mistakes.stop(top.line, "`rules` is a list that holds something")
-    by_id = {_word(rule, "id", mistakes): rule for rule in rules.value.items}
-    missing = [name for name in users if name not in by_id]
-    if missing:
-        raise NotFound(f"{path}: no rule {', '.join(missing)}", hint=f"there are {', '.join(by_id)}")
-    if unnamed := [name for name in by_id if name not in users]:
+    file = load_rules(text, path)
+    known = [definition.id for definition in file.definitions]
+    if missing := [name for name in users if name not in known]:
+        raise NotFound(f"{path}: no rule {', '.join(missing)}", hint=f"there are {', '.join(known)}")
+    if unnamed := [name for name in known if name not in users]:
         raise UsageFault(f"how many users has {unnamed[0]}?", hint=f"--users {unnamed[0]}=N")
-    return tuple(_question(name, rule, users[name], asking, given, mistakes) for name, rule in by_id.items())
+    return tuple(_question(rule, file, users[rule.id], asking, given) for rule in file.definitions)
 
 
-def _question(
-    name: str, rule: Node, users: int, asking: Asking, given: Mapping[str, object], mistakes: Mistakes
-) -> Question:
-    algorithm = _word(rule, "algorithm", mistakes)
-    if algorithm not in {one.value for one in Algorithm}:
-        words = ", ".join(one.value for one in Algorithm)
-        _stop(mistakes, rule, f"{shown(algorithm)} is not one of {words}")
-    window = _first(rule, _WINDOWS)
+def _question(rule: Definition, file: RulesFile, users: int, asking: Asking, given: Mapping[str, object]) -> Question:
     values: dict[str, object] = {
-        "algorithm": algorithm,
-        "limit": _first(rule, _LIMITS) or _stop(mistakes, rule, f"rule {shown(name)} has no limit"),
+        "algorithm": rule.algorithm,
         "users": users,
-        "key_length": _key_length(name, rule, algorithm, asking, mistakes),
+        "key_length": _key_length(rule, asking.states[rule.algorithm]),
     }
-    if window is not None:
-        values["window"] = window
+    for name, value in rule.parameters.items():
+        if name in _OPTIONS:
+            values[_OPTIONS[name]] = format_duration(value) if name.endswith("_ms") else value
     try:
         return asking.question(dict(given) | values)
     except UsageFault as failure:
-        return _stop(mistakes, rule, f"rule {shown(name)}: {failure.message}")
+        Mistakes(file.path).stop(file.lines[rule.id], f"rule {shown(rule.id)}: {failure.message}")
 
 
-def _key_length(name: str, rule: Node, algorithm: str, asking: Asking, mistakes: Mistakes) -> int:
-    """`rl:{template}:rule:algorithm:state[:window]`, with the longest template where there are several."""
-    assert isinstance(rule, YamlMapping)
-    entry = rule.entries.get("key")
-    nodes = entry.value.items if entry and isinstance(entry.value, Sequence) else (entry.value,) if entry else ()
-    templates = [node.text for node in nodes if isinstance(node, Scalar)]
-    if not templates:
-        _stop(mistakes, rule, f"rule {shown(name)} has no key")
-    longest = max(len(_PLACE.sub("x" * ASSUMED_VALUE_BYTES, text).encode()) for text in templates)
-    end = f":{name}:{algorithm}:{asking.states[algorithm]}"
-    # A window stands in the key in milliseconds: a minute has five digits, a day eight.
-    window = len(":86400000") if algorithm in _KEYED_BY_WINDOW else 0
-    return len("rl:{}") + longest + len(end.encode()) + window
-
-
-def _word(rule: Node, key: str, mistakes: Mistakes) -> str:
-    found = rule.entries.get(key) if isinstance(rule, YamlMapping) else None
-    if found is None or not isinstance(found.value, Scalar) or found.value.is_null:
-        _stop(mistakes, rule, f"`{key}` is missing")
-    return found.value.text
-
-
-def _first(rule: Node, keys: tuple[str, ...]) -> str | None:
-    assert isinstance(rule, YamlMapping)
-    entries = (rule.entries[key].value for key in keys if key in rule.entries)
-    return next((value.text for value in entries if isinstance(value, Scalar)), None)
-
-
-def _stop(mistakes: Mistakes, node: Node, text: str) -> NoReturn:
-    mistakes.stop(node.line, text)
+def _key_length(rule: Definition, state: int) -> int:
+    """With the longest template where there are several."""
+    longest = max(len(PLACE.sub("x" * ASSUMED_VALUE_BYTES, text).encode()) for text in rule.keys)
+    return len("rl:{") + longest + len(key_end(ALGORITHMS[rule.algorithm](**rule.parameters), rule.id, state))

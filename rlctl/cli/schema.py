@@ -4,6 +4,7 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.drills.schema import runs_schema, scenario_schema
+from rlctl.rules.schema import rules_schema
 from rlctl.topology.schema import json_schema
 
 
@@ -26,6 +27,18 @@ def topology(app: App) -> None:
     # yaml-language-server: $schema=topology.schema.json   (first line of topology.yaml)
     """
     app.output.result(json_schema())
+
+
+@schema.command()
+@with_app
+def rules(app: App) -> None:
+    """The schema of rules.yaml.
+
+    \b
+    rlctl schema rules > rules.schema.json
+    # yaml-language-server: $schema=rules.schema.json   (first line of rules.yaml)
+    """
+    app.output.result(rules_schema())
 
 
 @schema.command()

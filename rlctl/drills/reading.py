@@ -1,14 +1,14 @@
 """Reads the values of a scenario file, each with its line; parameters are filled in by name. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
 from rlctl.topology.problems import Mistakes, shown
+from rlctl.topology.reading import NodeReader
 from rlctl.topology.units import parse_duration
-from rlctl.topology.yaml_lines import Entry, Node, Scalar, Sequence
-from rlctl.topology.yaml_lines import Mapping as Map
+from rlctl.topology.yaml_lines import Node, Scalar
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -19,37 +19,12 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
-class Reader:
+class Reader(NodeReader):
     """What one file's values mean; a mistake is noted with its line, and reading goes on with a stand-in."""
 
     def __init__(self, mistakes: Mistakes, parameters: Mapping[str, str]) -> None:
-        self.mistakes = mistakes
+        super().__init__(mistakes)
         self._parameters = parameters
-
-    def keys(self, node: Map, known: Iterable[str], required: Iterable[str] = ()) -> dict[str, Entry]:
-        """The mapping's entries; unknown and missing keys are mistakes."""
-        allowed = list(known)
-        for key, entry in node.entries.items():
-            if key not in allowed:
-                self.mistakes.add(entry.line, f"the key {shown(key)} is unknown; known are {', '.join(allowed)}")
-        for key in required:
-            if key not in node.entries:
-                self.mistakes.add(node.line, f"`{key}` is missing")
-        return {key: entry for key, entry in node.entries.items() if key in allowed}
-
-    def mapping(self, node: Node, what: str) -> Map:
-        """A mapping."""
-        if isinstance(node, Map):
-            return node
-        self.mistakes.add(node.line, f"{what}: settings by name belong here")
-        return Map(line=node.line, entries={})
-
-    def items(self, node: Node, what: str) -> tuple[Node, ...]:
-        """A list."""
-        if isinstance(node, Sequence):
-            return node.items
-        self.mistakes.add(node.line, f"{what}: a list belongs here")
-        return ()
 
     def text(self, node: Node) -> str:
         """A text on one line."""

@@ -52,6 +52,7 @@ def read_release(text: bytes, path: str, folder: str, wanted: str | None, read_f
         folder=folder,
         reply=REPLY,
         scripts=tuple(scripts[name, pin] for name, pin in chosen[1].items()),
+        known=tuple(scripts.values()),
     )
 
 

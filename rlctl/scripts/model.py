@@ -30,17 +30,25 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The scripts that go together; `reply` names the six integers every script answers with."""
+    """The scripts that go together; `reply` names the six integers every script answers with.
+
+    `known` are all versions that the manifest holds, also those of other releases.
+    """
 
     version: str
     digest: str
     folder: str
     reply: tuple[str, ...]
     scripts: tuple[Script, ...]
+    known: tuple[Script, ...] = ()
 
     def script(self, name: str) -> Script | None:
         """The release's version of a script."""
         return next((script for script in self.scripts if script.name == name), None)
+
+    def pinned(self, name: str, version: str) -> Script | None:
+        """A version of a script, whichever release it belongs to."""
+        return next((one for one in self.known if (one.name, one.version) == (name, version)), None)
 
     @property
     def commands(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ MORE_NODE_KEYS = {"name", "view"}
 VERBS = [
     *((name,) for name in COMMANDS),
     *(("secrets", "export"), ("secrets", "import"), ("render", "config")),
-    *(("schema", of) for of in ("topology", "scenario", "failover-drill-run")),
+    *(("schema", of) for of in ("topology", "rules", "scenario", "failover-drill-run")),
     *(("failover-drill", verb) for verb in ("run", "list", "show", "report", "heal")),
     *(("capacity", verb) for verb in ("model", "predict", "compare", "plan", "measure")),
     *(("scripts", verb) for verb in ("list", "plan", "apply", "status", "verify", "rollback", "history", "watch")),

@@ -14,11 +14,13 @@ PURE_DRILLS = (
     *("accounts", "admission", "cast", "casting", "cuts", "evidence", "history", "invariants", "ledger", "member"),
     *("model", "order", "reading", "requests", "result", "sample", "scenario", "settings", "times", "verdict"),
 )
+PURE_RULES = ("advice", "bucket", "compile", "diff", "edit", "load", "match", "model", "schema", "table")
 PURE_FILES = (
     *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py"),
     *("rlctl/system/playbook_events.py", "rlctl/targets/remains.py"),
     *(f"rlctl/bench/{name}.py" for name in ("subjects", "stats", "figures", "attack", "claims", "scaling")),
     *(f"rlctl/drills/{name}.py" for name in PURE_DRILLS),
+    *(f"rlctl/rules/{name}.py" for name in PURE_RULES),
 )
 # What draws, fills and asks servers; all else of capacity is calculation.
 IMPURE_CAPACITY = {f"rlctl/capacity/{name}.py" for name in ("calibrate", "drawing", "measure", "report", "sampling")}

@@ -17,32 +17,33 @@ rules:
     tiers: {free: {limit: 100}}
   - {id: log, algorithm: rolling_window, limit: 200, window: 1h, key: ["u:{user}", "ip:{ip}:{endpoint}"]}
   - {id: jobs, algorithm: concurrent, limit: 20, lease: 30s, key: "{user}"}
+  - {id: bucket, algorithm: token_bucket, limit: 20, rate: 5/10s, key: "{user}"}
 """
-USERS = {"api-per-key": 5, "log": 6, "jobs": 7}
+USERS = {"api-per-key": 5, "log": 6, "jobs": 7, "bucket": 8}
 
 
 def test_rules_become_questions() -> None:
-    api, log, jobs = read_rules(TEXT, "rules.yaml", USERS, ASKING, {"server": "valkey-8.1"})
-    assert [one.users for one in (api, log, jobs)] == [5, 6, 7]
-    assert [one.limit for one in (api, log, jobs)] == [1000, 200, 20]
+    api, log, jobs, bucket = read_rules(TEXT, "rules.yaml", USERS, ASKING, {"server": "valkey-8.1"})
+    assert [one.users for one in (api, log, jobs, bucket)] == [5, 6, 7, 8]
+    assert [one.limit for one in (api, log, jobs, bucket)] == [1000, 200, 20, 20]
+    assert (api.window_ms, jobs.window_ms) == (60_000, 30_000)
+    assert (bucket.rate, bucket.period_ms) == (5, 10_000)
     assert api.server.value == "valkey-8.1"
-    # rl:{apikey:................}:api-per-key:sliding_counter:1:00000000
-    assert api.key_length == len("rl:{}") + len("apikey:") + 16 + len(":api-per-key:sliding_counter:1:86400000")
-    assert log.key_length == len("rl:{}") + len("ip::") + 32 + len(":log:rolling_window:1:86400000")
+    # rl:{apikey:................}:api-per-key:sliding_counter:1:60000
+    assert api.key_length == len("rl:{}") + len("apikey:") + 16 + len(":api-per-key:sliding_counter:1:60000")
+    assert log.key_length == len("rl:{}") + len("ip::") + 32 + len(":log:rolling_window:1:3600000")
     assert jobs.key_length == len("rl:{}") + 16 + len(":jobs:concurrent:1")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"rules: []", "rules.yaml:1: `rules` is a list"),
-        (b"rules:\n  - {algorithm: gcra}", "rules.yaml:2: `id` is missing"),
-        (b"rules:\n  - {id: a}", "rules.yaml:2: `algorithm` is missing"),
-        (b"rules:\n  - {id: a, algorithm: leaky, limit: 3, key: x}", "token_bucket, gcra"),
-        (b"rules:\n  - {id: a, algorithm: gcra, key: x}", "rule `a` has no limit"),
-        (b"rules:\n  - {id: a, algorithm: gcra, burst: 3}", "rule `a` has no key"),
-        (b"rules:\n  - {id: a, algorithm: gcra, burst: -3, key: x}", "rule `a`: --limit"),
-        (b"rules:\n  - {id: a, algorithm: fixed_window, limit: 3, window: 60, key: x}", "rule `a`: --window"),
+        (b"version: 1\nrules: {}", "rules.yaml:2: rules: a list belongs here"),
+        (b"version: 1\nrules:\n  - {id: a, algorithm: gcra, key: '{user}'}", "rules.yaml:3: gcra wants `burst`"),
+        (
+            b"version: 1\nrules:\n  - {id: a, algorithm: fixed_window, limit: 0, window: 6s, key: '{user}'}",
+            "rules.yaml:3: rule `a`: --limit",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(text: bytes, words: str) -> None:
@@ -53,7 +54,7 @@ def test_what_is_wrong_is_named_with_its_line(text: bytes, words: str) -> None:
 
 def test_every_rule_needs_its_users_and_every_user_a_rule() -> None:
     with pytest.raises(UsageFault, match="how many users has log"):
-        read_rules(TEXT, "rules.yaml", {"api-per-key": 1, "jobs": 1}, ASKING, {})
+        read_rules(TEXT, "rules.yaml", {"api-per-key": 1, "jobs": 1, "bucket": 1}, ASKING, {})
     with pytest.raises(NotFound, match="no rule other"):
         read_rules(TEXT, "rules.yaml", USERS | {"other": 1}, ASKING, {})
 

@@ -1,0 +1,84 @@
+"""What a rule set may say but had better not. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlctl.rules.match import PLACE
+from rlctl.rules.model import Definition, Parameters, RuleClass, RuleSet
+from rlctl.topology.units import format_duration
+
+_FEW = 10
+_LISTPACK = 128
+# A call that takes longer than this is a job; the service's own time-out is not ours to know.
+SERVICE_TIMEOUT_MS = 10_000
+_PER_MILLE = 1000
+_SMALL_COUNTER = (
+    "limit {limit}: below {few} a sliding counter is coarse (1 is one in up to two windows); rolling_window is exact"
+)
+_LONG_LOG = "limit {limit}: above {most} entries each takes five times the memory; rolling_ring takes 4 bytes"
+_SHORT_LEASE = (
+    "lease {lease}: a request that outlives its lease is no longer counted; make it longer than the service's "
+    "time-out (assumed: {timeout}), or renew it"
+)
+_ROUNDED = "{rate} is a call every {spacing} us, rounded up by {percent} %: that much slower than the rule says"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warning_:  # noqa: N801  Python has a Warning of its own
+    """One thing that is unwise."""
+
+    rule: str
+    kind: str
+    text: str
+
+    def to_json(self) -> dict[str, str]:
+        """As `rules plan -o json` shows it."""
+        return {"rule": self.rule, "kind": self.kind, "text": self.text}
+
+
+def advise(rules: RuleSet) -> tuple[Warning_, ...]:
+    """Everything unwise, in the rules' order, each said once a rule."""
+    found: dict[tuple[str, str], Warning_] = {}
+    for rule in rules.rules:
+        for kind, text in _about(rule.definition):
+            found.setdefault((rule.id, kind), Warning_(rule=rule.id, kind=kind, text=text))
+    return tuple(found.values())
+
+
+def _about(rule: Definition) -> Iterator[tuple[str, str]]:
+    for tier, in_canary in rule.variants():
+        yield from _numbers(rule.algorithm, rule.effective(tier, in_canary=in_canary))
+    yield from _keys(rule)
+    if rule.rule_class is RuleClass.SECURITY and rule.shadow:
+        yield "security-shadow", "a rule of class security in shadow protects nothing"
+    if rule.algorithm == "concurrent" and rule.canary is not None and "lease_ms" in rule.canary.parameters:
+        yield "canary-lease", "who is in the canary renews by another lease; services must follow it"
+
+
+def _numbers(algorithm: str, values: Parameters) -> Iterator[tuple[str, str]]:
+    if algorithm == "sliding_counter" and 0 < values["limit"] < _FEW:
+        yield "small-sliding-counter", _SMALL_COUNTER.format(limit=values["limit"], few=_FEW)
+    if algorithm == "rolling_window" and values["limit"] > _LISTPACK:
+        yield "long-rolling-window", _LONG_LOG.format(limit=values["limit"], most=_LISTPACK)
+    if algorithm == "concurrent" and values["lease_ms"] < SERVICE_TIMEOUT_MS:
+        lease, timeout = format_duration(values["lease_ms"]), format_duration(SERVICE_TIMEOUT_MS)
+        yield "short-lease", _SHORT_LEASE.format(lease=lease, timeout=timeout)
+    if algorithm == "gcra":
+        yield from _rounding(values)
+
+
+def _rounding(values: Parameters) -> Iterator[tuple[str, str]]:
+    period_us = values["period_ms"] * 1000
+    spacing = -(-period_us // values["rate"])
+    excess = spacing * values["rate"] - period_us
+    if excess * _PER_MILLE > period_us:
+        rate = f"{values['rate']} in {format_duration(values['period_ms'])}"
+        yield "gcra-rounding", _ROUNDED.format(rate=rate, spacing=spacing, percent=f"{100 * excess / period_us:.2g}")
+
+
+def _keys(rule: Definition) -> Iterator[tuple[str, str]]:
+    if any("}{" in key for key in rule.keys):
+        yield "joined-places", "two places without anything between: `ab` and `c` share the limit of `a` and `bc`"
+    shapes = [PLACE.sub("{}", key) for key in rule.keys]
+    if len(set(shapes)) < len(shapes):
+        yield "same-key", "two templates differ in names only: a user called like an address shares its limit"

@@ -1,0 +1,53 @@
+"""From definitions to a rule set: the script of each rule, and its arguments in lowest terms. Pure."""
+
+from collections.abc import Sequence
+
+from rlctl.errors import NotFound
+from rlctl.limiter.algorithms import ALGORITHMS
+from rlctl.rules.load import HINT, RulesFile
+from rlctl.rules.model import Definition, Rule, RuleSet, ScriptRef
+from rlctl.scripts.model import Release, Script
+from rlctl.topology.problems import Mistakes
+
+
+def compile_file(file: RulesFile, release: Release) -> RuleSet:
+    """The rules of a file; InvalidFile where a rule wants a script that nobody has released."""
+    mistakes = Mistakes(file.path, hint=HINT)
+    for definition in file.definitions:
+        if _script(definition, release) is None:
+            mistakes.add(file.lines[definition.id], _no_script(definition, release))
+    mistakes.raise_any()
+    return RuleSet(rules=compile_rules(file.definitions, release), release=release.version)
+
+
+def compile_rules(definitions: Sequence[Definition], release: Release) -> tuple[Rule, ...]:
+    """The rules, in order; InvalidLimit where a script would refuse their numbers."""
+    return tuple(_rule(definition, release) for definition in definitions)
+
+
+def _rule(definition: Definition, release: Release) -> Rule:
+    script = _script(definition, release)
+    if script is None:
+        raise NotFound(_no_script(definition, release), hint="`rlctl scripts list` shows what there is")
+    kind = ALGORITHMS[definition.algorithm]
+    return Rule(
+        definition=definition,
+        script=ScriptRef(version=script.version, sha1=script.sha1, state=script.state, args=script.args),
+        arguments={
+            (tier, in_canary): kind(**definition.effective(tier, in_canary=in_canary)).arguments()
+            for tier, in_canary in definition.variants()
+        },
+    )
+
+
+def _script(definition: Definition, release: Release) -> Script | None:
+    if definition.pin is None:
+        return release.script(definition.algorithm)
+    return release.pinned(definition.algorithm, definition.pin)
+
+
+def _no_script(definition: Definition, release: Release) -> str:
+    if definition.pin is None:
+        return f"release {release.version} holds no script {definition.algorithm}"
+    known = ", ".join(one.version for one in release.known if one.name == definition.algorithm)
+    return f"script: there is no {definition.algorithm} {definition.pin}; there are {known}"

@@ -1,0 +1,59 @@
+"""Changing one rule of a set: canary, shadow, promotion, and the rule as it was before. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rlctl.errors import NotFound, UsageFault
+from rlctl.rules.compile import compile_rules
+from rlctl.rules.model import Canary, Definition, Rule, RuleSet
+from rlctl.scripts.model import Release
+
+
+def find(rules: RuleSet | None, rule_id: str) -> Rule:
+    """The rule of this name; NotFound names those that there are."""
+    rule = rules.rule(rule_id) if rules is not None else None
+    if rule is None:
+        known = ", ".join(one.id for one in rules.rules) if rules is not None else ""
+        raise NotFound(
+            f"no rule {rule_id} is in force",
+            hint=f"there are {known}" if known else "`rlctl rules apply FILE` puts rules in force",
+        )
+    return rule
+
+
+def with_canary(rules: RuleSet, rule_id: str, share: int, parameters: Mapping[str, int], release: Release) -> RuleSet:
+    """The rule with a canary of this share; without parameters those that its canary has."""
+    definition = find(rules, rule_id).definition
+    before = definition.canary.parameters if definition.canary is not None else {}
+    wanted = dict(parameters) or dict(before)
+    if not wanted:
+        raise UsageFault(
+            f"rule {rule_id} has no canary yet: what shall it override?", hint="name parameters, such as --limit 800"
+        )
+    return _with(rules, replace(definition, canary=Canary(share=share, parameters=wanted)), release)
+
+
+def with_shadow(rules: RuleSet, rule_id: str, *, shadow: bool, release: Release) -> RuleSet:
+    """The rule in shadow, or enforced again."""
+    return _with(rules, replace(find(rules, rule_id).definition, shadow=shadow), release)
+
+
+def promoted(rules: RuleSet, rule_id: str, release: Release) -> RuleSet:
+    """The rule with its canary's parameters for everybody, and enforced."""
+    definition = find(rules, rule_id).definition
+    parameters = definition.effective(None, in_canary=True)
+    return _with(rules, replace(definition, parameters=parameters, canary=None, shadow=False), release)
+
+
+def with_rule_of(rules: RuleSet, earlier: RuleSet, rule_id: str) -> RuleSet:
+    """The set with one rule as it was earlier: compiled as it was, or absent where it was."""
+    before = earlier.rule(rule_id)
+    kept = [rule if rule.id != rule_id else before for rule in rules.rules]
+    if before is not None and rules.rule(rule_id) is None:
+        kept.append(before)
+    return replace(rules, rules=tuple(rule for rule in kept if rule is not None))
+
+
+def _with(rules: RuleSet, definition: Definition, release: Release) -> RuleSet:
+    [changed] = compile_rules((definition,), release)
+    return replace(rules, rules=tuple(changed if rule.id == changed.id else rule for rule in rules.rules))

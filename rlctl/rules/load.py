@@ -1,0 +1,232 @@
+"""From the text of a rules file to definitions, or to every mistake in it with its line. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rlctl.limiter.algorithms import ALGORITHMS
+from rlctl.limiter.failures import InvalidLimit
+from rlctl.rules.match import DIMENSION
+from rlctl.rules.model import Canary, Definition, RuleClass
+from rlctl.rules.table import (
+    ALGORITHM,
+    CONDITION,
+    FIELDS,
+    ID,
+    KEYS,
+    OPTIONAL,
+    PARAMETERS,
+    PERCENT,
+    TEMPLATE,
+    VERSION,
+    WANTED,
+    parameter_keys,
+)
+from rlctl.topology.fields import Field
+from rlctl.topology.problems import Mistakes, shown
+from rlctl.topology.reading import NodeReader
+from rlctl.topology.values import text
+from rlctl.topology.yaml_lines import Entry, Node, Sequence, compose
+from rlctl.topology.yaml_lines import Mapping as Map
+
+HINT = "`rlctl schema rules` prints every key; README.md shows a file that works"
+_NAME = text(DIMENSION, "lower-case letters, digits and underscores")
+_TIER = text(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}", "letters, digits, dots, dashes and underscores")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesFile:
+    """What a file says, and on which line each rule begins."""
+
+    path: str
+    definitions: tuple[Definition, ...]
+    lines: Mapping[str, int]
+
+
+def load_rules(source: bytes, path: str) -> RulesFile:
+    """Read and check a rules file; InvalidFile names every mistake as `path:line: ...`."""
+    mistakes = Mistakes(path, hint=HINT)
+    root = compose(source, mistakes)
+    reader = NodeReader(mistakes)
+    entries = reader.keys(root, ("version", "rules"), ("version", "rules"))
+    if "version" in entries and reader.value(entries["version"].value, "version", VERSION) is None:
+        # Of another format nothing else can be judged.
+        mistakes.raise_any()
+    nodes = reader.items(entries["rules"].value, "rules") if "rules" in entries else ()
+    if "rules" in entries and entries["rules"].value == Sequence(line=entries["rules"].value.line, items=()):
+        mistakes.add(entries["rules"].line, "rules: at least one rule belongs here; without any, nothing is limited")
+    lines: dict[str, int] = {}
+    found = [definition for node in nodes if (definition := _Reading(reader).rule(node, lines)) is not None]
+    mistakes.raise_any()
+    return RulesFile(path=path, definitions=tuple(found), lines=lines)
+
+
+class _Reading:
+    """One rule; what could not be read is noted, and then nothing is made of the rule."""
+
+    def __init__(self, reader: NodeReader) -> None:
+        self._reader = reader
+        self._mistakes = reader.mistakes
+
+    def rule(self, node: Node, lines: dict[str, int]) -> Definition | None:
+        entries = self._reader.keys(self._reader.mapping(node, "a rule"), KEYS, ("id", "algorithm", "key"))
+        rule_id = self._one(entries, ID)
+        if rule_id is not None and rule_id in lines:
+            self._mistakes.add(
+                entries["id"].line, f"rule {shown(rule_id)} is given twice, first on line {lines[rule_id]}; keep one"
+            )
+        lines.setdefault(rule_id or "", node.line)
+        algorithm = self._one(entries, ALGORITHM)
+        keys = self._keys(entries)
+        settings = {field.attribute: self._one(entries, field) for field in FIELDS.values() if field.key in entries}
+        conditions = self._conditions(entries)
+        if algorithm is None:
+            return None
+        parameters = self._parameters(algorithm.value, entries, node.line, "")
+        canary = self._canary(algorithm.value, entries)
+        tiers = self._tiers(algorithm.value, entries)
+        self._check_class(entries, settings)
+        self._refuse_strange_parameters(algorithm.value, entries)
+        if rule_id is None or parameters is None:
+            return None
+        definition = Definition(
+            id=rule_id,
+            algorithm=algorithm.value,
+            parameters=parameters,
+            keys=keys,
+            tiers=tiers,
+            match=conditions,
+            canary=canary,
+            **_with_default_failure(settings),
+        )
+        self._check_numbers(definition, node.line, entries)
+        return definition
+
+    def _one(self, entries: Mapping[str, Entry], field: Field) -> Any:  # noqa: ANN401  a table row holds any type
+        entry = entries.get(field.key)
+        return None if entry is None else self._reader.value(entry.value, field.key, field.type)
+
+    def _keys(self, entries: Mapping[str, Entry]) -> tuple[str, ...]:
+        entry = entries.get(TEMPLATE.key)
+        if entry is None:
+            return ()
+        nodes = entry.value.items if isinstance(entry.value, Sequence) else (entry.value,)
+        if not nodes:
+            self._mistakes.add(entry.line, "key: at least one template belongs here")
+        found = [self._reader.value(node, TEMPLATE.key, TEMPLATE.type) for node in nodes]
+        templates = tuple(one for one in found if one is not None)
+        if len(set(templates)) < len(templates):
+            self._mistakes.add(entry.line, "key: the same template stands here twice; keep one")
+        return templates
+
+    def _conditions(self, entries: Mapping[str, Entry]) -> dict[str, tuple[str, ...]]:
+        found = {}
+        for name, entry in self._named(entries, "match", _NAME).items():
+            nodes = entry.value.items if isinstance(entry.value, Sequence) else (entry.value,)
+            values = [self._reader.value(node, f"match.{name}", CONDITION) for node in nodes]
+            if not values:
+                self._mistakes.add(entry.line, f"match.{name}: at least one value belongs here")
+            found[name] = tuple(value for value in values if value is not None)
+        return found
+
+    def _tiers(self, algorithm: str, entries: Mapping[str, Entry]) -> dict[str, dict[str, int]]:
+        found = {}
+        for tier, entry in self._named(entries, "tiers", _TIER).items():
+            mapping = self._reader.mapping(entry.value, f"tiers.{tier}")
+            values = self._reader.keys(mapping, parameter_keys(algorithm))
+            found[tier] = self._override(algorithm, values, entry.line, f"tiers.{tier}")
+        return found
+
+    def _canary(self, algorithm: str, entries: Mapping[str, Entry]) -> Canary | None:
+        entry = entries.get("canary")
+        if entry is None:
+            return None
+        mapping = self._reader.mapping(entry.value, "canary")
+        values = self._reader.keys(mapping, (PERCENT.key, *parameter_keys(algorithm)), (PERCENT.key,))
+        share = self._one(values, PERCENT)
+        rest = {key: value for key, value in values.items() if key != PERCENT.key}
+        return Canary(share=share or 0, parameters=self._override(algorithm, rest, entry.line, "canary"))
+
+    def _named(self, entries: Mapping[str, Entry], key: str, name: Any) -> dict[str, Entry]:  # noqa: ANN401
+        """The entries of a mapping whose keys are names of the user's."""
+        entry = entries.get(key)
+        if entry is None:
+            return {}
+        mapping: Map = self._reader.mapping(entry.value, key)
+        for word, own in mapping.entries.items():
+            if wrong := name.refuse(word):
+                self._mistakes.add(own.line, f"{key}: {wrong}")
+        return mapping.entries
+
+    def _override(self, algorithm: str, entries: Mapping[str, Entry], line: int, where: str) -> dict[str, int]:
+        values = self._given(algorithm, entries, f"{where}.")
+        if not entries:
+            words = ", ".join(parameter_keys(algorithm))
+            self._mistakes.add(line, f"{where}: overrides nothing; write one of {words}")
+        return values
+
+    def _parameters(self, algorithm: str, entries: Mapping[str, Entry], line: int, where: str) -> dict[str, int] | None:
+        values = self._given(algorithm, entries, where)
+        missing = [name for name in WANTED[algorithm] if name not in values and name not in OPTIONAL]
+        known = {key for name in missing for key in WANTED[algorithm][name] if key in entries}
+        if "period_ms" in missing and "rate" in values:
+            self._mistakes.add(entries["rate"].line, "rate: in what time? write it such as 100/60s, or give `period`")
+        elif missing and not known:
+            words = [" or ".join(f"`{key}`" for key in WANTED[algorithm][name]) for name in missing]
+            self._mistakes.add(line, f"{algorithm} wants {', '.join(dict.fromkeys(words))}")
+        return None if missing else values
+
+    def _given(self, algorithm: str, entries: Mapping[str, Entry], where: str) -> dict[str, int]:
+        """The parameters that stand here, by the script's names."""
+        found: dict[str, int] = {}
+        origin: dict[str, str] = {}
+        for key in parameter_keys(algorithm):
+            if key not in entries:
+                continue
+            value = self._reader.value(entries[key].value, f"{where}{key}", PARAMETERS[key].type)
+            for name, number in _numbers(algorithm, key, value).items():
+                if name in found:
+                    self._mistakes.add(entries[key].line, f"{where}{key}: `{origin[name]}` says that already; keep one")
+                found[name], origin[name] = number, key
+        return found
+
+    def _refuse_strange_parameters(self, algorithm: str, entries: Mapping[str, Entry]) -> None:
+        own = parameter_keys(algorithm)
+        for key in PARAMETERS:
+            if key in entries and key not in own:
+                self._mistakes.add(entries[key].line, f"{algorithm} has no `{key}`; it has {', '.join(own)}")
+
+    def _check_class(self, entries: Mapping[str, Entry], settings: Mapping[str, object]) -> None:
+        if settings.get("rule_class") is RuleClass.SECURITY and settings.get("on_failure") == "open":
+            line = entries["on_failure"].line
+            self._mistakes.add(line, "on_failure: a rule of class security never fails open; write closed or local")
+
+    def _check_numbers(self, definition: Definition, line: int, entries: Mapping[str, Entry]) -> None:
+        """What a script would refuse is refused here, at the line that brings it in."""
+        told: set[str] = set()
+        for tier, in_canary in definition.variants():
+            key = "tiers" if tier is not None else "canary" if in_canary else ""
+            try:
+                ALGORITHMS[definition.algorithm](**definition.effective(tier, in_canary=in_canary))
+            except InvalidLimit as failure:
+                if failure.message not in told:
+                    self._mistakes.add(entries[key].line if key else line, failure.message)
+                told.add(failure.message)
+
+
+def _numbers(algorithm: str, key: str, value: Any) -> dict[str, int]:  # noqa: ANN401  as the table's rows
+    """One key of the file as the script's parameters."""
+    if value is None:
+        return {}
+    if key == "rate":
+        return {"rate": value.amount} | ({} if value.period_ms is None else {"period_ms": value.period_ms})
+    name = next(name for name, keys in WANTED[algorithm].items() if key in keys)
+    return {name: value}
+
+
+def _with_default_failure(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What fails open by default is what may; a value that could not be read is left to its mistake."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    closed = given.get("rule_class") is RuleClass.SECURITY
+    return {"on_failure": "closed" if closed else "open", **given}

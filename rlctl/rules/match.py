@@ -1,0 +1,76 @@
+"""Which key template fits a request, and whether a rule concerns it at all. Pure."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+DIMENSION = "[a-z][a-z0-9_]{0,31}"
+PLACE = re.compile(r"\{([^{}]*)\}")
+_PAIR = re.compile(f"({DIMENSION})=")
+TIER = "tier"
+ANY = "*"
+
+
+class Template:
+    """A key template such as `user:{user}:{endpoint}`, taken apart once."""
+
+    __slots__ = ("_parts", "_tail", "names", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        *pairs, self._tail = PLACE.split(text)
+        self._parts = tuple(zip(pairs[::2], pairs[1::2], strict=True))
+        self.names = tuple(dict.fromkeys(name for _literal, name in self._parts))
+
+    def fits(self, dimensions: Mapping[str, str]) -> bool:
+        """Whether every place has a value; an empty one is none."""
+        return all(dimensions.get(name) for name in self.names)
+
+    def fill(self, dimensions: Mapping[str, str], encode: Callable[[str], str]) -> str:
+        """The identity that stands in the key."""
+        return "".join([literal + encode(dimensions[name]) for literal, name in self._parts]) + self._tail
+
+    def identity(self, dimensions: Mapping[str, str]) -> str:
+        """The values as they were typed: what a canary draws by."""
+        return ":".join([dimensions[name] for name in self.names])
+
+
+def first_fit(templates: Sequence[Template], dimensions: Mapping[str, str]) -> Template | None:
+    """The first template whose dimensions are all present; None where the rule does not concern the request."""
+    return next((template for template in templates if template.fits(dimensions)), None)
+
+
+def concerns(conditions: Mapping[str, Sequence[str]], dimensions: Mapping[str, str]) -> bool:
+    """Whether every condition holds; a dimension that is absent meets none."""
+    return all(
+        any(_meets(pattern, dimensions.get(name, "")) for pattern in patterns) for name, patterns in conditions.items()
+    )
+
+
+def _meets(pattern: str, value: str) -> bool:
+    if not value:
+        return False
+    return value.startswith(pattern[:-1]) if pattern.endswith(ANY) else value == pattern
+
+
+def plain_dimension(templates: Sequence[Template]) -> str | None:
+    """What an identity without a name is: the dimension of the first template that has just one."""
+    return next((template.names[0] for template in templates if len(template.names) == 1), None)
+
+
+def read_dimensions(templates: Sequence[Template], conditions: Mapping[str, object], text: str) -> dict[str, str]:
+    """An identity from a command line: a plain value, or `user=ada,endpoint=/x` with names that the rule knows.
+
+    Empty where the rule wants names and there are none.
+    """
+    known = {name for template in templates for name in template.names} | set(conditions)
+    first = _PAIR.match(text)
+    if first is None or first[1] not in known:
+        plain = plain_dimension(templates)
+        return {} if plain is None else {plain: text}
+    starts = [found for found in _PAIR.finditer(text) if found[1] in known and _begins(text, found.start())]
+    ends = [found.start() - 1 for found in starts[1:]] + [len(text)]
+    return {found[1]: text[found.end() : end] for found, end in zip(starts, ends, strict=True)}
+
+
+def _begins(text: str, at: int) -> bool:
+    return at == 0 or text[at - 1] == ","

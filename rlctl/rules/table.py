@@ -1,0 +1,168 @@
+"""The rules file as a table: every key with its type and meaning; reading and the JSON Schema walk it. Pure."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from rlctl.limiter.algorithms import ALGORITHMS
+from rlctl.rules.bucket import WHOLE
+from rlctl.rules.match import DIMENSION, PLACE
+from rlctl.rules.model import RuleClass
+from rlctl.topology.fields import Field
+from rlctl.topology.problems import shown
+from rlctl.topology.units import parse_duration
+from rlctl.topology.values import ValueType, boolean, choice, duration, format_version, integer, text
+from rlctl.topology.yaml_lines import Scalar
+
+Algorithm = StrEnum("Algorithm", [(name.upper(), name) for name in ALGORITHMS])  # type: ignore[misc]
+_YEAR_MS = parse_duration("8760h")
+_MOST = 10**15 - 1
+_RATE = re.compile(r"(?P<count>[0-9]+)(/(?P<span>[0-9]*[a-z]+))?")
+_PERCENT = re.compile(r"(?P<whole>[0-9]{1,3})(\.(?P<part>[0-9]{1,2}))?%?")
+_LONGEST_TEMPLATE = 200
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+NAME_RULE = "up to 64 letters, digits, dots, dashes or underscores"
+LINE = r"[^\x00-\x1f\x7f]{1,200}"
+VERSION = format_version(1)
+
+
+class Rate(NamedTuple):
+    """So many, in so long where that is said."""
+
+    amount: int
+    period_ms: int | None
+
+
+def rate() -> ValueType[Rate]:
+    """`5/s`, `100/60s`, or a number beside `period`."""
+    wrong = "is not a rate; write how many in what time, such as 5/s or 100/60s"
+
+    def read(scalar: Scalar) -> Rate:
+        found = _RATE.fullmatch(scalar.text)
+        if found is None or len(found["count"]) > 15:
+            raise ValueError(f"{shown(scalar.text)} {wrong}")
+        span = found["span"]
+        if span is None:
+            return Rate(int(found["count"]), None)
+        return Rate(int(found["count"]), parse_duration(span if span[0].isdigit() else f"1{span}"))
+
+    return ValueType(
+        read=read,
+        refuse=lambda value: "" if value.amount else "a rate of 0 admits nobody for ever; write `limit: 0` to deny all",
+        show=str,
+        schema={"type": ["string", "integer"], "pattern": "^[1-9][0-9]*(/([1-9][0-9]*)?(ms|s|m|h))?$", "minimum": 1},
+    )
+
+
+def percent() -> ValueType[int]:
+    """0 to 100 with up to two decimals, in parts of 10,000."""
+
+    def read(scalar: Scalar) -> int:
+        found = _PERCENT.fullmatch(scalar.text)
+        if found is None:
+            raise ValueError(f"{shown(scalar.text)} is not a percentage; write 0 to 100, at most two decimals")
+        return int(found["whole"]) * 100 + int((found["part"] or "").ljust(2, "0"))
+
+    return ValueType(
+        read=read,
+        refuse=lambda value: "" if value <= WHOLE else "more than 100 percent",
+        show=str,
+        schema={"type": "number", "minimum": 0, "maximum": 100},
+    )
+
+
+def template() -> ValueType[str]:
+    """A key template with named places in braces."""
+    return ValueType(
+        read=lambda scalar: scalar.text,
+        refuse=_refuse_template,
+        show=str,
+        schema={
+            "type": "string",
+            "maxLength": _LONGEST_TEMPLATE,
+            "pattern": rf"^[^{{}}]*(\{{{DIMENSION}\}}[^{{}}]*)+$",
+        },
+    )
+
+
+def _refuse_template(value: str) -> str:
+    right = "write named places in braces, such as `user:{user}`"
+    if not value.isprintable() or len(value) > _LONGEST_TEMPLATE:
+        return f"{shown(value)} is not printable text of at most {_LONGEST_TEMPLATE} characters"
+    rest = PLACE.sub("", value)
+    if "{" in rest or "}" in rest:
+        return f"{shown(value)} has a brace without its partner; {right}"
+    names = PLACE.findall(value)
+    if not names:
+        return f"{shown(value)} names nobody: one limit would be for everybody together; {right}"
+    odd = next((name for name in names if not re.fullmatch(DIMENSION, name)), None)
+    if odd is not None:
+        return f"{shown('{' + odd + '}')} is no dimension; names are lower-case letters, digits and underscores"
+    return ""
+
+
+_COUNT = integer(0, _MOST)
+_TIME = duration(1, _YEAR_MS)
+PARAMETERS: Mapping[str, Field] = {
+    field.key: field
+    for field in (
+        Field(
+            key="limit", type=_COUNT, doc="how many; also the capacity of a bucket and the burst of gcra; 0 denies all"
+        ),
+        Field(key="capacity", type=_COUNT, doc="the tokens that a full bucket holds"),
+        Field(key="burst", type=_COUNT, doc="how many at once"),
+        Field(key="rate", type=rate(), doc="what comes back in what time, such as 5/s or 100/60s"),
+        Field(key="period", type=_TIME, doc="the time that `rate` is for, where rate is a plain number"),
+        Field(key="window", type=_TIME, doc="the time that `limit` is for"),
+        Field(key="min_interval", type=_TIME, doc="the least time between two admitted calls"),
+        Field(key="lease", type=_TIME, doc="how long a lease lasts that is not renewed"),
+    )
+}
+# What each algorithm's script wants, and the keys of the file that say it.
+WANTED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "token_bucket": {"capacity": ("capacity", "limit", "burst"), "rate": ("rate",), "period_ms": ("rate", "period")},
+    "gcra": {"burst": ("burst", "limit"), "rate": ("rate",), "period_ms": ("rate", "period")},
+    "fixed_window": {"limit": ("limit",), "window_ms": ("window",)},
+    "sliding_counter": {"limit": ("limit",), "window_ms": ("window",)},
+    "rolling_window": {"limit": ("limit",), "window_ms": ("window",), "min_interval_ms": ("min_interval",)},
+    "rolling_ring": {"limit": ("limit",), "window_ms": ("window",), "min_interval_ms": ("min_interval",)},
+    "concurrent": {"limit": ("limit",), "lease_ms": ("lease",)},
+}
+OPTIONAL = frozenset({"min_interval_ms"})
+ID = Field(
+    key="id", type=text(NAME, NAME_RULE, may_look_numeric=True), doc="names the rule; part of its keys", required=True
+)
+ALGORITHM = Field(key="algorithm", type=choice(Algorithm), doc="how it counts", required=True)
+TEMPLATE = Field(key="key", type=template(), doc="whom it counts, such as `apikey:{api_key}`", required=True)
+PERCENT = Field(key="percent", type=percent(), doc="how many of 100 identities", required=True)
+CONDITION: ValueType[str] = text(LINE, "one line of printable text", may_look_numeric=True)
+FIELDS: Mapping[str, Field] = {
+    field.key: field
+    for field in (
+        Field(
+            key="on_failure",
+            type=text(
+                r"open|closed|local(:[1-9][0-9]{0,4})?",
+                "open, closed, local, or local:N with N instances of the service",
+            ),
+            doc="what decides while Redis does not; open for class general, closed for security where it is left out",
+        ),
+        Field(key="class", attr="rule_class", type=choice(RuleClass), doc="general or security; security refuses open"),
+        Field(key="shadow", type=boolean(), doc="whether it only counts, on keys of its own, and never denies"),
+        Field(
+            key="script",
+            attr="pin",
+            type=text(r"[0-9]+\.[0-9]+\.[0-9]+", "a version such as 1.0.0"),
+            doc="this version of the script",
+        ),
+        Field(key="owner", type=text(LINE, "one line of printable text", may_look_numeric=True), doc="whom to ask"),
+    )
+}
+STRUCTURES = ("key", "tiers", "match", "canary")
+KEYS = (ID.key, ALGORITHM.key, *PARAMETERS, *STRUCTURES, *FIELDS)
+
+
+def parameter_keys(algorithm: str) -> tuple[str, ...]:
+    """The file's keys that this algorithm knows."""
+    return tuple(dict.fromkeys(key for keys in WANTED[algorithm].values() for key in keys))
