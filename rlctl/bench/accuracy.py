@@ -44,11 +44,11 @@ def attackable(release: Release, wanted: Sequence[str]) -> tuple[Script, ...]:
     return tuple(script for script in chosen if script.name in RULES)
 
 
-def run_accuracy(session: Session, release: Release, scripts: Sequence[Script], stop: StopFlag) -> Iterator[Accuracy]:
+def run_accuracy(session: Session, scripts: Sequence[Script], stop: StopFlag) -> Iterator[Accuracy]:
     """Script by script, the worst of all attacks."""
     planned = attacks(LIMIT, WINDOW_US)
     for script in scripts:
-        attacker = _Attacker(session, script, CostedCall(release, RULES[script.name], "bench-accuracy"), stop)
+        attacker = _Attacker(session, script, CostedCall(script, RULES[script.name], "bench-accuracy"), stop)
         worst = worst_of((attack, attacker.worst(attack)) for attack in planned)
         yield Accuracy(script=script.name, limit=LIMIT, window_ms=WINDOW_MS, attacks=len(planned), worst=worst)
 

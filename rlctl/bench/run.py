@@ -90,7 +90,7 @@ def run_accuracy_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: Sto
     """Every wanted script that counts in windows under attack."""
 
     def measure(session: Session) -> AccuracyReport:
-        rows = tuple(run_accuracy(session, fleet.release, attackable(fleet.release, bench.scripts), stop))
+        rows = tuple(run_accuracy(session, attackable(fleet.release, bench.scripts), stop))
         return AccuracyReport(name=fleet.topology.name, release=fleet.release.version, rows=rows)
 
     return _benched(fleet, bench, progress, measure)

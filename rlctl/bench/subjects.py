@@ -191,7 +191,7 @@ _COSTED: dict[str, tuple[tuple[Costed, Sequence[Fill]], tuple[Costed, Sequence[F
 def subjects(release: Release, wanted: Sequence[str]) -> tuple[Subject, ...]:
     """INCR, and the wanted scripts; each admitting, then denying."""
     scripts = chosen_scripts(release, wanted)
-    return (PlainIncr(), *(_subject(release, script, answer) for script in scripts for answer in Answer))
+    return (PlainIncr(), *(_subject(script, answer) for script in scripts for answer in Answer))
 
 
 def chosen_scripts(release: Release, wanted: Sequence[str]) -> tuple[Script, ...]:
@@ -214,15 +214,15 @@ def at_instant(script: Script, call: CostedCall, tag: bytes, cost: int, now_us: 
     return command(b"EVALSHA", script.sha1.encode(), b"1", call.key(tag), *arguments, b"%d" % now_us)
 
 
-def _subject(release: Release, script: Script, answer: Answer) -> Subject:
+def _subject(script: Script, answer: Answer) -> Subject:
     if script.name == Concurrent.name:
-        call = ConcurrentCall(release, Concurrent(LEASES, KEPT_MS), rule_id(answer))
+        call = ConcurrentCall(script, Concurrent(LEASES, KEPT_MS), rule_id(answer))
         return Leases(answer=answer, call=call)
     known = _COSTED.get(script.name)
     if known is None:
         raise NotFound(f"this version of rlctl cannot bench {script.name}", hint="name other scripts with --script")
     algorithm, fills = known[0 if answer is Answer.ADMIT else 1]
-    return Decisions(answer=answer, call=CostedCall(release, algorithm, rule_id(answer)), fills=fills, script=script)
+    return Decisions(answer=answer, call=CostedCall(script, algorithm, rule_id(answer)), fills=fills, script=script)
 
 
 def _lease(number: int) -> str:

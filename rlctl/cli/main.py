@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("rlctl.cli.status:status", "What is there against what should be."),
     "doctor": ("rlctl.cli.doctor:doctor", "Preflight and health checks, with evidence and fixes."),
     "scripts": ("rlctl.cli.scripts:scripts", "The Lua limiter scripts: what every node holds of them."),
+    "rules": ("rlctl.cli.rules:rules", "Limits as data: plan, apply, canary, roll back, explain."),
     "limit": ("rlctl.cli.limit:limit", "One decision, with the response headers it would give."),
     "failover-drill": ("rlctl.cli.failover_drill:failover_drill", "Break a twin on purpose, and prove what is lost."),
     "bench": ("rlctl.cli.bench:bench", "How fast and how exact the scripts are on this fleet."),

@@ -128,7 +128,7 @@ def keeper(fleet: Fleet, observed: Observed, key: str) -> NodeSpec | None:
     """The node that can hold a key of rlctl's own now: the primary that owns its slot."""
     specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
     if fleet.topology.kind is Kind.CLUSTER:
-        slot = key_slot(key.encode())
+        slot = key_slot(key.encode("utf-8", "surrogatepass"))
         owners = (node for node in observed.up if node.fleet_ok and _owns(node, slot))
         return next((specs[node.name] for node in owners), None)
     primaries = [node for node in observed.up if node.role is Role.PRIMARY]

@@ -1,6 +1,7 @@
 """One limiter's EVALSHA, packed once: arguments bound by the names in the manifest. Pure."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from rlctl.errors import InvalidFile, NotFound
 from rlctl.limiter.algorithms import Algorithm, Concurrent, Costed
@@ -12,19 +13,41 @@ from rlctl.scripts.model import Release, Script
 _CLOCK = "now_us"
 _OPTIONAL = frozenset({"cost", "min_interval_ms", "request_id", _CLOCK})
 _KEPT_TAILS = (0, 1)
+SHADOW = b":shadow"
+
+
+class AnyScript(Protocol):
+    """What a call needs of a script, be it from a manifest or from a rule."""
+
+    @property
+    def sha1(self) -> str:
+        """What EVALSHA names."""
+
+    @property
+    def state(self) -> int:
+        """The state format, a part of the key."""
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        """The arguments' names, in order."""
+
+
+def released(release: Release, algorithm: Algorithm) -> Script:
+    """A release's script for an algorithm."""
+    script = release.script(algorithm.name)
+    if script is None:
+        raise NotFound(f"release {release.version} holds no script {algorithm.name}")
+    return script
 
 
 class Call:
-    """What all calls of one algorithm with one rule share."""
+    """What all calls of one algorithm with one rule share; a shadow counts on keys of its own."""
 
-    def __init__(self, release: Release, algorithm: Algorithm, rule_id: str) -> None:
-        script = release.script(algorithm.name)
-        if script is None:
-            raise NotFound(f"release {release.version} holds no script {algorithm.name}")
+    def __init__(self, script: AnyScript, algorithm: Algorithm, rule_id: str, *, shadow: bool = False) -> None:
         self.sha1 = script.sha1
         self.algorithm = algorithm
         self._script = script
-        self._end = key_end(algorithm, rule_id, script.state)
+        self._end = key_end(algorithm, rule_id, script.state) + (SHADOW if shadow else b"")
         unit = "concurrent-requests" if isinstance(algorithm, Concurrent) else None
         self.quota = Quota(name=rule_id, window_ms=algorithm.quota_window_ms, unit=unit)
 
@@ -46,8 +69,8 @@ class Call:
 class CostedCall(Call):
     """Calls of the algorithms that take a cost."""
 
-    def __init__(self, release: Release, algorithm: Costed, rule_id: str) -> None:
-        super().__init__(release, algorithm, rule_id)
+    def __init__(self, script: AnyScript, algorithm: Costed, rule_id: str, *, shadow: bool = False) -> None:
+        super().__init__(script, algorithm, rule_id, shadow=shadow)
         self._check_cost = algorithm.check_cost
         self._values = algorithm.arguments()
         self._tails = {cost: self._tail({**self._values, "cost": cost}) for cost in _KEPT_TAILS}
@@ -64,8 +87,8 @@ class CostedCall(Call):
 class ConcurrentCall(Call):
     """Calls of the concurrent limiter."""
 
-    def __init__(self, release: Release, algorithm: Concurrent, rule_id: str) -> None:
-        super().__init__(release, algorithm, rule_id)
+    def __init__(self, script: AnyScript, algorithm: Concurrent, rule_id: str, *, shadow: bool = False) -> None:
+        super().__init__(script, algorithm, rule_id, shadow=shadow)
         self._values = algorithm.arguments()
 
     def message(self, tag: bytes, verb: str, request_id: str) -> bytes:
@@ -73,12 +96,12 @@ class ConcurrentCall(Call):
         return self._message(tag, self._tail({**self._values, "verb": verb, "request_id": request_id}))
 
 
-def bind(script: Script, values: Mapping[str, object]) -> list[bytes]:
+def bind(script: AnyScript, values: Mapping[str, object]) -> list[bytes]:
     """The values in the script's own order; the server's clock is used, so now_us is left out or empty."""
     unknown = [name for name in script.args if name not in values and name not in _OPTIONAL]
     if unknown:
         raise InvalidFile(
-            f"{script.file}: the script wants {', '.join(unknown)}, which this version of rlctl cannot give",
+            f"script {script.sha1} wants {', '.join(unknown)}, which this version of rlctl cannot give",
             hint="use the release that came with this rlctl, or a newer rlctl",
         )
     names = script.args[:-1] if script.args[-1:] == (_CLOCK,) else script.args

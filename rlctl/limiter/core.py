@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from rlctl.limiter.algorithms import Algorithm, Concurrent, Costed
-from rlctl.limiter.calls import Call, ConcurrentCall, CostedCall
+from rlctl.limiter.calls import Call, ConcurrentCall, CostedCall, released
 from rlctl.limiter.counters import Counters
 from rlctl.limiter.decision import REASONS, Decision, Source
 from rlctl.limiter.failures import Cause, Failure, InvalidLimit
@@ -33,7 +33,7 @@ class Core:
         call = self._costed.get((algorithm, rule_id))
         if call is None:
             _check_kind(algorithm, has_leases=False)
-            call = CostedCall(self.release, algorithm, rule_id)
+            call = CostedCall(released(self.release, algorithm), algorithm, rule_id)
             _keep(self._costed, (algorithm, rule_id), call)
         return call
 
@@ -42,7 +42,7 @@ class Core:
         call = self._concurrent.get((algorithm, rule_id))
         if call is None:
             _check_kind(algorithm, has_leases=True)
-            call = ConcurrentCall(self.release, algorithm, rule_id)
+            call = ConcurrentCall(released(self.release, algorithm), algorithm, rule_id)
             _keep(self._concurrent, (algorithm, rule_id), call)
         return call
 

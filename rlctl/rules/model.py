@@ -10,6 +10,11 @@ from typing import Any
 from rlctl.rules.bucket import WHOLE
 
 FORMAT = 1
+# The pointer; revisions and their history lie in the same slot, without an end.
+POINTER_KEY = "rlctl:{rules}"
+HISTORY_KEY = "rlctl:{rules}:history"
+CHANNEL = "rlctl:rules"
+TAG = b"rules"
 Parameters = Mapping[str, int]
 # A tier, and whether it is the canary's.
 VariantName = tuple[str | None, bool]
@@ -192,6 +197,11 @@ def read_revision(text: str | bytes) -> Revision:
     if revision.rules.digest != document["digest"]:
         raise ValueError(f"revision {revision.number} of the rules is not what its digest says")
     return revision
+
+
+def revision_key(number: int) -> str:
+    """Where a revision is stored."""
+    return f"{POINTER_KEY}:revision:{number}"
 
 
 def percent(share: int) -> int | float:

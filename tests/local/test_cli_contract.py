@@ -24,6 +24,7 @@ VERBS = [
     *(("schema", of) for of in ("topology", "rules", "scenario", "failover-drill-run")),
     *(("failover-drill", verb) for verb in ("run", "list", "show", "report", "heal")),
     *(("capacity", verb) for verb in ("model", "predict", "compare", "plan", "measure")),
+    *(("rules", verb) for verb in ("plan", "apply", "status", "shadow", "promote", "rollback", "explain")),
     *(("scripts", verb) for verb in ("list", "plan", "apply", "status", "verify", "rollback", "history", "watch")),
 ]
 
@@ -35,7 +36,15 @@ def test_help_of_every_command_shows_an_example(cluster: LocalFleet, words: tupl
     usage, _, rest = ran.out.partition("\n")
     assert usage.startswith(f"Usage: rlctl {' '.join(words)}")
     assert f"rlctl {' '.join(words)}" in rest
-    assert "--output" in rest or words[-1] in {"secrets", "render", "schema", "scripts", "capacity", "failover-drill"}
+    assert "--output" in rest or words[-1] in {
+        "secrets",
+        "render",
+        "schema",
+        "scripts",
+        "rules",
+        "capacity",
+        "failover-drill",
+    }
 
 
 def test_help_names_every_exit_code_and_command(cluster: LocalFleet) -> None:

@@ -158,7 +158,7 @@ def test_a_revision_reads_back(text: str) -> None:
     ],
 )
 def test_what_is_no_revision_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError, match="revision|rules|JSON|Expecting|delimiter"):
+    with pytest.raises(ValueError, match=r"revision|rules|JSON|Expecting|delimiter"):
         read_revision(text)
 
 

@@ -1,0 +1,233 @@
+"""rlctl rules: limits as data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rlctl.cli.app import App, with_app
+from rlctl.cli.rules_output import show_explained, show_outcome, show_plan, show_status
+from rlctl.errors import Exit, NotFound, Unreachable
+from rlctl.execute.fleet import open_fleet
+from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.stop import StopFlag
+from rlctl.rules import admin
+from rlctl.rules.admin import READ_BACK_S, InForce, Make, RulesPlan
+from rlctl.rules.compile import compile_file
+from rlctl.rules.edit import find, promoted, with_rule_of, with_shadow
+from rlctl.rules.explain import explain as explain_identity
+from rlctl.rules.load import load_rules
+from rlctl.rules.model import Revision, RuleSet
+from rlctl.scripts.model import Release
+from rlctl.scripts.release import load_release
+
+DEFAULT_FILE = "rules.yaml"
+
+
+@click.group()
+def rules() -> None:
+    """Change the limits of a fleet without touching its services: plan, apply, watch, take back.
+
+    \b
+    rlctl rules plan rules.yaml              what would change; exit 10 when there is something
+    rlctl rules apply rules.yaml --yes       store a revision, put it in force, read it back
+    rlctl rules canary api --percent 10 --limit 800
+    rlctl rules rollback --yes               the revision before is in force again
+    """
+
+
+def _changing(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyped
+    """What every changing verb takes."""
+    for option in (
+        click.option("--wait", is_flag=True, help="Wait while the fleet is locked."),
+        click.option("--dry-run", is_flag=True, help="Only show what would change; exit 10 when there is something."),
+        click.option("--yes", is_flag=True, help="Agree in advance."),
+    ):
+        command = option(command)
+    return command
+
+
+_file = click.argument("source", metavar="[FILE]", type=click.Path(path_type=Path), default=DEFAULT_FILE)
+
+
+@rules.command()
+@_file
+@with_app
+def plan(app: App, source: Path) -> int:
+    """What FILE [rules.yaml] would change in the fleet, and what is unwise in it; exit 10 when there is a change.
+
+    \b
+    rlctl rules plan rules.yaml
+    """
+    release = load_release()
+    return _plan(app, "plan", _read(source, release), release)
+
+
+@rules.command()
+@_file
+@_changing
+@with_app
+def apply(app: App, source: Path, yes: bool, dry_run: bool, wait: bool) -> int:
+    """Put the rules of FILE [rules.yaml] in force: a new revision, read back from every node that holds it.
+
+    \b
+    rlctl rules apply rules.yaml --dry-run
+    rlctl rules apply rules.yaml --yes
+    """
+    release = load_release()
+    wanted = _read(source, release)
+    return run_change(app, "apply", f"apply {source.name}", lambda _now: wanted, release, (yes, dry_run, wait))
+
+
+@rules.command()
+@with_app
+def status(app: App) -> int:
+    """The revision in force, its rules, and what each node that holds it says; exit 10 where one lags.
+
+    \b
+    rlctl rules status -o json
+    """
+    with open_fleet(app.topology(), app.home) as fleet:
+        found = admin.status(fleet)
+    if app.output.as_json:
+        app.output.result(found.to_json())
+    else:
+        show_status(app, found)
+    return Exit.CHANGES if found.stragglers else Exit.OK
+
+
+@rules.command()
+@click.argument("rule")
+@click.option("--off", is_flag=True, help="Enforce it again.")
+@_changing
+@with_app
+def shadow(app: App, rule: str, off: bool, yes: bool, dry_run: bool, wait: bool) -> int:
+    """Let RULE only count, on keys of its own: it never denies, and services count whom it would have.
+
+    \b
+    rlctl rules shadow api-per-key --yes
+    """
+    release = load_release()
+
+    def make(now: InForce) -> RuleSet:
+        find(now.rules, rule)
+        return with_shadow(now.required().rules, rule, shadow=not off, release=release)
+
+    why = f"shadow {rule}{' off' if off else ''}"
+    return run_change(app, "shadow", why, make, release, (yes, dry_run, wait))
+
+
+@rules.command()
+@click.argument("rule")
+@_changing
+@with_app
+def promote(app: App, rule: str, yes: bool, dry_run: bool, wait: bool) -> int:
+    """Give everybody the parameters of RULE's canary, and enforce it where it was in shadow.
+
+    \b
+    rlctl rules promote api-per-key --yes
+    """
+    release = load_release()
+
+    def make(now: InForce) -> RuleSet:
+        find(now.rules, rule)
+        return promoted(now.required().rules, rule, release)
+
+    return run_change(app, "promote", f"promote {rule}", make, release, (yes, dry_run, wait))
+
+
+@rules.command()
+@click.argument("rule", required=False)
+@click.option("--to", type=click.IntRange(min=1), help="A revision by its number [the one before].")
+@_changing
+@with_app
+def rollback(app: App, rule: str | None, to: int | None, yes: bool, dry_run: bool, wait: bool) -> int:
+    """Put the revision before in force again; with RULE, only that rule as it was before it changed.
+
+    Without RULE the pointer moves and nothing is stored. Counts stay: nobody gets a fresh quota, and nobody loses one.
+
+    \b
+    rlctl rules rollback --yes
+    rlctl rules rollback --to 3
+    rlctl rules rollback api-per-key
+    """
+
+    def make(now: InForce) -> RuleSet | Revision:
+        if rule is None:
+            return admin.earlier(now, to=to)
+        before = admin.earlier(now, to=to, rule_id=rule)
+        assert isinstance(before, Revision)
+        alone = with_rule_of(now.required().rules, before.rules, rule)
+        # Where nothing else differs, the pointer can go back by itself.
+        return before if alone.digest == before.rules.digest else alone
+
+    return run_change(app, "rollback", f"rollback {rule or ''}".strip(), make, load_release(), (yes, dry_run, wait))
+
+
+@rules.command()
+@click.argument("rule")
+@click.argument("identity")
+@click.option("--tier", help="The tier to ask for.")
+@with_app
+def explain(app: App, rule: str, identity: str, tier: str | None) -> None:
+    """Say what RULE means for IDENTITY: values, key, slot, node, count; spends nothing.
+
+    IDENTITY is one value, or names all it needs: user=ada,endpoint=/x.
+
+    \b
+    rlctl rules explain api-per-key ada --tier free
+    """
+    with open_fleet(app.topology(), app.home) as fleet:
+        found = explain_identity(admin.in_force(fleet), rule, identity, tier)
+    if app.output.as_json:
+        app.output.result(found)
+    else:
+        show_explained(app, found)
+
+
+def run_change(app: App, verb: str, why: str, make: Make, release: Release, agreed: tuple[bool, bool, bool]) -> int:
+    """A changing verb to its end: yes, dry run and wait, as every one of them takes them."""
+    yes, dry_run, wait = agreed
+    if dry_run:
+        return _plan(app, verb, make, release)
+    topology, stop = app.topology(), StopFlag()
+
+    def agree(found: RulesPlan) -> None:
+        for warning in found.warnings:
+            app.output.note(f"warning {warning.rule}: {warning.text}")
+        for change in found.changes:
+            app.output.note(f"  {change.describe()}")
+        app.agree(f"{topology.name}: put this in force?", yes=yes)
+
+    request = admin.Request(
+        verb=verb, why=why, argv=app.argv, progress=app.output, agree=agree, read_back_s=app.timeout(READ_BACK_S)
+    )
+    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+    with (
+        stop.armed(),
+        hold(topology, app.home, f"rules {verb}", stop, app.output, waiting=waiting, release=release) as held,
+    ):
+        outcome = admin.change(held, request, make)
+    show_outcome(app, verb, outcome)
+    return Exit.OK
+
+
+def _plan(app: App, verb: str, make: RuleSet | Callable[[InForce], RuleSet | Revision], release: Release) -> int:
+    with open_fleet(app.topology(), app.home, release) as fleet:
+        now = admin.in_force(fleet)
+        made = make(now) if callable(make) else make
+    found = admin.make_plan(now, made.rules if isinstance(made, Revision) else made)
+    show_plan(app, verb, found)
+    return Exit.CHANGES if found.changes else Exit.OK
+
+
+def _read(path: Path, release: Release) -> RuleSet:
+    """A rules file, compiled."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError as failure:
+        raise NotFound(f"{path}: no such file", hint="name a rules file; README.md shows one") from failure
+    except OSError as failure:
+        raise Unreachable(f"cannot read {path}: {failure.strerror}", hint="name a readable file") from failure
+    return compile_file(load_rules(text, str(path)), release)

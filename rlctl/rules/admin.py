@@ -1,0 +1,281 @@
+"""Changing the rules of a fleet, as functions on plain values: the CLI stands on them, and an HTTP API may."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rlctl.errors import CheckFailed, NotFound, Refused, RlctlError, Unreachable
+from rlctl.execute.fleet import Fleet
+from rlctl.execute.journal import Journal, current_user
+from rlctl.execute.locking import HeldFleet, keeper
+from rlctl.execute.progress import Progress
+from rlctl.observe.model import Observed
+from rlctl.rules.advice import Warning_, advise
+from rlctl.rules.diff import RuleChange, changes
+from rlctl.rules.model import POINTER_KEY, Revision, RuleSet
+from rlctl.rules.readback import NodeRules, read_back, read_nodes
+from rlctl.rules.store import Pointer, point, put, read_entries, read_pointer, read_stored
+from rlctl.scripts import registry
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.topology.nodes import data_nodes
+
+KIND = "rules"
+READ_BACK_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """What a fleet says of its rules, and the connection to the primary that says it."""
+
+    fleet: Fleet
+    observed: Observed
+    link: NodeLink
+    pointer: Pointer | None
+    revision: Revision | None
+
+    @property
+    def rules(self) -> RuleSet | None:
+        """The rules in force; None where none ever were."""
+        return self.revision.rules if self.revision is not None else None
+
+    def required(self) -> Revision:
+        """The revision in force; NotFound where there is none."""
+        if self.revision is None:
+            raise NotFound("no rules are in force", hint="`rlctl rules apply FILE` puts rules in force")
+        return self.revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesPlan:
+    """What another rule set would change."""
+
+    before: Revision | None
+    after: RuleSet
+    changes: tuple[RuleChange, ...]
+    warnings: tuple[Warning_, ...]
+
+    def to_json(self, verb: str = "plan") -> dict[str, object]:
+        """As `rules plan -o json` shows it."""
+        return {
+            "schema": f"rlctl.rules-{verb}/1",
+            "revision": self.before and self.before.number,
+            "changes": [change.to_json() for change in self.changes],
+            "warnings": [warning.to_json() for warning in self.warnings],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a changing verb did; `nodes` is what was read back."""
+
+    plan: RulesPlan
+    revision: Revision | None
+    nodes: tuple[NodeRules, ...]
+    changed: bool
+
+    def to_json(self, verb: str) -> dict[str, object]:
+        """As the verb's `-o json` shows it."""
+        version = self.revision.version if self.revision is not None else None
+        return self.plan.to_json(verb) | {
+            "changed": self.changed,
+            "revision": self.revision and self.revision.number,
+            "before": self.plan.before and self.plan.before.number,
+            "nodes": [node.to_json(version) for node in self.nodes],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesStatus:
+    """What is in force, and what each node that holds it says."""
+
+    in_force: InForce
+    nodes: tuple[NodeRules, ...]
+    entries: tuple[dict[str, object], ...]
+
+    @property
+    def stragglers(self) -> tuple[NodeRules, ...]:
+        """Nodes that say something else, or nothing."""
+        version = self.in_force.pointer and self.in_force.pointer.version
+        return tuple(node for node in self.nodes if node.evidence or node.version != version)
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `rules status`."""
+        revision = self.in_force.revision
+        version = revision.version if revision is not None else None
+        return {
+            "schema": "rlctl.rules-status/1",
+            "name": self.in_force.fleet.topology.name,
+            "revision": revision and revision.number,
+            "digest": revision and revision.rules.digest,
+            "parent": revision and revision.parent,
+            "release": revision and revision.rules.release,
+            "by": revision and revision.by,
+            "at": revision and revision.at,
+            "why": revision and revision.why,
+            "rules": [rule.to_json() for rule in revision.rules.rules] if revision is not None else [],
+            "nodes": [node.to_json(version) for node in self.nodes],
+            "history": list(self.entries),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Who wants a change, how it is called in records, and how long it may take to be read back."""
+
+    verb: str
+    why: str
+    argv: Sequence[str]
+    progress: Progress
+    agree: Callable[[RulesPlan], None]
+    read_back_s: float = READ_BACK_S
+
+
+Make = Callable[[InForce], RuleSet | Revision]
+
+
+def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
+    """The rules as the primary that keeps them says; Unreachable where it cannot be asked."""
+    observed = observed or fleet.observe()
+    if not observed.exists:
+        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it")
+    spec = keeper(fleet, observed, POINTER_KEY)
+    if spec is None:
+        raise Unreachable(
+            "the primary that keeps the rules does not answer; services go on with what they have",
+            hint="`rlctl status` shows how the fleet stands",
+        )
+    link = fleet.connector.link(spec)
+    pointer = read_pointer(link)
+    revision = read_stored(link, pointer.version.revision) if pointer is not None else None
+    return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision)
+
+
+def make_plan(now: InForce, after: RuleSet) -> RulesPlan:
+    """What would change, and what is unwise."""
+    return RulesPlan(before=now.revision, after=after, changes=changes(now.rules, after), warnings=advise(after))
+
+
+def status(fleet: Fleet) -> RulesStatus:
+    """What is in force, asked node by node."""
+    now = in_force(fleet)
+    return RulesStatus(in_force=now, nodes=read_nodes(fleet, now.observed), entries=read_entries(now.link))
+
+
+def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
+    """Put what `make` makes of the present rules in force; a stored revision only moves the pointer.
+
+    Every failure leaves the revision in force that was; CheckFailed says that it was stored and moved, but not
+    read back everywhere in time.
+    """
+    fleet = held.fleet
+    now = in_force(fleet)
+    held.take(now.observed)
+    made = make(now)
+    plan = make_plan(now, made.rules if isinstance(made, Revision) else made)
+    moves = isinstance(made, Revision) and now.revision is not None and made.number != now.revision.number
+    if not plan.changes and not moves:
+        return Outcome(plan=plan, revision=now.revision, nodes=(), changed=False)
+    _check_scripts(now, plan.after)
+    request.agree(plan)
+    held.check()
+    journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
+    journal.begin(f"rules {request.verb}", request.argv)
+    try:
+        revision = _store(now, request, made)
+        journal.step(f"revision {revision.number} in force", "done")
+        _remember(now, request, revision, plan)
+        nodes = _prove(now, request, revision)
+    except RlctlError as failure:
+        journal.end(failure.code)
+        raise
+    journal.end("done")
+    return Outcome(plan=plan, revision=revision, nodes=nodes, changed=True)
+
+
+def earlier(now: InForce, *, to: int | None = None, rule_id: str | None = None) -> RuleSet | Revision:
+    """What a rollback goes back to: the revision before, one by number, or one rule as it was before it changed."""
+    revision = now.required()
+    if to is not None:
+        return read_stored(now.link, to)
+    while revision.parent is not None:
+        before = read_stored(now.link, revision.parent)
+        if rule_id is None or before.rules.rule(rule_id) != now.required().rules.rule(rule_id):
+            return before
+        revision = before
+    what = f"rule {rule_id} was never different" if rule_id else f"revision {revision.number} was the first"
+    raise NotFound(f"{what}: there is nothing to go back to", hint="`rlctl rules status` shows the history")
+
+
+def _store(now: InForce, request: Request, made: RuleSet | Revision) -> Revision:
+    if isinstance(made, Revision):
+        assert now.pointer is not None
+        point(now.link, now.pointer, made.version, _entry(now, request, made.number))
+        return made
+    number = now.pointer.last + 1 if now.pointer is not None else 1
+    revision = Revision(
+        number=number,
+        parent=now.revision.number if now.revision is not None else None,
+        rules=made,
+        by=current_user(),
+        at=now.fleet.clock.now().isoformat(timespec="milliseconds"),
+        why=request.why,
+    )
+    put(now.link, now.pointer, revision, _entry(now, request, number))
+    return revision
+
+
+def _entry(now: InForce, request: Request, number: int) -> dict[str, object]:
+    return {
+        "revision": number,
+        "before": now.revision and now.revision.number,
+        "why": request.why,
+        "by": current_user(),
+        "at": now.fleet.clock.now().isoformat(timespec="milliseconds"),
+    }
+
+
+def _check_scripts(now: InForce, rules: RuleSet) -> None:
+    """A rule whose script a node lacks would be answered with NOSCRIPT there: never put in force."""
+    wanted = {rule.script.sha1: f"{rule.definition.algorithm} {rule.script.version}" for rule in rules.rules}
+    up = {node.name for node in now.observed.up}
+    for spec in data_nodes(now.fleet.topology):
+        if spec.name not in up:
+            continue
+        try:
+            held = now.fleet.connector.link(spec).call("SCRIPT", "EXISTS", *wanted)
+        except (LinkFailure, CommandFailed) as failure:
+            raise Unreachable(f"{spec.name}: {failure}", hint="`rlctl status` shows how the fleet stands") from failure
+        lacking = [name for name, exists in zip(wanted.values(), held, strict=True) if not exists]
+        if lacking:
+            raise Refused(
+                f"{spec.name} lacks {', '.join(lacking)}; the rules are as they were",
+                hint="`rlctl scripts apply` loads the release, with --release an earlier one",
+            )
+
+
+def _prove(now: InForce, request: Request, revision: Revision) -> tuple[NodeRules, ...]:
+    nodes = read_back(now.fleet, now.observed, revision.version, request.read_back_s)
+    late = [node for node in nodes if node.version != revision.version]
+    if late:
+        first, names = late[0].evidence or "says another revision", ", ".join(node.name for node in late)
+        raise CheckFailed(
+            f"revision {revision.number} is in force, but within {request.read_back_s:g} s not on {names}: {first}",
+            hint="`rlctl rules status` asks again; `rlctl deploy` repairs the fleet",
+        )
+    return nodes
+
+
+def _remember(now: InForce, request: Request, revision: Revision, plan: RulesPlan) -> None:
+    """A part of the fleet's own history; that it could not be written there undoes nothing."""
+    summary = {
+        "kind": KIND,
+        **_entry(now, request, revision.number),
+        "rules": [change.rule for change in plan.changes],
+    }
+    spec = keeper(now.fleet, now.observed, registry.HISTORY_KEY)
+    if spec is None:
+        request.progress.note("the fleet's history could not be written: its primary does not answer")
+        return
+    try:
+        registry.remember(now.fleet.connector.link(spec), summary)
+    except RlctlError as failure:
+        request.progress.note(f"the fleet's history could not be written: {failure.message}")

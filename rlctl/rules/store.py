@@ -1,0 +1,110 @@
+"""Rules in the fleet: immutable revisions, the pointer to the one in force, and who moved it when."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlctl.errors import NotFound, Refused, Unreachable
+from rlctl.rules.model import CHANNEL, HISTORY_KEY, POINTER_KEY, Revision, Version, read_revision, revision_key
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+
+KEPT_REVISIONS = 100
+KEPT_HISTORY = 100
+# Everything or nothing: whoever is killed around it leaves the old revision in force, or the new one, announced.
+# Only from the pointer that the change was made for: another operator may have been quicker.
+_MOVE = """
+local now = redis.call('HMGET', KEYS[1], 'revision', 'digest')
+if (now[1] or '') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then return 0 end
+if ARGV[5] ~= '' then
+  redis.call('SET', KEYS[2], ARGV[5])
+  redis.call('UNLINK', KEYS[3])
+  redis.call('HSET', KEYS[1], 'last', ARGV[3])
+end
+redis.call('HSET', KEYS[1], 'revision', ARGV[3], 'digest', ARGV[4])
+redis.call('LPUSH', KEYS[4], ARGV[6])
+redis.call('LTRIM', KEYS[4], 0, ARGV[7] - 1)
+redis.call('PUBLISH', ARGV[8], ARGV[3])
+return 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointer:
+    """Which revision is in force, and the highest number that was ever given."""
+
+    version: Version
+    last: int
+
+
+def read_pointer(link: NodeLink) -> Pointer | None:
+    """The pointer; None where no rules were ever applied."""
+    with told_as_failure(link):
+        revision, digest, last = link.call("HMGET", POINTER_KEY, "revision", "digest", "last")
+    if revision is None:
+        return None
+    return Pointer(version=Version(revision=int(revision), digest=digest or ""), last=int(last or revision))
+
+
+def read_stored(link: NodeLink, number: int) -> Revision:
+    """A stored revision; NotFound where it is gone, Refused where it cannot be read."""
+    with told_as_failure(link):
+        text = link.call("GET", revision_key(number))
+    if text is None:
+        raise NotFound(
+            f"the fleet holds no revision {number} of the rules",
+            hint=f"the last {KEPT_REVISIONS} are kept; `rlctl rules status` shows them",
+        )
+    try:
+        return read_revision(text)
+    except ValueError as failure:
+        raise Refused(
+            f"revision {number} of the rules cannot be read: {failure}",
+            hint="a newer rlctl may have written it; `rlctl rules apply FILE` stores a new one",
+        ) from failure
+
+
+def put(link: NodeLink, before: Pointer | None, revision: Revision, entry: Mapping[str, object]) -> None:
+    """Store a revision and put it in force, in one step."""
+    _move(link, before, revision.version, revision.to_text(), entry)
+
+
+def point(link: NodeLink, before: Pointer, to: Version, entry: Mapping[str, object]) -> None:
+    """Put a stored revision in force again."""
+    _move(link, before, to, "", entry)
+
+
+def read_entries(link: NodeLink) -> tuple[dict[str, object], ...]:
+    """Who moved the pointer, newest first."""
+    with told_as_failure(link):
+        texts = link.call("LRANGE", HISTORY_KEY, 0, KEPT_HISTORY - 1)
+    return tuple(json.loads(text) for text in texts)
+
+
+def _move(link: NodeLink, before: Pointer | None, to: Version, document: str, entry: Mapping[str, object]) -> None:
+    keys = (POINTER_KEY, revision_key(to.revision), revision_key(to.revision - KEPT_REVISIONS), HISTORY_KEY)
+    expected = (before.version.revision, before.version.digest) if before else ("", "")
+    values = (*expected, to.revision, to.digest, document, json.dumps(entry), KEPT_HISTORY, CHANNEL)
+    with told_as_failure(link):
+        moved = link.call("EVAL", _MOVE, len(keys), *keys, *values)
+    if not moved:
+        raise Refused(
+            "the rules were changed by somebody else in the meantime; nothing was done",
+            hint="`rlctl rules status` shows who it was",
+        )
+
+
+@contextmanager
+def told_as_failure(link: NodeLink) -> Iterator[None]:
+    """A server that cannot keep or show the rules says why: full, without its replicas, or gone."""
+    try:
+        yield
+    except LinkFailure as failure:
+        raise Unreachable(
+            f"the primary that keeps the rules failed: {failure}", hint="`rlctl rules status` shows what is in force"
+        ) from failure
+    except CommandFailed as failure:
+        raise Refused(
+            f"{link.endpoint} refuses to keep the rules: {failure}",
+            hint="the rules are as they were; `rlctl doctor` shows what is wrong there",
+        ) from failure

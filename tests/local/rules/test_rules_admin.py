@@ -1,0 +1,141 @@
+"""Rules of a real fleet: planned, applied, read back, explained and taken back."""
+
+import json
+
+import pytest
+
+from tests.local.driver import LocalFleet
+from tests.local.rules.files import apply, rule, status, write
+
+KINDS = ("cluster", "sentinel")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_from_plan_to_rollback(request: pytest.FixtureRequest, kind: str) -> None:
+    fleet: LocalFleet = request.getfixturevalue(kind)
+    fleet.deploy()
+    write(fleet, rule(limit=3))
+    assert fleet.run("rules", "status").out == "no rules are in force\n"
+    plan = fleet.run("rules", "plan", "rules.yaml", "-o", "json", expect=10).json()
+    assert [(one["rule"], one["change"]) for one in plan["changes"]] == [("api-per-key", "add")]
+    assert [one["kind"] for one in plan["warnings"]] == ["small-sliding-counter"]
+    assert fleet.run("rules", "apply", "rules.yaml", "--dry-run", "-o", "json", expect=10).json()["revision"] is None
+    fleet.run("rules", "apply", "rules.yaml", expect=9)
+    first = fleet.run("rules", "apply", "rules.yaml", "--yes", "-o", "json").json()
+    holders = 2 if kind == "cluster" else 3
+    assert (first["changed"], first["revision"], first["before"]) == (True, 1, None)
+    assert [node["current"] for node in first["nodes"]] == [True] * holders
+    fleet.run("rules", "plan", "rules.yaml")
+    assert fleet.run("rules", "apply", "rules.yaml", "--yes", "-o", "json").json()["changed"] is False
+
+    explained = fleet.run("rules", "explain", "api-per-key", "ada", "-o", "json").json()
+    assert explained["key"] == "rl:{apikey:ada}:api-per-key:sliding_counter:1:3600000"
+    assert (explained["count"], explained["remaining"], explained["reason"], explained["type"]) == (0, 3, "ok", None)
+    assert (explained["slot"] is None) is (kind == "sentinel")
+
+    assert apply(fleet, rule(limit=5))["revision"] == 2
+    back = fleet.run("rules", "rollback", "--yes", "-o", "json").json()
+    assert (back["revision"], back["before"], back["changed"]) == (1, 2, True)
+    now = status(fleet)
+    assert [entry["revision"] for entry in now["history"]] == [1, 2, 1]
+    assert all(entry["by"] and entry["at"] for entry in now["history"])
+    assert now["rules"][0]["parameters"] == {"limit": 3, "window_ms": 3_600_000}
+    assert [node["revision"] for node in now["nodes"]] == [1] * holders
+    fleet.run("rules", "rollback", "--yes", expect=5)
+    fleet.run("rules", "rollback", "--to", "2", "--yes")
+    assert status(fleet)["revision"] == 2
+    assert apply(fleet, rule(limit=6))["revision"] == 3
+    commands = [one["command"] for one in fleet.run("history", "-o", "json").json()["operations"]]
+    assert commands.count("rules rollback") == 2
+
+
+def test_one_rule_goes_back_alone(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule("a", 10), rule("b", 10))
+    apply(cluster, rule("a", 11), rule("b", 10))
+    apply(cluster, rule("a", 11), rule("b", 11))
+    assert cluster.run("rules", "rollback", "a", "--yes", "-o", "json").json()["revision"] == 4
+    assert [one["parameters"]["limit"] for one in status(cluster)["rules"]] == [10, 11]
+    # Only b differs from the revision before the last: the pointer alone goes back.
+    cluster.run("rules", "rollback", "--to", "3", "--yes")
+    assert cluster.run("rules", "rollback", "b", "--yes", "-o", "json").json()["revision"] == 2
+    assert "was never different" in cluster.run("rules", "rollback", "nobody", "--yes", expect=5).err
+
+
+def test_the_stored_keys_lie_in_one_slot_without_an_end_and_are_the_limiters_to_read(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    access = cluster.access()
+    with cluster.connect("node-2", access=access) as admin:
+        keys = sorted(admin.scan_iter("rlctl:{rules}*"))
+        assert keys == ["rlctl:{rules}", "rlctl:{rules}:history", "rlctl:{rules}:revision:1"]
+        assert [admin.pttl(one) for one in keys] == [-1, -1, -1]
+        assert (
+            json.loads(admin.get("rlctl:{rules}:revision:1"))["rules"][0]["variants"][0]["arguments"]["limit"] == 1000
+        )
+    with cluster.connect("node-2", "limiter") as limiter:
+        assert limiter.hmget("rlctl:{rules}", "revision") == ["1"]
+        for words in (("SET", "rlctl:{rules}:revision:1", "x"), ("HSET", "rlctl:{rules}", "revision", "9")):
+            with pytest.raises(Exception, match="permission"):
+                limiter.execute_command(*words)
+
+
+def test_a_bad_file_never_replaces_the_last_good_set(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    for bad in (rule(limit=-1), rule(windw="1s"), rule(key="everybody"), rule(script="9.9.9")):
+        write(cluster, bad)
+        for verb in ("plan", "apply"):
+            ran = cluster.run("rules", verb, "rules.yaml", "-o", "json", expect=3)
+            assert ran.error()["message"].startswith("rules.yaml:")
+    write(cluster, rule(), rule())
+    assert "given twice" in cluster.run("rules", "plan", expect=3).err
+    assert status(cluster)["revision"] == 1
+
+
+def test_a_script_that_a_node_lacks_is_never_put_in_force(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    with cluster.connect("node-4") as admin:
+        admin.script_flush()
+    write(cluster, rule(limit=5))
+    ran = cluster.run("rules", "apply", "rules.yaml", "--yes", "-o", "json", expect=8)
+    assert "node-4 lacks sliding_counter" in ran.error()["message"]
+    assert status(cluster)["revision"] == 1
+
+
+def test_a_replica_that_does_not_follow_is_named(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    cluster.kill("node-5")
+    write(cluster, rule(limit=5))
+    ran = cluster.run("rules", "apply", "rules.yaml", "--yes", "--timeout", "500ms", expect=15)
+    assert "node-5" in ran.err
+    found = status(cluster, expect=10)
+    assert (found["revision"], [node["current"] for node in found["nodes"]]) == (2, [True, False])
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("plan", "nowhere.yaml"), 5),
+        (("explain", "nobody", "ada"), 5),
+        (("explain", "api-per-key", "ada"), 5),
+        (("promote", "api-per-key", "--yes"), 5),
+        (("shadow", "api-per-key", "--yes"), 5),
+        (("rollback", "--yes"), 5),
+        (("rollback", "--to", "0"), 2),
+        (("explain", "api-per-key"), 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_without_rules(shared_cluster: LocalFleet, words: tuple[str, ...], code: int) -> None:
+    ran = shared_cluster.run("rules", *words, "-o", "json", expect=code)
+    assert ran.out == ""
+    assert ran.error()["hint"]
+
+
+def test_without_a_fleet(cluster: LocalFleet) -> None:
+    write(cluster, rule())
+    for words in (("plan",), ("apply", "--yes"), ("status",), ("explain", "a", "b")):
+        assert cluster.run("rules", *words, "-o", "json", expect=5).error()["hint"]
