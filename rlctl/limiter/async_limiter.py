@@ -6,16 +6,18 @@ from typing import Self
 
 from rlctl.limiter.algorithms import Concurrent, Costed
 from rlctl.limiter.async_backend import AsyncBackend
+from rlctl.limiter.async_watch import AsyncRuleWatch
 from rlctl.limiter.breaker import BreakerSettings
-from rlctl.limiter.core import Core
+from rlctl.limiter.core import Core, costed, leased
 from rlctl.limiter.counters import Counters, Stats
-from rlctl.limiter.decision import Decision
+from rlctl.limiter.decision import Decision, Source
 from rlctl.limiter.failures import Failure
-from rlctl.limiter.keys import tag_of
 from rlctl.limiter.limiter import new_request_id
 from rlctl.limiter.options import Options
 from rlctl.limiter.policy import Policy, Request
+from rlctl.limiter.rulebook import RuleBook
 from rlctl.limiter.settings import read_settings
+from rlctl.rules.model import Rule
 from rlctl.scripts.model import Release
 
 
@@ -27,9 +29,10 @@ class AsyncLimiter:
     trouble becomes a decision by the policy, with its `cause`.
     """
 
-    def __init__(self, core: Core, backend: AsyncBackend) -> None:
+    def __init__(self, core: Core, backend: AsyncBackend, watch: AsyncRuleWatch | None = None) -> None:
         self._core = core
         self._backend = backend
+        self._watch = watch
 
     @classmethod
     async def connect(
@@ -41,15 +44,18 @@ class AsyncLimiter:
         release: Release | None = None,
         breaker: BreakerSettings | None = None,
         connect_timeout_ms: float = 1000.0,
+        rules: bool = False,
     ) -> Self:
         """A limiter for the fleet that `rlctl env -o json` describes.
 
         `policy` is open, closed, local or local:N, N being the number of instances of the service. `budget_ms`
         bounds every decision. Waits up to `connect_timeout_ms` for `warm` connections to each node in charge, but
         does not fail where there is nobody: a service starts without Redis too, and `stats` says what is wrong.
+        With `rules`, decisions may name a rule of the fleet; its rules are followed from then on, and waited for here.
         """
         counters = Counters()
-        core = Core(release, policy, counters)
+        book = RuleBook(counters) if rules else None
+        core = Core(release, policy, counters, book)
         options = Options(
             budget_ms=budget_ms,
             connect_timeout_ms=connect_timeout_ms,
@@ -57,93 +63,138 @@ class AsyncLimiter:
         )
         backend = AsyncBackend(read_settings(settings), options, counters)
         await backend.warm()
-        return cls(core, backend)
+        watch = AsyncRuleWatch(book, backend, connect_timeout_ms / 1000) if book is not None else None
+        if watch is not None:
+            await watch.start(connect_timeout_ms / 1000)
+        return cls(core, backend, watch)
 
     async def decide(
         self,
-        algorithm: Costed,
-        identity: str,
+        rule: Costed | str,
+        who: str | Mapping[str, str],
         *,
         rule_id: str = "default",
+        tier: str | None = None,
         cost: int = 1,
         peek: bool = False,
         policy: str | Policy | None = None,
     ) -> Decision:
         """Count `cost` for an identity, or with `peek` only look.
 
-        `identity` is one value, a user say; what `fill` made of a template counts as it is. `policy` replaces the
-        limiter's own for this call, as rules have their own.
+        With an algorithm, `who` is one value, a user say; what `fill` made of a template counts as it is. With the name
+        of a rule of the fleet, `who` names the dimensions of the request, `{"api_key": ...}`, or is the one value that
+        the rule counts by. `policy` replaces the rule's or the limiter's own for this call.
         """
-        call = self._core.costed(algorithm, rule_id)
-        tag = tag_of(identity)
+        aim = self._core.aim(rule, who, rule_id, tier, policy)
+        if isinstance(aim, Decision):
+            return aim
+        call, tag = costed(aim), aim.tag
         cost = 0 if peek else cost
         message = call.message(tag, cost)
         try:
-            return self._core.answered(call, await self._backend.ask(message, tag, call.sha1))
+            return self._core.answered(aim, await self._backend.ask(message, tag, call.sha1))
         except Failure as failure:
             wait_ms = self._backend.retry_in_ms(tag, call.sha1)
-            request = Request(algorithm=algorithm, key=call.key(tag), quota=call.quota, cost=cost, retry_in_ms=wait_ms)
-            return self._core.fall_back(request, failure, policy)
+            request = Request(
+                algorithm=call.algorithm, key=call.key(tag), quota=call.quota, cost=cost, retry_in_ms=wait_ms
+            )
+            return self._core.fall_back(aim, request, failure, policy)
+
+    async def decide_all(
+        self, who: Mapping[str, str], *, tier: str | None = None, cost: int = 1, peek: bool = False
+    ) -> tuple[Decision, ...]:
+        """Decide by every rule of the fleet that concerns a request, in their order, up to the first denial.
+
+        Rules with leases are left out: they are acquired by name. Empty where no rule concerns the request.
+        """
+        found: list[Decision] = []
+        for name in self._core.decidable():
+            decision = await self.decide(name, who, tier=tier, cost=cost, peek=peek)
+            if decision.source is not Source.RULES:
+                found.append(decision)
+            if not decision.allowed:
+                break
+        return tuple(found)
 
     async def acquire(
         self,
-        algorithm: Concurrent,
-        identity: str,
+        rule: Concurrent | str,
+        who: str | Mapping[str, str],
         request_id: str,
         *,
         rule_id: str = "default",
+        tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
         """Take a lease for a request, or keep the one it has; it ends by itself after `lease_ms`."""
-        return await self._lease(algorithm, identity, "acquire", request_id, rule_id, policy)
+        return await self._lease(rule, who, "acquire", request_id, rule_id, tier, policy)
 
     async def renew(
         self,
-        algorithm: Concurrent,
-        identity: str,
+        rule: Concurrent | str,
+        who: str | Mapping[str, str],
         request_id: str,
         *,
         rule_id: str = "default",
+        tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
         """Keep a lease for another `lease_ms`; reason no_lease where it has ended."""
-        return await self._lease(algorithm, identity, "renew", request_id, rule_id, policy)
+        return await self._lease(rule, who, "renew", request_id, rule_id, tier, policy)
 
     async def release(
         self,
-        algorithm: Concurrent,
-        identity: str,
+        rule: Concurrent | str,
+        who: str | Mapping[str, str],
         request_id: str,
         *,
         rule_id: str = "default",
+        tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
         """Give a lease back; giving it back twice does no harm."""
-        return await self._lease(algorithm, identity, "release", request_id, rule_id, policy)
+        return await self._lease(rule, who, "release", request_id, rule_id, tier, policy)
 
     async def peek(
-        self, algorithm: Concurrent, identity: str, *, rule_id: str = "default", policy: str | Policy | None = None
+        self,
+        rule: Concurrent | str,
+        who: str | Mapping[str, str],
+        *,
+        rule_id: str = "default",
+        tier: str | None = None,
+        policy: str | Policy | None = None,
     ) -> Decision:
         """How many leases are left, without taking one; allowed says nothing here, `remaining` does."""
-        return await self._lease(algorithm, identity, "peek", "", rule_id, policy)
+        return await self._lease(rule, who, "peek", "", rule_id, tier, policy)
 
     @asynccontextmanager
     async def hold(
         self,
-        algorithm: Concurrent,
-        identity: str,
+        rule: Concurrent | str,
+        who: str | Mapping[str, str],
         *,
         rule_id: str = "default",
+        tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> AsyncIterator[Decision]:
         """A lease for the length of a block; look at `allowed` inside. It is given back at the end."""
         request_id = new_request_id()
-        decision = await self.acquire(algorithm, identity, request_id, rule_id=rule_id, policy=policy)
+        decision = await self.acquire(rule, who, request_id, rule_id=rule_id, tier=tier, policy=policy)
         try:
             yield decision
         finally:
             if decision.allowed:
-                await self.release(algorithm, identity, request_id, rule_id=rule_id, policy=policy)
+                await self.release(rule, who, request_id, rule_id=rule_id, tier=tier, policy=policy)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether rules of the fleet were read."""
+        return self._core.book is not None and not self._core.book.is_empty
+
+    def rule(self, name: str) -> Rule | None:
+        """A rule of the fleet as it is decided by now."""
+        ruled = self._core.book.rule(name) if self._core.book is not None else None
+        return ruled.rule if ruled is not None else None
 
     @property
     def stats(self) -> Stats:
@@ -152,6 +203,8 @@ class AsyncLimiter:
 
     async def close(self) -> None:
         """Hang up. Decisions made later are the policy's."""
+        if self._watch is not None:
+            await self._watch.close()
         await self._backend.close()
 
     async def __aenter__(self) -> Self:
@@ -162,21 +215,26 @@ class AsyncLimiter:
 
     async def _lease(
         self,
-        algorithm: Concurrent,
-        identity: str,
+        rule: Concurrent | str,
+        who: str | Mapping[str, str],
         verb: str,
         request_id: str,
         rule_id: str,
+        tier: str | None,
         policy: str | Policy | None,
     ) -> Decision:
-        call = self._core.concurrent(algorithm, rule_id)
-        tag = tag_of(identity)
+        aim = self._core.aim(rule, who, rule_id, tier, policy)
+        if isinstance(aim, Decision):
+            return aim
+        call, tag = leased(aim), aim.tag
         message = call.message(tag, verb, request_id)
-        request = Request(algorithm=algorithm, key=call.key(tag), quota=call.quota, verb=verb, request_id=request_id)
+        request = Request(
+            algorithm=call.algorithm, key=call.key(tag), quota=call.quota, verb=verb, request_id=request_id
+        )
         try:
-            decision = self._core.answered(call, await self._backend.ask(message, tag, call.sha1))
+            decision = self._core.answered(aim, await self._backend.ask(message, tag, call.sha1))
         except Failure as failure:
-            return self._core.fall_back(request, failure, policy)
+            return self._core.fall_back(aim, request, failure, policy)
         if verb == "release":
-            self._core.released(request, policy)
+            self._core.released(aim, request, policy)
         return decision

@@ -22,6 +22,7 @@ class AsyncLink(asyncio.Protocol):
         self._waiting: deque[tuple[asyncio.Future[Reply], int]] = deque()
         self._outgoing: list[bytes] = []
         self._incoming = b""
+        self._heard: asyncio.Event | None = None
 
     @classmethod
     async def open(
@@ -60,6 +61,19 @@ class AsyncLink(asyncio.Protocol):
         finally:
             timer.cancel()
 
+    async def listen(self, seconds: float) -> None:
+        """Wait until the server says something unasked, or so long; what it said is thrown away."""
+        if not self.is_open:
+            raise Failure(Cause.CLOSED, f"{self.endpoint}: the connection is closed")
+        self._heard = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._heard.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._heard = None
+
     def close(self) -> None:
         """Hang up; who still waits learns that the connection is closed."""
         self._fail(Cause.CLOSED, "the connection is closed")
@@ -75,7 +89,10 @@ class AsyncLink(asyncio.Protocol):
         self._fail(Cause.CLOSED, str(exc) if exc is not None else "the server closed the connection")
 
     def data_received(self, data: bytes) -> None:
-        """Hand the replies out, in order."""
+        """Hand the replies out, in order; whoever listens wants to know only that there was something."""
+        if self._heard is not None:
+            self._heard.set()
+            return
         if not self._incoming and len(self._waiting) == 1 and self._waiting[0][1] == 1:
             numbers = decision_numbers(data)
             if numbers is not None:
@@ -117,6 +134,8 @@ class AsyncLink(asyncio.Protocol):
 
     def _fail(self, cause: Cause, evidence: str) -> None:
         self.is_open = False
+        if self._heard is not None:
+            self._heard.set()
         if self._transport is not None:
             self._transport.abort()
         waiting, self._waiting = self._waiting, deque()

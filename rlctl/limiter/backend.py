@@ -142,9 +142,10 @@ class Backend(Fleet[Node]):
             return failure
 
     def _new_node(self, endpoint: Endpoint, guards: Guards) -> Node:
-        return Node(endpoint, guards, lambda: self._open(endpoint), limit=self._options.connections)
+        return Node(endpoint, guards, lambda: self.open_link(endpoint), limit=self._options.connections)
 
-    def _open(self, endpoint: Endpoint) -> Link:
+    def open_link(self, endpoint: Endpoint) -> Link:
+        """A connection to a node that may decide."""
         link = Link.open(self._settings.reached(endpoint), self._settings.login, self._context, self._connect_s)
         try:
             self._check_role(endpoint, is_primary=link.is_primary)

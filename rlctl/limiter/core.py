@@ -1,17 +1,33 @@
 """What the limiter for threads and the one for asyncio share: packing calls, reading replies, falling back."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from rlctl.limiter.algorithms import Algorithm, Concurrent, Costed
-from rlctl.limiter.calls import Call, ConcurrentCall, CostedCall, released
+from rlctl.limiter.calls import ConcurrentCall, CostedCall, released
 from rlctl.limiter.counters import Counters
-from rlctl.limiter.decision import REASONS, Decision, Source
+from rlctl.limiter.decision import REASONS, Decision, Reason, Source
 from rlctl.limiter.failures import Cause, Failure, InvalidLimit
-from rlctl.limiter.policy import LocalPolicy, Policy, Request, read_policy
+from rlctl.limiter.keys import tag_of
+from rlctl.limiter.policy import LocalPolicy, Policy, Request, read_policy, without_rule
+from rlctl.limiter.rulebook import Aim, RuleBook
 from rlctl.scripts.model import Release
 
 # Rules change while a service runs; what was packed for old ones is thrown away with all the rest.
 _MOST_CALLS = 4096
+
+# What no rule concerns is nobody's to refuse.
+_UNMATCHED = Decision(
+    allowed=True,
+    limit=None,
+    remaining=None,
+    retry_after_ms=0,
+    reset_after_ms=None,
+    reason=Reason.UNMATCHED,
+    source=Source.RULES,
+)
+Asked = str | Policy | None
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
@@ -20,8 +36,11 @@ _Known = TypeVar("_Known")
 class Core:
     """Everything of a limiter that talks to nobody."""
 
-    def __init__(self, release: Release | None, policy: str | Policy, counters: Counters) -> None:
+    def __init__(
+        self, release: Release | None, policy: str | Policy, counters: Counters, book: RuleBook | None = None
+    ) -> None:
         self.counters = counters
+        self.book = book
         self.release = release or _shipped_release()
         self._policy = read_policy(policy)
         self._policies: dict[str, Policy] = {}
@@ -46,7 +65,30 @@ class Core:
             _keep(self._concurrent, (algorithm, rule_id), call)
         return call
 
-    def answered(self, call: Call, reply: list[int]) -> Decision:
+    def aim(
+        self, rule: Algorithm | str, who: str | Mapping[str, str], rule_id: str, tier: str | None, policy: Asked
+    ) -> Aim | Decision:
+        """What a decision is about; the decision itself where there is no rule to decide by."""
+        if not isinstance(rule, str):
+            if not isinstance(who, str):
+                raise InvalidLimit("dimensions belong to a rule of the fleet; an algorithm counts one identity")
+            call = self.concurrent(rule, rule_id) if isinstance(rule, Concurrent) else self.costed(rule, rule_id)
+            return Aim(call, tag_of(who))
+        if self.book is None:
+            raise InvalidLimit(f"rule {rule!r}: connect with rules=True to decide by the fleet's rules")
+        ruled = self.book.rule(rule)
+        if ruled is None:
+            self.book.missed(rule)
+            return self._decided(without_rule(self._chosen(policy)))
+        return ruled.aim(who, tier) or self._decided(_UNMATCHED)
+
+    def decidable(self) -> tuple[str, ...]:
+        """The rules that take a cost, in order; a name that nobody has where no rules were ever read."""
+        if self.book is None:
+            raise InvalidLimit("connect with rules=True to decide by the fleet's rules")
+        return self.book.decidable()
+
+    def answered(self, aim: Aim, reply: list[int]) -> Decision:
         """A script's reply as a decision; Failure where it is none."""
         try:
             allowed, limit, remaining, retry_after_ms, reset_after_ms, reason = reply
@@ -58,34 +100,61 @@ class Core:
                 reset_after_ms=reset_after_ms,
                 reason=REASONS[reason],
                 source=Source.REDIS,
-                quota=call.quota,
+                quota=aim.call.quota,
             )
         except (ValueError, IndexError, TypeError):
             raise Failure(Cause.ERROR, f"not the reply of a limiter script: {reply!r}") from None
         self.counters.decided((Source.REDIS, decision.reason))
-        return decision
+        return self._in_shadow(decision) if aim.shadow else decision
 
-    def fall_back(self, request: Request, failure: Failure, policy: str | Policy | None) -> Decision:
+    def fall_back(self, aim: Aim, request: Request, failure: Failure, policy: Asked) -> Decision:
         """What the policy answers in the place of Redis."""
         self.counters.failed(failure)
-        decision = self._chosen(policy).decide(request, failure.cause)
-        self.counters.decided((decision.source, decision.reason))
-        return decision
+        decision = self._decided(
+            self._chosen(policy if policy is not None else aim.policy).decide(request, failure.cause)
+        )
+        return self._in_shadow(decision) if aim.shadow else decision
 
-    def released(self, request: Request, policy: str | Policy | None) -> None:
+    def released(self, aim: Aim, request: Request, policy: Asked) -> None:
         """Redis took a lease back; one that was given here while it was away goes too."""
-        chosen = self._chosen(policy)
+        chosen = self._chosen(policy if policy is not None else aim.policy)
         if isinstance(chosen, LocalPolicy):
             chosen.take_back(request)
 
-    def _chosen(self, policy: str | Policy | None) -> Policy:
+    def _in_shadow(self, decision: Decision) -> Decision:
+        if not decision.allowed and decision.source is Source.REDIS:
+            self.counters.shadow_denied(decision.quota.name)
+        return replace(decision, allowed=True, retry_after_ms=0, shadow=True)
+
+    def _decided(self, decision: Decision) -> Decision:
+        self.counters.decided((decision.source, decision.reason))
+        return decision
+
+    def _chosen(self, policy: Asked) -> Policy:
         if policy is None:
+            return self._policy
+        if policy == Source.LOCAL and isinstance(self._policy, LocalPolicy):
+            # A rule does not know how many instances there are; whoever made the limiter does.
             return self._policy
         if not isinstance(policy, str):
             return policy
         known = self._policies.get(policy)
         # The same text must mean the same object: a local policy remembers what it admitted.
         return known if known is not None else self._policies.setdefault(policy, read_policy(policy))
+
+
+def costed(aim: Aim) -> CostedCall:
+    """The call of something that is decided."""
+    if isinstance(aim.call, ConcurrentCall):
+        raise InvalidLimit("a concurrent limit is acquired, not decided")
+    return aim.call
+
+
+def leased(aim: Aim) -> ConcurrentCall:
+    """The call of something that is acquired."""
+    if isinstance(aim.call, CostedCall):
+        raise InvalidLimit(f"{aim.call.algorithm.name} has no leases: decide it")
+    return aim.call
 
 
 def _shipped_release() -> Release:

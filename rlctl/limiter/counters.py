@@ -17,6 +17,8 @@ class Stats:
 
     `errors` counts what servers and networks did, by kind; redirections that were followed are among them, calls
     that an open breaker kept back are not. `fallback_s` is the time in which at least one breaker was open.
+    `shadow_denials` counts by rule whom a rule in shadow would have refused. `rules_revision` is what is decided by,
+    `rules_age_s` how long ago the fleet last said so; None without rules.
     """
 
     decisions: Mapping[tuple[Source, Reason], int]
@@ -25,6 +27,9 @@ class Stats:
     fallback_s: float
     breakers_opened: int
     lookups: int
+    shadow_denials: Mapping[str, int]
+    rules_revision: int | None
+    rules_age_s: float | None
 
     def by_source(self) -> dict[Source, int]:
         """How many decisions each source made."""
@@ -42,6 +47,9 @@ class Stats:
             "fallback_s": round(self.fallback_s, 3),
             "breakers_opened": self.breakers_opened,
             "lookups": self.lookups,
+            "shadow_denials": dict(sorted(self.shadow_denials.items())),
+            "rules_revision": self.rules_revision,
+            "rules_age_s": None if self.rules_age_s is None else round(self.rules_age_s, 3),
         }
 
 
@@ -59,6 +67,9 @@ class Counters:
         self._fallback_s = 0.0
         self._opened = 0
         self._lookups = 0
+        self._shadow_denials: Counter[str] = Counter()
+        self._rules_revision: int | None = None
+        self._rules_seen_s = 0.0
 
     def decided(self, what: tuple[Source, Reason]) -> None:
         """One more decision."""
@@ -77,6 +88,16 @@ class Counters:
         """One more look-up of who is in charge."""
         with self._lock:
             self._lookups += 1
+
+    def shadow_denied(self, rule_id: str) -> None:
+        """One more that a rule in shadow would have refused."""
+        with self._lock:
+            self._shadow_denials[rule_id] += 1
+
+    def saw_rules(self, revision: int) -> None:
+        """The fleet said which revision is in force, and it is ours."""
+        with self._lock:
+            self._rules_revision, self._rules_seen_s = revision, self._clock()
 
     def changed(self, breaker: str, circuit: Circuit) -> None:
         """A breaker opened, closed, or is no longer needed."""
@@ -103,4 +124,7 @@ class Counters:
                 fallback_s=self._fallback_s + running_s,
                 breakers_opened=self._opened,
                 lookups=self._lookups,
+                shadow_denials=dict(self._shadow_denials),
+                rules_revision=self._rules_revision,
+                rules_age_s=None if self._rules_revision is None else self._clock() - self._rules_seen_s,
             )

@@ -23,6 +23,8 @@ class Reason(StrEnum):
     UNAVAILABLE = "unavailable"
     NO_SCRIPT = "no_script"
     BREAKER_OPEN = "breaker_open"
+    NO_RULE = "no_rule"
+    UNMATCHED = "unmatched"
 
 
 REASONS = (Reason.OK, Reason.OVER_LIMIT, Reason.MIN_INTERVAL, Reason.IMPOSSIBLE, Reason.NO_LEASE)
@@ -30,6 +32,7 @@ _FALLBACK_REASONS = {
     Cause.TIMEOUT: Reason.TIMEOUT,
     Cause.NO_SCRIPT: Reason.NO_SCRIPT,
     Cause.BREAKER_OPEN: Reason.BREAKER_OPEN,
+    Cause.NO_RULE: Reason.NO_RULE,
 }
 
 
@@ -39,12 +42,13 @@ def fallback_reason(cause: Cause) -> Reason:
 
 
 class Source(StrEnum):
-    """Who decided: Redis, or a failure policy."""
+    """Who decided: Redis, a failure policy, or the rules themselves where none concerns the request."""
 
     REDIS = "redis"
     LOCAL = "local"
     OPEN = "open"
     CLOSED = "closed"
+    RULES = "rules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +64,14 @@ class Quota:
 class Decision:
     """One answer.
 
-    `retry_after_ms` is 0 when allowed and -1 when waiting does not help. `remaining` and `reset_after_ms` are
-    None where nobody knows them: a fallback that asked nobody does not say 0. `cause` says what kept Redis from
-    deciding, None where it did decide.
+    `retry_after_ms` is 0 when allowed and -1 when waiting does not help. `limit`, `remaining` and `reset_after_ms`
+    are None where nobody knows them: a fallback that asked nobody does not say 0. `cause` says what kept Redis from
+    deciding, None where it did decide. A `shadow` decision always admits; its numbers and its reason are what they
+    would have been.
     """
 
     allowed: bool
-    limit: int
+    limit: int | None
     remaining: int | None
     retry_after_ms: int
     reset_after_ms: int | None
@@ -74,14 +79,17 @@ class Decision:
     source: Source
     cause: Cause | None = None
     quota: Quota = Quota()
+    shadow: bool = False
 
     def headers(self) -> dict[str, str]:
         """The response headers.
 
         X-RateLimit-Reset counts seconds from now, rounded up, not the epoch: it needs no clock that two sides
         share. RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-10. Retry-After is
-        there on a denial that ends by itself. What is unknown is left out.
+        there on a denial that ends by itself. What is unknown is left out, and a shadow is not shown.
         """
+        if self.limit is None or self.shadow:
+            return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
         fields = {"X-RateLimit-Limit": str(max(0, self.limit))}
         if self.remaining is not None:
             fields["X-RateLimit-Remaining"] = str(max(0, self.remaining))
@@ -89,7 +97,7 @@ class Decision:
             fields["X-RateLimit-Reset"] = str(_seconds(self.reset_after_ms))
         if self.retry_after_s is not None:
             fields["Retry-After"] = str(self.retry_after_s)
-        fields["RateLimit-Policy"] = self._policy_field()
+        fields["RateLimit-Policy"] = self._policy_field(self.limit)
         if self.remaining is not None:
             fields["RateLimit"] = self._state_field(self.remaining)
         return fields
@@ -101,9 +109,9 @@ class Decision:
             return None
         return max(1, _seconds(self.retry_after_ms))
 
-    def _policy_field(self) -> str:
+    def _policy_field(self, limit: int) -> str:
         quota = self.quota
-        field = f"{_quoted(quota.name)};q={_integer(self.limit)}"
+        field = f"{_quoted(quota.name)};q={_integer(limit)}"
         if quota.unit is not None:
             field += f";qu={_quoted(quota.unit)}"
         if quota.window_ms is not None:

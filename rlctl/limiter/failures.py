@@ -31,6 +31,7 @@ class Cause(StrEnum):
     OOM = "oom"
     BUSY = "busy"
     BREAKER_OPEN = "breaker_open"
+    NO_RULE = "no_rule"
 
     @property
     def is_indeterminate(self) -> bool:

@@ -10,7 +10,9 @@ from rlctl.limiter.guards import Guards
 from rlctl.limiter.options import LEAST_EXCHANGE_S, Options
 from rlctl.limiter.resp import Reply
 from rlctl.limiter.routes import FleetMap, Redirection, Routes, redirection
+from rlctl.limiter.rulebook import usable
 from rlctl.limiter.settings import Endpoint, FleetKind, Settings
+from rlctl.rules.model import TAG
 
 
 class AnyNode(Protocol):
@@ -57,6 +59,25 @@ class Fleet(ABC, Generic[_Node]):
         endpoint = self._routes.owner(tag)
         node = self._nodes.get(endpoint) if endpoint is not None else None
         return (node.guards if node is not None else self._search_guards).retry_in_ms(sha1)
+
+    def rules_keeper(self) -> Endpoint:
+        """Who is in charge of the rules; Failure where nobody is known."""
+        endpoint = self._routes.owner(TAG)
+        if endpoint is None:
+            raise Failure(Cause.UNREACHABLE, "nobody is known who keeps the rules")
+        return endpoint
+
+    def judge_rules(self, reply: Reply, asked: Endpoint) -> Reply:
+        """A reply about rules; Failure where it is an error, and a redirection is believed."""
+        where = redirection(reply, asked) if isinstance(reply, ErrorReply) else None
+        if where is not None:
+            self._routes.moved(where)
+        return usable(reply, asked)
+
+    def search(self) -> None:
+        """Have the fleet looked up, where that can help."""
+        if self._settings.kind is not FleetKind.SINGLE:
+            self._request_search()
 
     def _node(self, endpoint: Endpoint) -> _Node:
         node = self._nodes.get(endpoint)

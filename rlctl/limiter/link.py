@@ -77,6 +77,24 @@ class Link:
             raise self._failure(failure) from None
         return data
 
+    def listen(self, deadline_s: float) -> None:
+        """Wait until the server says something unasked, or until then; what it said is thrown away."""
+        try:
+            self._limit(deadline_s)
+            if not self._socket.recv(_CHUNK):
+                raise ConnectionResetError(0, "the server closed the connection")
+        except TimeoutError:
+            return
+        except OSError as failure:
+            raise self._failure(failure) from None
+
+    def wake(self) -> None:
+        """End whatever another thread waits for here."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return
+
     def is_stale(self) -> bool:
         """Whether the server hung up, or said something unasked, while nobody looked."""
         try:

@@ -38,11 +38,11 @@ class _Fixed:
     """Always the same answer, but for what no server would ever admit."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self.source = source
 
     def decide(self, request: Request, cause: Cause) -> Decision:
         """Admit or deny; a limit of 0 is a switch that stays off whoever answers."""
-        allowed, retry_after_ms, reason = self._source is Source.OPEN, 0, fallback_reason(cause)
+        allowed, retry_after_ms, reason = self.source is Source.OPEN, 0, fallback_reason(cause)
         if is_impossible(request):
             allowed, retry_after_ms, reason = False, -1, Reason.IMPOSSIBLE
         elif not allowed:
@@ -54,13 +54,28 @@ class _Fixed:
             retry_after_ms=retry_after_ms,
             reset_after_ms=None,
             reason=reason,
-            source=self._source,
+            source=self.source,
             cause=cause,
             quota=request.quota,
         )
 
     def __repr__(self) -> str:
-        return f"Policy({self._source.value})"
+        return f"Policy({self.source.value})"
+
+
+def without_rule(policy: Policy) -> Decision:
+    """What a policy answers where no rule is known: without a limit there is nothing to count, only yes or no."""
+    denies = isinstance(policy, _Fixed) and policy.source is Source.CLOSED
+    return Decision(
+        allowed=not denies,
+        limit=None,
+        remaining=None,
+        retry_after_ms=_SOONEST_MS if denies else 0,
+        reset_after_ms=None,
+        reason=Reason.NO_RULE,
+        source=Source.CLOSED if denies else Source.OPEN,
+        cause=Cause.NO_RULE,
+    )
 
 
 class LocalPolicy:

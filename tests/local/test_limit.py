@@ -45,6 +45,7 @@ def test_the_sentinel_kind_too(shared_sentinel: LocalFleet) -> None:
         (("--algorithm", "gcra", "a", "b"), 2),
         (("ada",), 2),
         (("api", "ada"), 5),
+        (("api", "ada", "x"), 2),
         (("--algorithm", "nonsense", "ada"), 2),
         (("--algorithm", "rolling_ring", "--limit", "2000000", "ada"), 2),
         (("--algorithm", "fixed_window", "--window", "0s", "ada"), 2),

@@ -85,7 +85,7 @@ class PlayedAsyncLink(PlayedLink):
 class PlayedBackend(Backend):
     play: Play
 
-    def _open(self, endpoint: Endpoint) -> Link:
+    def open_link(self, endpoint: Endpoint) -> Link:
         return PlayedLink(self.play, endpoint)  # type: ignore[return-value]
 
     def _answer(self, question: Question) -> Answer:

@@ -1,0 +1,161 @@
+"""The rules of the fleet as a limiter knows them: the last good set, ready to decide by. Talks to nobody."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rlctl.limiter.algorithms import ALGORITHMS, Concurrent
+from rlctl.limiter.calls import ConcurrentCall, CostedCall
+from rlctl.limiter.counters import Counters
+from rlctl.limiter.failures import Cause, ErrorReply, Failure, InvalidLimit, failure_of
+from rlctl.limiter.keys import encode
+from rlctl.limiter.resp import Reply, command
+from rlctl.limiter.settings import Endpoint
+from rlctl.rules.bucket import takes_part
+from rlctl.rules.match import TIER, Template, concerns, first_fit, plain_dimension
+from rlctl.rules.model import CHANNEL, POINTER_KEY, Rule, VariantName, Version, read_revision, revision_key
+
+POINTER = command(b"HMGET", POINTER_KEY.encode(), b"revision", b"digest")
+SUBSCRIBE = command(b"SUBSCRIBE", CHANNEL.encode())
+_COMPLAIN_EVERY_S = 10.0
+_log = logging.getLogger("rlctl.limiter")
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What one decision is about: the packed call, whose key, and what holds when Redis does not answer."""
+
+    call: CostedCall | ConcurrentCall
+    tag: bytes
+    policy: str | None = None
+    shadow: bool = False
+
+
+class Ruled:
+    """One rule; its calls are packed when somebody first needs them."""
+
+    def __init__(self, rule: Rule) -> None:
+        definition = rule.definition
+        self.rule = rule
+        self._templates = tuple(Template(text) for text in definition.keys)
+        self.has_leases = definition.algorithm == Concurrent.name
+        self._plain = plain_dimension(self._templates)
+        self._share = definition.canary.share if definition.canary is not None else 0
+        self._calls: dict[VariantName, CostedCall | ConcurrentCall] = {}
+
+    def aim(self, who: str | Mapping[str, str], tier: str | None) -> Aim | None:
+        """The call for a request; None where the rule does not concern it."""
+        definition = self.rule.definition
+        dimensions = self._named(who) if isinstance(who, str) else who
+        if definition.match and not concerns(definition.match, {TIER: tier or "", **dimensions}):
+            return None
+        template = first_fit(self._templates, dimensions)
+        if template is None:
+            return None
+        in_canary = bool(self._share) and takes_part(self.rule.id, template.identity(dimensions), self._share)
+        variant = (tier if tier in definition.tiers else None, in_canary)
+        call = self._calls.get(variant)
+        if call is None:
+            call = self._calls[variant] = self._call(variant)
+        tag = template.fill(dimensions, encode).encode("utf-8", "surrogatepass")
+        return Aim(call, tag, definition.on_failure, definition.shadow)
+
+    def _named(self, who: str) -> dict[str, str]:
+        if self._plain is None:
+            names = ", ".join(self._templates[0].names)
+            raise InvalidLimit(f"rule {self.rule.id} counts by {names}: name them, such as {{'{names}': ...}}")
+        return {self._plain: who}
+
+    def _call(self, variant: VariantName) -> CostedCall | ConcurrentCall:
+        definition = self.rule.definition
+        algorithm = ALGORITHMS[definition.algorithm](**self.rule.arguments[variant])
+        if isinstance(algorithm, Concurrent):
+            return ConcurrentCall(self.rule.script, algorithm, self.rule.id, shadow=definition.shadow)
+        return CostedCall(self.rule.script, algorithm, self.rule.id, shadow=definition.shadow)
+
+
+class RuleBook:
+    """The last good rules; replaced whole, so that decisions need no lock."""
+
+    def __init__(self, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
+        self._counters = counters
+        self._clock = clock
+        self._rules: dict[str, Ruled] = {}
+        self._decidable: tuple[str, ...] = ()
+        self._version: Version | None = None
+        self._quiet_until_s = 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rules were ever read."""
+        return self._version is None
+
+    def rule(self, rule_id: str) -> Ruled | None:
+        """The rule of this name, as last known."""
+        return self._rules.get(rule_id)
+
+    def decidable(self) -> tuple[str, ...]:
+        """The rules that take a cost, in the file's order; before any were read, a name that none has."""
+        return ("*",) if self.is_empty else self._decidable
+
+    def news(self, reply: Reply) -> Version | None:
+        """Which revision must be read after this answer to POINTER; None where ours is in force.
+
+        A fleet that has no rules any more, or not yet, takes none away.
+        """
+        match reply:
+            case [bytes(revision), bytes(digest)]:
+                version = Version(revision=int(revision), digest=digest.decode())
+                if version == self._version:
+                    self._counters.saw_rules(version.revision)
+                    return None
+                return version
+            case [None, None]:
+                raise Failure(Cause.NO_RULE, "the fleet has no rules in force")
+            case _:
+                raise Failure(Cause.ERROR, f"not a pointer to rules: {reply!r}")
+
+    def learn(self, version: Version, reply: Reply) -> None:
+        """Decide by a revision from now on; Failure where it is not there or cannot be read, and the old one stays."""
+        if not isinstance(reply, bytes):
+            raise Failure(Cause.NO_RULE, f"revision {version.revision} of the rules is not there")
+        try:
+            revision = read_revision(reply)
+            rules = {rule.id: Ruled(rule) for rule in revision.rules.rules}
+        except ValueError as failure:
+            raise Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure}") from failure
+        self._rules = rules
+        self._decidable = tuple(name for name, rule in rules.items() if not rule.has_leases)
+        self._version = version
+        self._counters.saw_rules(version.revision)
+        _log.info("rules: revision %d with %d rules", version.revision, len(rules))
+
+    def troubled(self, failure: Failure) -> None:
+        """The fleet could not be asked; what is known stays in force."""
+        self._counters.failed(failure)
+        self._complain("rules cannot be read, %s: %s", "the last good ones stay" if self._rules else "none", failure)
+
+    def missed(self, rule_id: str) -> None:
+        """Somebody decided without a rule."""
+        known = "no rules were read yet" if self.is_empty else f"there are {', '.join(self._rules)}"
+        self._counters.failed(Failure(Cause.NO_RULE, f"no rule {rule_id}: {known}"))
+        self._complain("decided without rule %s: %s", rule_id, known)
+
+    def _complain(self, text: str, *words: object) -> None:
+        now_s = self._clock()
+        if now_s >= self._quiet_until_s:
+            self._quiet_until_s = now_s + _COMPLAIN_EVERY_S
+            _log.error(text, *words)
+
+
+def fetch(version: Version) -> bytes:
+    """The command that reads a revision."""
+    return command(b"GET", revision_key(version.revision).encode())
+
+
+def usable(reply: Reply, asked: Endpoint) -> Reply:
+    """A reply that is no error; Failure otherwise."""
+    if isinstance(reply, ErrorReply):
+        raise failure_of(reply, asked)
+    return reply

@@ -1,0 +1,242 @@
+"""Deciding by the fleet's rules, with collaborators that touch no network."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rlctl.limiter import AsyncLimiter, Cause, FixedWindow, InvalidLimit, Limiter, LocalPolicy, Policy, Reason, Source
+from rlctl.limiter.core import Core
+from rlctl.limiter.counters import Counters
+from rlctl.limiter.failures import ErrorReply, Failure
+from rlctl.limiter.resp import parse
+from rlctl.limiter.rulebook import POINTER, RuleBook, fetch
+from rlctl.rules.bucket import bucket
+from rlctl.rules.model import Revision, Version
+from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision
+
+YES = [1, 1000, 999, 0, 1000, 0]
+NO = [0, 1000, 0, 5000, 5000, 1]
+TIMEOUT = Failure(Cause.TIMEOUT, "here:1")
+
+
+class FakeBackend:
+    """Answers what it was told to, and remembers what it was asked."""
+
+    def __init__(self, *outcomes: object) -> None:
+        self.outcomes = list(outcomes)
+        self.asked: list[list[bytes]] = []
+
+    def ask(self, message: bytes, _tag: bytes, _sha1: str) -> object:
+        words, _end = parse(message)
+        assert isinstance(words, list)
+        self.asked.append(words)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def retry_in_ms(self, _tag: bytes, _sha1: str) -> int:
+        return 0
+
+
+def book_of(stored: Revision | None, counters: Counters | None = None) -> RuleBook:
+    book = RuleBook(counters or Counters())
+    if stored is not None:
+        book.learn(stored.version, stored.to_text().encode())
+    return book
+
+
+def limiter(text: str | None, *outcomes: object, policy: str | Policy = "open") -> tuple[Limiter, FakeBackend]:
+    counters = Counters()
+    backend = FakeBackend(*outcomes)
+    book = book_of(None if text is None else revision(text), counters)
+    return Limiter(Core(RELEASE, policy, counters, book), backend), backend  # type: ignore[arg-type]
+
+
+def somebody(*, inside: bool) -> str:
+    """Who is in the example's canary of 10 %, or is not."""
+    people = (f"user-{number}" for number in range(1000))
+    return next(who for who in people if (bucket("api-per-key", who) < 1000) is inside)
+
+
+@pytest.mark.parametrize(
+    ("inside", "tier", "limit"),
+    [
+        (False, None, b"1000"),
+        (True, None, b"800"),
+        (False, "free", b"100"),
+        (True, "free", b"100"),
+        (False, "odd", b"1000"),
+    ],
+)
+def test_the_variant_of_an_identity(inside: bool, tier: str | None, limit: bytes) -> None:  # noqa: FBT001  a table
+    subject, backend = limiter(EXAMPLE, YES)
+    who = somebody(inside=inside)
+    assert subject.decide("api-per-key", {"api_key": who}, tier=tier).allowed
+    assert backend.asked[0][3] == f"rl:{{apikey:{who}}}:api-per-key:sliding_counter:1:60000".encode()
+    assert backend.asked[0][4:6] == [limit, b"60000"]
+
+
+def test_an_identity_is_also_one_value() -> None:
+    subject, backend = limiter(EXAMPLE, YES)
+    subject.decide("api-per-key", "a:b")
+    assert backend.asked[0][3].startswith(b"rl:{apikey:a%3Ab}:")
+
+
+def test_the_first_template_that_fits_and_the_conditions_choose() -> None:
+    subject, backend = limiter(EVERY, YES, YES, YES)
+    subject.decide("fixed", {"ip": "1", "api_key": "k"})
+    subject.decide("fixed", {"ip": "1"})
+    subject.decide("meter", {"user": "u", "endpoint": "/b/c"})
+    assert [words[3].split(b"}")[0] for words in backend.asked] == [b"rl:{apikey:k", b"rl:{ip:1", b"rl:{u:/b/c"]
+    for rule, who in (("fixed", {"user": "u"}), ("meter", {"user": "u", "endpoint": "/c"})):
+        decision = subject.decide(rule, who)
+        assert (decision.allowed, decision.source, decision.reason) == (True, Source.RULES, Reason.UNMATCHED)
+        assert decision.headers() == {}
+    with pytest.raises(InvalidLimit, match="counts by user, endpoint"):
+        subject.decide("meter", "u")
+
+
+def test_all_rules_of_a_request_up_to_the_first_denial() -> None:
+    subject, backend = limiter(EVERY, YES, YES, NO, NO)
+    found = subject.decide_all({"user": "u", "api_key": "k"})
+    # The shadow of `counter` stops nothing; `log` does.
+    assert [(one.quota.name, one.allowed) for one in found] == [
+        ("bucket", True),
+        ("fixed", True),
+        ("counter", True),
+        ("log", False),
+    ]
+    assert len(backend.asked) == 4
+    assert subject.decide_all({}) == ()
+
+
+def test_a_shadow_counts_on_keys_of_its_own_and_never_denies() -> None:
+    subject, backend = limiter(EVERY, NO, YES, TIMEOUT, policy="closed")
+    refused, admitted, failed = (subject.decide("counter", "u") for _ in range(3))
+    assert backend.asked[0][3] == b"rl:{u}:counter:sliding_counter:1:60000:shadow"
+    assert (refused.allowed, refused.shadow, refused.reason, refused.headers()) == (True, True, Reason.OVER_LIMIT, {})
+    assert (admitted.allowed, failed.allowed) == (True, True)
+    assert subject.stats.shadow_denials == {"counter": 1}
+
+
+def test_the_rules_own_failure_policy_decides() -> None:
+    subject, _backend = limiter(EVERY, *[TIMEOUT] * 5, policy=LocalPolicy(2))
+    assert subject.decide("bucket", "u").source is Source.OPEN
+    assert subject.acquire("jobs", "u", "r").source is Source.CLOSED
+    assert subject.decide("ring", "u").limit == 25
+    assert subject.decide("bucket", "u", policy="closed").source is Source.CLOSED
+    # A plain `local` is what the limiter was made with: it knows how many instances there are.
+    assert subject.decide("bucket", "u", policy="local").limit == 5
+
+
+@pytest.mark.parametrize(
+    ("policy", "source"), [("open", Source.OPEN), ("closed", Source.CLOSED), ("local", Source.OPEN)]
+)
+@pytest.mark.parametrize("text", [None, EXAMPLE])
+def test_without_the_rule_the_policy_decides_and_it_is_loud(
+    policy: str, source: Source, text: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    subject, backend = limiter(text, policy=policy)
+    with caplog.at_level(logging.ERROR):
+        decisions = [subject.decide("other", "u") for _ in range(3)]
+    assert {(one.source, one.reason, one.cause) for one in decisions} == {(source, Reason.NO_RULE, Cause.NO_RULE)}
+    assert decisions[0].limit is None
+    assert subject.stats.errors == {Cause.NO_RULE: 3}
+    assert len(caplog.records) == 1
+    assert backend.asked == []
+    if text is None:
+        [only] = subject.decide_all({"user": "u"})
+        assert only.source is source
+
+
+def test_leases_by_rule() -> None:
+    subject, backend = limiter(EVERY, YES, YES, YES, YES, YES)
+    with subject.hold("jobs", {"user": "u"}) as held:
+        assert held.allowed
+    subject.renew("jobs", "u", "r")
+    subject.peek("jobs", "u")
+    assert [words[4] for words in backend.asked] == [b"acquire", b"release", b"renew", b"peek"]
+    with pytest.raises(InvalidLimit, match="has no leases"):
+        subject.acquire("bucket", "u", "r")
+    with pytest.raises(InvalidLimit, match="is acquired"):
+        subject.decide("jobs", "u")
+
+
+def test_what_does_not_go_together() -> None:
+    subject, _backend = limiter(EXAMPLE)
+    with pytest.raises(InvalidLimit, match="dimensions belong to a rule"):
+        subject.decide(FixedWindow(1, 1000), {"user": "u"})
+    bare = Limiter(Core(RELEASE, "open", Counters()), FakeBackend())  # type: ignore[arg-type]
+    for ask in (lambda: bare.decide("api-per-key", "u"), lambda: bare.decide_all({})):
+        with pytest.raises(InvalidLimit, match="rules=True"):
+            ask()
+
+
+def test_the_asyncio_limiter_decides_alike() -> None:
+    async def story() -> None:
+        backend = FakeBackend(YES, NO)
+        asking: Any = backend.ask
+
+        async def ask(*words: Any) -> object:
+            return asking(*words)
+
+        backend.ask = ask  # type: ignore[method-assign,assignment]
+        subject = AsyncLimiter(Core(RELEASE, "open", Counters(), book_of(revision(EXAMPLE))), backend)  # type: ignore[arg-type]
+        assert (await subject.decide("api-per-key", "u", tier="free")).allowed
+        assert [one.allowed for one in await subject.decide_all({"api_key": "u"})] == [False]
+        assert (subject.has_rules, subject.rule("other")) == (True, None)
+
+    asyncio.run(story())
+
+
+def test_a_book_reads_only_news_and_keeps_the_last_good_rules() -> None:
+    counters = Counters()
+    book = RuleBook(counters)
+    stored = revision(EXAMPLE, 3)
+    pointer: Any = [b"3", stored.version.digest.encode()]
+    assert book.news(pointer) == stored.version
+    book.learn(stored.version, stored.to_text().encode())
+    assert book.news(pointer) is None
+    assert counters.snapshot().rules_revision == 3
+    # Number 3 again, with other rules: what was in force was lost in a failover.
+    assert book.news([b"3", b"other"]) == Version(revision=3, digest="other")
+    for reply in (None, b"", b"{}", stored.to_text().encode()[:-2]):
+        with pytest.raises(Failure):
+            book.learn(Version(revision=4, digest="x"), reply)
+    for strange in ([None, None], None, 7, [b"x"]):
+        with pytest.raises(Failure):
+            book.news(strange)  # type: ignore[arg-type]
+    assert book.rule("api-per-key") is not None
+    assert counters.snapshot().rules_revision == 3
+
+
+def test_questions_are_reads() -> None:
+    assert parse(POINTER)[0] == [b"HMGET", b"rlctl:{rules}", b"revision", b"digest"]
+    assert parse(fetch(Version(revision=7, digest="x")))[0] == [b"GET", b"rlctl:{rules}:revision:7"]
+
+
+def test_a_new_revision_is_decided_by_at_once() -> None:
+    counters = Counters()
+    book = book_of(revision(EXAMPLE), counters)
+    backend = FakeBackend(YES, YES)
+    subject = Limiter(Core(RELEASE, "open", counters, book), backend)  # type: ignore[arg-type]
+    who = somebody(inside=False)
+    subject.decide("api-per-key", who)
+    later = replace(revision(EXAMPLE.replace("limit: 1000\n", "limit: 7\n")), number=2)
+    book.learn(later.version, later.to_text().encode())
+    subject.decide("api-per-key", who)
+    assert [words[4] for words in backend.asked] == [b"1000", b"7"]
+    assert backend.asked[0][3] == backend.asked[1][3]
+
+
+def test_errors_of_servers_are_failures() -> None:
+    from rlctl.limiter.rulebook import usable  # noqa: PLC0415
+    from rlctl.limiter.settings import Endpoint  # noqa: PLC0415
+
+    with pytest.raises(Failure, match="NOPERM"):
+        usable(ErrorReply("NOPERM no"), Endpoint("h", 1))
+    assert usable(b"x", Endpoint("h", 1)) == b"x"
