@@ -14,7 +14,7 @@ from rlctl.observe.model import Observed
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.steps import LoadScripts, LoadUsers
 from rlctl.scripts.drift import DriftClass, Registered, ScriptDrift, missing, script_drift
-from rlctl.scripts.registry import RELEASE_KEY, read_history, read_registered, remember, write_registered
+from rlctl.scripts.registry import HISTORY_KEY, RELEASE_KEY, read_history, read_registered, remember, write_registered
 from rlctl.scripts.verify import verify
 from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import all_nodes
@@ -122,7 +122,7 @@ def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:
     """The releases this fleet has seen, newest first; Unreachable where nobody can say."""
     observed = fleet.observe()
     _check_deployed(fleet, observed)
-    link = registry_link(fleet, observed)
+    link = _keeper_link(fleet, observed, HISTORY_KEY)
     if link is None:
         raise Unreachable(
             "the primary that keeps the history does not answer", hint="`rlctl status` shows how the fleet stands"
@@ -132,7 +132,12 @@ def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:
 
 def registry_link(fleet: Fleet, observed: Observed) -> NodeLink | None:
     """A connection to the primary that holds the registry, while there is one."""
-    spec = keeper(fleet, observed, RELEASE_KEY)
+    return _keeper_link(fleet, observed, RELEASE_KEY)
+
+
+def _keeper_link(fleet: Fleet, observed: Observed, key: str) -> NodeLink | None:
+    """The registry's keys have tags of their own: with more shards they lie on different primaries."""
+    spec = keeper(fleet, observed, key)
     return fleet.connector.link(spec) if spec else None
 
 
@@ -166,9 +171,10 @@ def _register(fleet: Fleet, observed: Observed, state: str) -> None:
     if link is None:
         return
     write_registered(link, _registered(fleet, state))
-    if state != "pending":
+    history = _keeper_link(fleet, observed, HISTORY_KEY)
+    if state != "pending" and history is not None:
         remember(
-            link,
+            history,
             {
                 "kind": KIND,
                 "release": fleet.release.version,

@@ -4,13 +4,15 @@ import hashlib
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
 
 from rlctl.scripts.release import load_release
-from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
+from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, wait_for
 from tests.local.failures import assert_fails
 
 RELEASE, FIRST = load_release(), load_release(wanted="1.0.0")
@@ -75,6 +77,14 @@ def test_verify_fails_where_the_runtime_user_may_not_call(cluster: LocalFleet) -
     assert "user executing the script" in wrong[0]["evidence"]
     checks = cluster.run("doctor", "-o", "json", expect=12).json()["checks"]
     assert {check["subject"] for check in checks if check["name"] == "scripts-run" and check["fix"]} == {"node-1"}
+
+
+def test_with_more_shards_the_registrys_keys_lie_apart(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> None:
+    shape = {"shards": 6, "replicas": 0, "node_timeout": "1s"}
+    fleet = make_fleet(cluster_document(cluster=shape))
+    fleet.deploy()
+    entries = fleet.run("scripts", "history", "-o", "json").json()["entries"]
+    assert [entry["release"] for entry in entries] == [RELEASE.version]
 
 
 def test_a_flushed_replica_is_named_and_mended(cluster: LocalFleet) -> None:
