@@ -1,19 +1,17 @@
 """rlctl rules: limits as data."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.cli.rules_output import show_explained, show_outcome, show_plan, show_status
+from rlctl.cli.rules_canary import canary
+from rlctl.cli.rules_change import Agreed, changing, plan_change, run_change
+from rlctl.cli.rules_output import show_explained, show_status
 from rlctl.errors import Exit, NotFound, Unreachable
 from rlctl.execute.fleet import open_fleet
-from rlctl.execute.locking import Waiting, hold
-from rlctl.execute.stop import StopFlag
 from rlctl.rules import admin
-from rlctl.rules.admin import READ_BACK_S, InForce, Make, RulesPlan
+from rlctl.rules.admin import InForce
 from rlctl.rules.compile import compile_file
 from rlctl.rules.edit import find, promoted, with_rule_of, with_shadow
 from rlctl.rules.explain import explain as explain_identity
@@ -37,17 +35,6 @@ def rules() -> None:
     """
 
 
-def _changing(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyped
-    """What every changing verb takes."""
-    for option in (
-        click.option("--wait", is_flag=True, help="Wait while the fleet is locked."),
-        click.option("--dry-run", is_flag=True, help="Only show what would change; exit 10 when there is something."),
-        click.option("--yes", is_flag=True, help="Agree in advance."),
-    ):
-        command = option(command)
-    return command
-
-
 _file = click.argument("source", metavar="[FILE]", type=click.Path(path_type=Path), default=DEFAULT_FILE)
 
 
@@ -61,12 +48,12 @@ def plan(app: App, source: Path) -> int:
     rlctl rules plan rules.yaml
     """
     release = load_release()
-    return _plan(app, "plan", _read(source, release), release)
+    return plan_change(app, "plan", _read(source, release), release)
 
 
 @rules.command()
 @_file
-@_changing
+@changing
 @with_app
 def apply(app: App, source: Path, yes: bool, dry_run: bool, wait: bool) -> int:
     """Put the rules of FILE [rules.yaml] in force: a new revision, read back from every node that holds it.
@@ -77,7 +64,12 @@ def apply(app: App, source: Path, yes: bool, dry_run: bool, wait: bool) -> int:
     """
     release = load_release()
     wanted = _read(source, release)
-    return run_change(app, "apply", f"apply {source.name}", lambda _now: wanted, release, (yes, dry_run, wait))
+    return run_change(
+        app, "apply", f"apply {source.name}", lambda _now: wanted, release, Agreed(yes=yes, dry_run=dry_run, wait=wait)
+    )
+
+
+rules.add_command(canary)
 
 
 @rules.command()
@@ -100,7 +92,7 @@ def status(app: App) -> int:
 @rules.command()
 @click.argument("rule")
 @click.option("--off", is_flag=True, help="Enforce it again.")
-@_changing
+@changing
 @with_app
 def shadow(app: App, rule: str, off: bool, yes: bool, dry_run: bool, wait: bool) -> int:
     """Let RULE only count, on keys of its own: it never denies, and services count whom it would have.
@@ -115,12 +107,12 @@ def shadow(app: App, rule: str, off: bool, yes: bool, dry_run: bool, wait: bool)
         return with_shadow(now.required().rules, rule, shadow=not off, release=release)
 
     why = f"shadow {rule}{' off' if off else ''}"
-    return run_change(app, "shadow", why, make, release, (yes, dry_run, wait))
+    return run_change(app, "shadow", why, make, release, Agreed(yes=yes, dry_run=dry_run, wait=wait))
 
 
 @rules.command()
 @click.argument("rule")
-@_changing
+@changing
 @with_app
 def promote(app: App, rule: str, yes: bool, dry_run: bool, wait: bool) -> int:
     """Give everybody the parameters of RULE's canary, and enforce it where it was in shadow.
@@ -134,13 +126,13 @@ def promote(app: App, rule: str, yes: bool, dry_run: bool, wait: bool) -> int:
         find(now.rules, rule)
         return promoted(now.required().rules, rule, release)
 
-    return run_change(app, "promote", f"promote {rule}", make, release, (yes, dry_run, wait))
+    return run_change(app, "promote", f"promote {rule}", make, release, Agreed(yes=yes, dry_run=dry_run, wait=wait))
 
 
 @rules.command()
 @click.argument("rule", required=False)
 @click.option("--to", type=click.IntRange(min=1), help="A revision by its number [the one before].")
-@_changing
+@changing
 @with_app
 def rollback(app: App, rule: str | None, to: int | None, yes: bool, dry_run: bool, wait: bool) -> int:
     """Put the revision before in force again; with RULE, only that rule as it was before it changed.
@@ -162,7 +154,14 @@ def rollback(app: App, rule: str | None, to: int | None, yes: bool, dry_run: boo
         # Where nothing else differs, the pointer can go back by itself.
         return before if alone.digest == before.rules.digest else alone
 
-    return run_change(app, "rollback", f"rollback {rule or ''}".strip(), make, load_release(), (yes, dry_run, wait))
+    return run_change(
+        app,
+        "rollback",
+        f"rollback {rule or ''}".strip(),
+        make,
+        load_release(),
+        Agreed(yes=yes, dry_run=dry_run, wait=wait),
+    )
 
 
 @rules.command()
@@ -184,42 +183,6 @@ def explain(app: App, rule: str, identity: str, tier: str | None) -> None:
         app.output.result(found)
     else:
         show_explained(app, found)
-
-
-def run_change(app: App, verb: str, why: str, make: Make, release: Release, agreed: tuple[bool, bool, bool]) -> int:
-    """A changing verb to its end: yes, dry run and wait, as every one of them takes them."""
-    yes, dry_run, wait = agreed
-    if dry_run:
-        return _plan(app, verb, make, release)
-    topology, stop = app.topology(), StopFlag()
-
-    def agree(found: RulesPlan) -> None:
-        for warning in found.warnings:
-            app.output.note(f"warning {warning.rule}: {warning.text}")
-        for change in found.changes:
-            app.output.note(f"  {change.describe()}")
-        app.agree(f"{topology.name}: put this in force?", yes=yes)
-
-    request = admin.Request(
-        verb=verb, why=why, argv=app.argv, progress=app.output, agree=agree, read_back_s=app.timeout(READ_BACK_S)
-    )
-    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
-    with (
-        stop.armed(),
-        hold(topology, app.home, f"rules {verb}", stop, app.output, waiting=waiting, release=release) as held,
-    ):
-        outcome = admin.change(held, request, make)
-    show_outcome(app, verb, outcome)
-    return Exit.OK
-
-
-def _plan(app: App, verb: str, make: RuleSet | Callable[[InForce], RuleSet | Revision], release: Release) -> int:
-    with open_fleet(app.topology(), app.home, release) as fleet:
-        now = admin.in_force(fleet)
-        made = make(now) if callable(make) else make
-    found = admin.make_plan(now, made.rules if isinstance(made, Revision) else made)
-    show_plan(app, verb, found)
-    return Exit.CHANGES if found.changes else Exit.OK
 
 
 def _read(path: Path, release: Release) -> RuleSet:

@@ -5,8 +5,13 @@ from dataclasses import replace
 
 from rlctl.errors import NotFound, UsageFault
 from rlctl.rules.compile import compile_rules
+from rlctl.rules.load import numbers
 from rlctl.rules.model import Canary, Definition, Rule, RuleSet
+from rlctl.rules.table import PARAMETERS, parameter_keys
 from rlctl.scripts.model import Release
+from rlctl.topology.yaml_lines import Scalar
+
+_AS_IN_A_FILE = "values are spelled as in a rules file, such as --limit 800 --window 60s"
 
 
 def find(rules: RuleSet | None, rule_id: str) -> Rule:
@@ -19,6 +24,24 @@ def find(rules: RuleSet | None, rule_id: str) -> Rule:
             hint=f"there are {known}" if known else "`rlctl rules apply FILE` puts rules in force",
         )
     return rule
+
+
+def overrides(algorithm: str, words: Mapping[str, str]) -> dict[str, int]:
+    """Parameters as they are typed on a command line, by the file's names; UsageFault says what is wrong."""
+    found: dict[str, int] = {}
+    for key, word in words.items():
+        option, own = f"--{key.replace('_', '-')}", parameter_keys(algorithm)
+        if key not in own:
+            raise UsageFault(f"{option}: {algorithm} has no {key}", hint=f"it has {', '.join(own)}")
+        kind = PARAMETERS[key].type
+        try:
+            value = kind.read(Scalar(line=0, text=word, is_plain=True))
+        except ValueError as failure:
+            raise UsageFault(f"{option}: {failure}", hint=_AS_IN_A_FILE) from failure
+        if wrong := kind.refuse(value):
+            raise UsageFault(f"{option}: {wrong}", hint=_AS_IN_A_FILE)
+        found |= numbers(algorithm, key, value)
+    return found
 
 
 def with_canary(rules: RuleSet, rule_id: str, share: int, parameters: Mapping[str, int], release: Release) -> RuleSet:

@@ -185,7 +185,7 @@ class _Reading:
             if key not in entries:
                 continue
             value = self._reader.value(entries[key].value, f"{where}{key}", PARAMETERS[key].type)
-            for name, number in _numbers(algorithm, key, value).items():
+            for name, number in numbers(algorithm, key, value).items():
                 if name in found:
                     self._mistakes.add(entries[key].line, f"{where}{key}: `{origin[name]}` says that already; keep one")
                 found[name], origin[name] = number, key
@@ -215,7 +215,7 @@ class _Reading:
                 told.add(failure.message)
 
 
-def _numbers(algorithm: str, key: str, value: Any) -> dict[str, int]:  # noqa: ANN401  as the table's rows
+def numbers(algorithm: str, key: str, value: Any) -> dict[str, int]:  # noqa: ANN401  as the table's rows
     """One key of the file as the script's parameters."""
     if value is None:
         return {}

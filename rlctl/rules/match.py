@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 DIMENSION = "[a-z][a-z0-9_]{0,31}"
 PLACE = re.compile(r"\{([^{}]*)\}")
 _PAIR = re.compile(f"({DIMENSION})=")
+_ENCODED = re.compile(rb"%([0-9A-F]{2})")
 TIER = "tier"
 ANY = "*"
 
@@ -29,6 +30,14 @@ class Template:
         """The identity that stands in the key."""
         return "".join([literal + encode(dimensions[name]) for literal, name in self._parts]) + self._tail
 
+    def read(self, tag: str) -> dict[str, str] | None:
+        """The values behind an identity in a key; one that was too long for a key stays the sha1 that stands there."""
+        pattern = "".join(f"{re.escape(literal)}(.+?)" for literal, _name in self._parts) + re.escape(self._tail)
+        found = re.fullmatch(pattern, tag)
+        if found is None:
+            return None
+        return dict(zip((name for _literal, name in self._parts), map(_decode, found.groups()), strict=True))
+
     def identity(self, dimensions: Mapping[str, str]) -> str:
         """The values as they were typed: what a canary draws by."""
         return ":".join([dimensions[name] for name in self.names])
@@ -44,6 +53,12 @@ def concerns(conditions: Mapping[str, Sequence[str]], dimensions: Mapping[str, s
     return all(
         any(_meets(pattern, dimensions.get(name, "")) for pattern in patterns) for name, patterns in conditions.items()
     )
+
+
+def _decode(value: str) -> str:
+    """A value from a key, as it was typed."""
+    found = _ENCODED.sub(lambda match: bytes.fromhex(match[1].decode()), value.encode("utf-8", "surrogatepass"))
+    return found.decode("utf-8", "replace")
 
 
 def _meets(pattern: str, value: str) -> bool:

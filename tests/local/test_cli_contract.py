@@ -24,7 +24,7 @@ VERBS = [
     *(("schema", of) for of in ("topology", "rules", "scenario", "failover-drill-run")),
     *(("failover-drill", verb) for verb in ("run", "list", "show", "report", "heal")),
     *(("capacity", verb) for verb in ("model", "predict", "compare", "plan", "measure")),
-    *(("rules", verb) for verb in ("plan", "apply", "status", "shadow", "promote", "rollback", "explain")),
+    *(("rules", verb) for verb in ("plan", "apply", "status", "shadow", "canary", "promote", "rollback", "explain")),
     *(("scripts", verb) for verb in ("list", "plan", "apply", "status", "verify", "rollback", "history", "watch")),
 ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.limiter import AsyncLimiter, Cause, Limiter, Reason, Source
+from rlctl.limiter import AsyncLimiter, Cause, Limiter, Reason, Source, watch
 from tests.local.driver import LocalFleet, wait_for
 from tests.local.rules.files import apply, rule
 
@@ -67,6 +67,16 @@ def test_a_running_service_sees_a_new_revision(deployed: LocalFleet, limiter: Li
     assert limiter.stats.rules_revision == 2
     deployed.run("rules", "rollback", "--yes")
     wait_for(lambda: limit_of(limiter) == 5, "the old limit is decided by")
+
+
+def test_news_arrive_without_looking(deployed: LocalFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks for an hour: only the message can bring the new revision."""
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 3600.0)
+    apply(deployed, rule(limit=5))
+    with Limiter.connect(deployed.access("limiter"), budget_ms=PATIENT_MS, rules=True) as subject:
+        assert limit_of(subject) == 5
+        apply(deployed, rule(limit=6))
+        wait_for(lambda: limit_of(subject) == 6, "the message was heard", timeout_s=30)
 
 
 def test_a_lost_invalidation_is_caught_by_looking(deployed: LocalFleet, limiter: Limiter) -> None:

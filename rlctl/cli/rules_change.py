@@ -1,0 +1,79 @@
+"""What all verbs that change rules share: options, questions, the lock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from rlctl.cli.app import App
+from rlctl.cli.rules_output import show_outcome, show_plan
+from rlctl.errors import Exit
+from rlctl.execute.fleet import open_fleet
+from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.stop import StopFlag
+from rlctl.rules import admin
+from rlctl.rules.admin import READ_BACK_S, InForce, Make, Outcome, RulesPlan
+from rlctl.rules.model import Revision, RuleSet
+from rlctl.scripts.model import Release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What was said in advance."""
+
+    yes: bool
+    dry_run: bool
+    wait: bool
+
+
+def changing(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyped
+    """What every changing verb takes."""
+    for option in (
+        click.option("--wait", is_flag=True, help="Wait while the fleet is locked."),
+        click.option("--dry-run", is_flag=True, help="Only show what would change; exit 10 when there is something."),
+        click.option("--yes", is_flag=True, help="Agree in advance."),
+    ):
+        command = option(command)
+    return command
+
+
+def run_change(app: App, verb: str, why: str, make: Make, release: Release, agreed: Agreed) -> int:
+    """A changing verb to its end."""
+    if agreed.dry_run:
+        return plan_change(app, verb, make, release)
+    stop = StopFlag()
+    with stop.armed():
+        show_outcome(app, verb, locked_change(app, verb, why, make, release, agreed, stop))
+    return Exit.OK
+
+
+def locked_change(
+    app: App, verb: str, why: str, make: Make, release: Release, agreed: Agreed, stop: StopFlag
+) -> Outcome:
+    """One change under the fleet's lock, after a question."""
+    topology = app.topology()
+
+    def agree(found: RulesPlan) -> None:
+        for warning in found.warnings:
+            app.output.note(f"warning {warning.rule}: {warning.text}")
+        for change in found.changes:
+            app.output.note(f"  {change.describe()}")
+        app.agree(f"{topology.name}: put this in force?", yes=agreed.yes)
+
+    request = admin.Request(
+        verb=verb, why=why, argv=app.argv, progress=app.output, agree=agree, read_back_s=app.timeout(READ_BACK_S)
+    )
+    waiting = Waiting(wanted=agreed.wait, at_most_s=app.timeout_s)
+    with hold(topology, app.home, f"rules {verb}", stop, app.output, waiting=waiting, release=release) as held:
+        return admin.change(held, request, make)
+
+
+def plan_change(app: App, verb: str, make: RuleSet | Callable[[InForce], RuleSet | Revision], release: Release) -> int:
+    """What a change would be; exit 10 where there is one."""
+    with open_fleet(app.topology(), app.home, release) as fleet:
+        now = admin.in_force(fleet)
+        made = make(now) if callable(make) else make
+    found = admin.make_plan(now, made.rules if isinstance(made, Revision) else made)
+    show_plan(app, verb, found)
+    return Exit.CHANGES if found.changes else Exit.OK

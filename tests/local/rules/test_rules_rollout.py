@@ -1,0 +1,190 @@
+"""A limit is changed under a hundred running clients, by percentage, watched, and taken back."""
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from rlctl.rules.bucket import bucket
+from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
+from tests.local.rules.clients import CLIENTS, Clients, running
+from tests.local.rules.files import apply, rule, status, write
+
+NAMES = [f"client-{number}" for number in range(CLIENTS)]
+
+
+def hot(limit: int) -> dict[str, Any]:
+    return rule("hot", limit, algorithm="fixed_window", window="24h")
+
+
+def inside(percent: int) -> set[str]:
+    return {name for name in NAMES if bucket("api-per-key", name) < percent * 100}
+
+
+def expect_limits(clients: Clients, percent: int, canary: int, rest: int) -> None:
+    wanted = {name: canary if name in inside(percent) else rest for name in NAMES}
+    wait_for(lambda: clients.limits == wanted, f"{percent} % have {canary}, the others {rest}")
+
+
+def test_a_limit_is_changed_by_percentage_watched_and_taken_back(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule(limit=1000), hot(50))
+    with running(cluster.access("limiter"), "api-per-key") as clients:
+        expect_limits(clients, 0, 800, 1000)
+        wait_for(lambda: clients.hot_admitted == 50, "the hot identity has used its limit")
+        write(cluster, rule(limit=1000), hot(60))
+        cluster.run("rules", "apply", "rules.yaml", "--yes")
+        wait_for(lambda: clients.hot_admitted == 60, "ten more are admitted")
+        cluster.run("rules", "rollback", "--yes")
+        clients.wait_for_round()
+        clients.wait_for_round()
+        assert clients.hot_admitted == 60, "a rollback refilled a quota"
+
+        cluster.run("rules", "canary", "api-per-key", "--percent", "10", "--limit", "800", "--yes")
+        expect_limits(clients, 10, 800, 1000)
+        cluster.run("rules", "canary", "api-per-key", "--percent", "50", "--yes")
+        expect_limits(clients, 50, 800, 1000)
+        assert 0 < len(inside(10)) < len(inside(50)) < CLIENTS
+        cluster.run("rules", "promote", "api-per-key", "--yes")
+        expect_limits(clients, 100, 800, 1000)
+        cluster.run("rules", "shadow", "hot", "--yes")
+        wait_for(lambda: clients.hot_admitted > 200, "a shadow denies nobody")
+        cluster.run("rules", "rollback", "--to", "1", "--yes")
+        expect_limits(clients, 0, 800, 1000)
+    assert clients.odd == []
+    assert clients.errors == {}
+    assert clients.seen == {1000, 800}
+    assert set(clients.revisions) == {1}
+
+
+def test_a_killed_apply_leaves_the_old_rules_or_the_new(cluster: LocalFleet) -> None:
+    """SIGKILL at ten moments from the start of the command to its end."""
+    cluster.deploy()
+    apply(cluster, rule(limit=1000), hot(50))
+    with running(cluster.access("limiter"), "api-per-key") as clients:
+        began = time.monotonic()
+        cluster.run("rules", "apply", "rules.yaml", "--yes")
+        whole_s = time.monotonic() - began
+        limits = {1000}
+        for step in range(10):
+            limit = 1001 + step
+            write(cluster, rule(limit=limit), hot(50))
+            apply_it = cluster.spawn("rules", "apply", "rules.yaml", "--yes")
+            time.sleep(whole_s * (step + 1) / 10)
+            os.kill(apply_it.pid, signal.SIGKILL)
+            apply_it.communicate(timeout=PATIENCE_S)
+            now = status(cluster)
+            in_force = now["rules"][0]["parameters"]["limit"]
+            assert in_force in {*limits, limit}
+            assert all(node["current"] for node in now["nodes"])
+            limits.add(in_force)
+            wait_for(lambda wanted=in_force: clients.common == {wanted}, "all clients decide by what is in force")
+        assert cluster.run("rules", "apply", "rules.yaml", "--yes", "--wait", "-o", "json").json()["revision"] >= 1
+        wait_for(lambda: clients.common == {1010}, "the next apply is in force")
+    assert clients.odd == []
+    assert clients.errors == {}
+    assert clients.seen <= {*limits, 1010}
+
+
+def test_the_canary_of_a_file_is_the_verbs(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule(canary={"percent": 10, "limit": 800}))
+    by_file = status(cluster)
+    apply(cluster, rule())
+    cluster.run("rules", "canary", "api-per-key", "--percent", "10", "--limit", "800", "--yes")
+    by_verb = status(cluster)
+    assert by_file["digest"] == by_verb["digest"]
+    member = next(name for name in NAMES if name in inside(10))
+    for name, limit in ((member, 800), (next(name for name in NAMES if name not in inside(10)), 1000)):
+        explained = cluster.run("rules", "explain", "api-per-key", name, "-o", "json").json()
+        assert explained["canary"] == {"percent": 10, "bucket": bucket("api-per-key", name), "in": limit == 800}
+        assert (explained["limit"], explained["values"]["limit"]) == (limit, limit)
+        assert cluster.run("limit", "api-per-key", name, "-o", "json").json()["limit"] == limit
+
+
+def test_a_ramp_walks_its_steps(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule(limit=1000), hot(50))
+    with running(cluster.access("limiter"), "api-per-key") as clients:
+        words = ("--ramp", "10,50,100", "--hold", "2s", "--abort-if", "errors>1%", "--abort-if", "p99>10m")
+        ran = cluster.run("rules", "canary", "api-per-key", "--limit", "800", *words, "--yes", "-o", "json")
+        expect_limits(clients, 100, 800, 1000)
+    assert ran.json()["revision"] == 4
+    assert "errors 0 %" in ran.err
+    assert "p99" in ran.err
+    now = status(cluster)
+    assert [entry["why"] for entry in now["history"][:3]] == [
+        f"canary api-per-key {percent} %" for percent in (100, 50, 10)
+    ]
+    assert clients.odd == []
+
+
+def test_a_ramp_that_denies_too_many_is_taken_back(cluster: LocalFleet) -> None:
+    """The canary allows one call an hour: whoever is in it has nothing left after the first."""
+    cluster.deploy()
+    apply(cluster, rule(limit=1000, algorithm="fixed_window"), hot(50))
+    access = cluster.access("limiter")
+    for name in sorted(inside(100))[:20]:
+        cluster.run("limit", "api-per-key", name)
+    with running(access, "api-per-key") as clients:
+        words = ("--ramp", "100", "--hold", "60s", "--abort-if", "denied>20%")
+        ran = cluster.run("rules", "canary", "api-per-key", "--limit", "1", *words, "--yes", expect=15)
+        assert "revision 1 is in force again" in ran.err
+        expect_limits(clients, 0, 1, 1000)
+    assert status(cluster)["revision"] == 1
+    assert clients.odd == []
+
+
+def test_a_ramp_ends_where_somebody_else_changes_the_rules_and_stays_where_it_is_interrupted(
+    cluster: LocalFleet,
+) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+
+    def ramp() -> Any:
+        words = ("--limit", "800", "--ramp", "10,50", "--hold", "10m", "--yes")
+        return cluster.spawn("rules", "canary", "api-per-key", *words)
+
+    first = ramp()
+    wait_for(lambda: status(cluster)["revision"] == 2, "the first step is in force")
+    cluster.run("rules", "rollback", "--yes")
+    _out, err = first.communicate(timeout=PATIENCE_S)
+    assert (first.returncode, "somebody else changed the rules" in err) == (8, True), err
+    assert status(cluster)["revision"] == 1
+    second = ramp()
+    wait_for(lambda: status(cluster)["revision"] == 3, "the first step is in force")
+    second.send_signal(signal.SIGINT)
+    _out, err = second.communicate(timeout=PATIENCE_S)
+    assert second.returncode == 130, err
+    assert status(cluster)["rules"][0]["canary"] == {"percent": 10, "parameters": {"limit": 800}}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("api-per-key",), 2),
+        (("api-per-key", "--percent", "10", "--ramp", "10"), 2),
+        (("api-per-key", "--percent", "101"), 2),
+        (("api-per-key", "--percent", "x"), 2),
+        (("api-per-key", "--ramp", "50,10"), 2),
+        (("api-per-key", "--ramp", "10", "--abort-if", "luck>1%"), 2),
+        (("api-per-key", "--ramp", "10", "--abort-if", "errors>much"), 2),
+        (("api-per-key", "--percent", "10", "--abort-if", "errors>1%"), 2),
+        (("nobody", "--percent", "10", "--limit", "5", "--yes"), 5),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_refusals(shared_cluster: LocalFleet, words: tuple[str, ...], code: int) -> None:
+    ran = shared_cluster.run("rules", "canary", *words, "-o", "json", expect=code)
+    assert ran.out == ""
+    assert ran.error()["hint"]
+
+
+def test_what_a_rule_cannot_have_is_refused(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    for words in (("--lease", "5s"), ("--limit", "many"), ("--limit", "-1"), (), ("--window", "60")):
+        cluster.run("rules", "canary", "api-per-key", "--percent", "10", *words, "--yes", expect=2)
+    assert status(cluster)["revision"] == 1
