@@ -102,7 +102,7 @@ class RuleBook:
     def news(self, reply: Reply) -> Version | None:
         """Which revision must be read after this answer to POINTER; None where ours is in force.
 
-        A fleet that has no rules any more, or not yet, takes none away.
+        A fleet that has no rules any more, or not yet, takes none away; that is said loudly.
         """
         match reply:
             case [bytes(revision), bytes(digest)]:
@@ -112,19 +112,19 @@ class RuleBook:
                     return None
                 return version
             case [None, None]:
-                raise Failure(Cause.NO_RULE, "the fleet has no rules in force")
+                self.troubled(Failure(Cause.NO_RULE, "the fleet has no rules in force"))
+                return None
             case _:
                 raise Failure(Cause.ERROR, f"not a pointer to rules: {reply!r}")
 
     def learn(self, version: Version, reply: Reply) -> None:
-        """Decide by a revision from now on; Failure where it is not there or cannot be read, and the old one stays."""
-        if not isinstance(reply, bytes):
-            raise Failure(Cause.NO_RULE, f"revision {version.revision} of the rules is not there")
+        """Decide by a revision from now on; where it is not there or cannot be read, the old one stays, loudly."""
         try:
-            revision = read_revision(reply)
+            revision = read_revision(reply if isinstance(reply, bytes) else b"")
             rules = {rule.id: Ruled(rule) for rule in revision.rules.rules}
         except ValueError as failure:
-            raise Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure}") from failure
+            self.troubled(Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure}"))
+            return
         self._rules = rules
         self._decidable = tuple(name for name, rule in rules.items() if not rule.has_leases)
         self._version = version

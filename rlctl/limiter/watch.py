@@ -11,7 +11,7 @@ from rlctl.limiter.rulebook import POINTER, SUBSCRIBE, RuleBook, fetch
 
 # A lost message is made good after this long.
 LOOK_EVERY_S = 0.7
-RETRY_S = 0.1
+RETRY_S = 0.3
 
 
 class RuleWatch:

@@ -168,6 +168,7 @@ def test_without_any_rules_the_policy_decides_until_there_are_some(deployed: Loc
         decision = subject.decide("api-per-key", "ada")
         assert (decision.allowed, decision.source, decision.reason) == (False, Source.CLOSED, Reason.NO_RULE)
         assert subject.stats.errors[Cause.NO_RULE] >= 1
+        assert set(subject.stats.errors) == {Cause.NO_RULE}
         apply(deployed, rule(limit=5))
         wait_for(lambda: limit_of(subject) == 5, "the first rules are decided by")
 

@@ -226,6 +226,7 @@ def test_a_rule_that_is_not_there() -> None:
         ("algorithm: rolling_window, limit: 128, window: 60s", set()),
         ("algorithm: concurrent, limit: 3, lease: 9s", {"short-lease"}),
         ("algorithm: concurrent, limit: 3, lease: 10s", set()),
+        ("algorithm: concurrent, limit: 3, lease: 10s, canary: {percent: 10, lease: 20s}", {"canary-lease"}),
         ("algorithm: gcra, burst: 3, rate: 3/1ms", {"gcra-rounding"}),
         ("algorithm: gcra, burst: 3, rate: 3/s", set()),
         ("algorithm: gcra, burst: 3, rate: 7/s, shadow: true, class: security", {"security-shadow"}),
