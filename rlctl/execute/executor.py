@@ -252,7 +252,7 @@ class Executor:
         specs = {spec.name: spec for spec in all_nodes(self._fleet.topology)}
         errors: Errors = {}
         for step in batch:
-            scripts = [script for script in self._fleet.release.scripts if script.name in step.scripts]
+            scripts = self._fleet.release.with_earlier(step.scripts)
             problem = load_scripts(self._fleet.connector.link(specs[step.node]), scripts)
             if problem is not None:
                 errors[step.node] = problem

@@ -1,5 +1,6 @@
 """A release of limiter scripts as a value. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Argument = str | int
@@ -50,10 +51,21 @@ class Release:
         """A version of a script, whichever release it belongs to."""
         return next((one for one in self.known if (one.name, one.version) == (name, version)), None)
 
+    def with_earlier(self, names: Iterable[str]) -> tuple[Script, ...]:
+        """The named scripts and all their earlier versions: rules may still point to those, on restarted nodes too."""
+        wanted = set(names)
+        found: list[Script] = []
+        for script in self.scripts:
+            versions = [one for one in self.known if one.name == script.name]
+            earlier = versions[: versions.index(script)] if script in versions else []
+            found += [*earlier, script] if script.name in wanted else []
+        return tuple(found)
+
     @property
     def commands(self) -> tuple[str, ...]:
-        """What the scripts call, for the ACL of the runtime user."""
-        return tuple(sorted({command for script in self.scripts for command in script.commands}))
+        """What the scripts and their earlier versions call, for the ACL of the runtime user."""
+        held = self.with_earlier(script.name for script in self.scripts)
+        return tuple(sorted({command for script in held for command in script.commands}))
 
     def to_json(self) -> dict[str, object]:
         """The contract of `scripts list`."""

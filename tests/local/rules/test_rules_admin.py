@@ -104,6 +104,17 @@ def test_a_script_that_a_node_lacks_is_never_put_in_force(cluster: LocalFleet) -
     assert status(cluster)["revision"] == 1
 
 
+def test_a_pinned_earlier_script_is_there_and_stays_there_on_a_restarted_node(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule(algorithm="rolling_window", script="1.0.0"))
+    sha1 = status(cluster)["rules"][0]["script"]["sha1"]
+    assert cluster.run("limit", "api-per-key", "ada", "-o", "json").json()["source"] == "redis"
+    cluster.kill("node-4")
+    cluster.deploy()
+    with cluster.connect("node-4") as admin:
+        assert admin.script_exists(sha1) == [True]
+
+
 def test_a_replica_that_does_not_follow_is_named(cluster: LocalFleet) -> None:
     cluster.deploy()
     apply(cluster, rule())

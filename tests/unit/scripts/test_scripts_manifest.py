@@ -6,6 +6,7 @@ import pytest
 from rlctl.errors import Exit, InvalidFile, NotFound
 from rlctl.scripts.manifest import REPLY, read_release
 from rlctl.scripts.model import Release
+from rlctl.scripts.release import load_release
 
 OLD, NEW = b"#!lua\nreturn 1\n", b"#!lua\nreturn 2\n"
 FILES = {"one-1.0.0.lua": OLD, "one-1.1.0.lua": NEW}
@@ -60,6 +61,14 @@ def mistakes_of(text: str, files: Mapping[str, bytes] = FILES) -> list[str]:
     return str(caught.value).splitlines()
 
 
+def test_earlier_versions_go_with_the_releases_own_and_later_ones_do_not() -> None:
+    names = ["rolling_window", "gcra"]
+    newest = [(one.name, one.version) for one in load_release().with_earlier(names)]
+    assert newest == [("gcra", "1.0.0"), ("rolling_window", "1.0.0"), ("rolling_window", "1.0.1")]
+    first = [(one.name, one.version) for one in load_release(wanted="1.0.0").with_earlier(names)]
+    assert first == [("gcra", "1.0.0"), ("rolling_window", "1.0.0")]
+
+
 def test_the_last_release_is_the_newest() -> None:
     release = read()
     assert release.version == "1.1.0"
@@ -81,8 +90,8 @@ def test_a_negative_number_in_an_example() -> None:
     assert read().scripts[0].examples[0].reply == (0, 1, 0, -1, 5, 3)
 
 
-def test_the_commands_of_a_release_are_those_of_its_scripts_alone() -> None:
-    assert read().commands == ("set",)
+def test_earlier_versions_may_be_called_as_long_as_they_are_loaded() -> None:
+    assert read().commands == ("get", "set", "time")
 
 
 @pytest.mark.parametrize("wanted", ["1.2.0", "1.0", "v1.0.0", "", "latest"])
