@@ -17,7 +17,8 @@ from rlctl.rules.bucket import bucket
 from rlctl.rules.edit import find
 from rlctl.rules.match import TIER, Template, concerns, first_fit, read_dimensions
 from rlctl.rules.model import Rule, percent
-from rlctl.system.redis import CommandFailed, LinkFailure
+from rlctl.rules.states import reading
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.topology.model import Kind
 
 
@@ -133,9 +134,23 @@ def _counted(now: InForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
         return unknown | place | {"reason": str(ttl_ms)}
     seen = {**place, "type": kind if kind != "none" else None, "ttl_ms": ttl_ms if ttl_ms >= 0 else None}
     if isinstance(reply, CommandFailed):
-        # Over maxmemory a server refuses every script, a look too; the key itself can still be seen.
-        return unknown | seen | {"reason": str(reply)}
+        return {**unknown, **seen, **_unscripted(link, call, rule, key), "reason": str(reply)}
     return seen | _read(reply)
+
+
+def _unscripted(link: NodeLink, call: Call, rule: Rule, key: str) -> dict[str, object]:
+    """Over maxmemory a server refuses every script, a look too: the key itself is read."""
+    how = reading(rule.definition.algorithm, rule.script.state)
+    if how is None:
+        return {}
+    values, limit = call.algorithm.arguments(), call.algorithm.limit
+    try:
+        seconds, more_us = link.call("TIME")
+        now_us = int(seconds) * 1_000_000 + int(more_us)
+        count = how.used(link.call(*how.ask(key, values, now_us)), values, now_us)
+    except (LinkFailure, CommandFailed):
+        return {}
+    return {"limit": limit, "count": count, "remaining": max(0, limit - count)}
 
 
 _UNKNOWN = dict.fromkeys(("limit", "count", "remaining", "reset_after_ms", "allowed", "reason"))

@@ -87,7 +87,7 @@ def _hold(ramp: Ramp, revision: Revision, hands: Hands) -> str | None:
         trouble = broken(ramp.conditions, seen)
         left_s = ends_s - hands.clock.monotonic()
         if trouble is not None or left_s <= 0:
-            _tell(hands, seen)
+            _tell(ramp, hands, seen)
             blind = ramp.conditions and start is None
             return trouble or ("nothing could be seen" if blind else None)
         hands.clock.sleep(min(LOOK_EVERY_S, left_s))
@@ -100,13 +100,13 @@ def _looking(hands: Hands) -> Iterator[InForce]:
 
 
 def _look(ramp: Ramp, now: InForce, start: Totals) -> Seen:
-    wanted = {condition.signal for condition in ramp.conditions}
-    share = denied(now, find(now.rules, ramp.rule_id)) if Signal.DENIED in wanted else None
+    share = denied(now, find(now.rules, ramp.rule_id)) if _is_wanted(ramp, Signal.DENIED) else None
     return {**totals(now).since(start), Signal.DENIED: share}
 
 
-def _tell(hands: Hands, seen: Seen) -> None:
-    words = ", ".join(f"{signal} {shown_value(signal, value)}" for signal, value in sorted(seen.items()))
+def _tell(ramp: Ramp, hands: Hands, seen: Seen) -> None:
+    known = {signal: value for signal, value in seen.items() if value is not None or _is_wanted(ramp, signal)}
+    words = ", ".join(f"{signal} {shown_value(signal, value)}" for signal, value in sorted(known.items()))
     hands.progress.note(f"  seen: {words or 'nothing'}")
 
 
@@ -123,6 +123,10 @@ def _take_back(ramp: Ramp, before: Revision | None, hands: Hands, trouble: str) 
         f"broken off: {trouble}; revision {before.number} is in force again",
         hint="`rlctl rules status` shows the steps",
     )
+
+
+def _is_wanted(ramp: Ramp, signal: Signal) -> bool:
+    return any(condition.signal is signal for condition in ramp.conditions)
 
 
 def _is_in_force(now: InForce, revision: Revision) -> bool:

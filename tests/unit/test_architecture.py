@@ -14,7 +14,20 @@ PURE_DRILLS = (
     *("accounts", "admission", "cast", "casting", "cuts", "evidence", "history", "invariants", "ledger", "member"),
     *("model", "order", "reading", "requests", "result", "sample", "scenario", "settings", "times", "verdict"),
 )
-PURE_RULES = ("advice", "bucket", "compile", "conditions", "diff", "edit", "load", "match", "model", "schema", "table")
+PURE_RULES = (
+    "advice",
+    "bucket",
+    "compile",
+    "conditions",
+    "diff",
+    "edit",
+    "load",
+    "match",
+    "model",
+    "schema",
+    "states",
+    "table",
+)
 PURE_FILES = (
     *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py"),
     *("rlctl/system/playbook_events.py", "rlctl/targets/remains.py"),

@@ -1,12 +1,14 @@
 """Rules of a real fleet: planned, applied, read back, explained and taken back."""
 
 import json
+from typing import Any
 
 import pytest
 
 from tests.local.driver import LocalFleet
 from tests.local.rules.files import apply, rule, status, write
 
+WINDOWS = ("fixed_window", "sliding_counter", "rolling_window", "rolling_ring")
 KINDS = ("cluster", "sentinel")
 
 
@@ -102,6 +104,33 @@ def test_a_script_that_a_node_lacks_is_never_put_in_force(cluster: LocalFleet) -
     ran = cluster.run("rules", "apply", "rules.yaml", "--yes", "-o", "json", expect=8)
     assert "node-4 lacks sliding_counter" in ran.error()["message"]
     assert status(cluster)["revision"] == 1
+
+
+def test_a_fleet_over_its_memory_is_still_explained(cluster: LocalFleet) -> None:
+    """The server refuses every script; what is explained then is what the scripts said before."""
+    cluster.deploy()
+    numbers = {
+        "token_bucket": {"limit": 5, "rate": "1/1h"},
+        "gcra": {"limit": 5, "rate": "1/1h"},
+        **{name: {"limit": 5, "window": "24h"} for name in WINDOWS},
+        "concurrent": {"limit": 5, "lease": "1h"},
+    }
+    apply(cluster, *({"id": name, "algorithm": name, "key": "{user}", **values} for name, values in numbers.items()))
+    for name in numbers:
+        for _ in range(2):
+            cluster.run("limit", name, "ada")
+
+    def explained() -> dict[str, dict[str, Any]]:
+        return {name: cluster.run("rules", "explain", name, "ada", "-o", "json").json() for name in numbers}
+
+    before = explained()
+    assert {name: (one["count"], one["remaining"]) for name, one in before.items()} == dict.fromkeys(numbers, (2, 3))
+    with cluster.connect(before["gcra"]["node"]) as admin:
+        admin.config_set("maxmemory", 1)
+        after = explained()
+        admin.config_set("maxmemory", 64 * 1024 * 1024)
+    assert all(one["reason"].startswith("OOM") for one in after.values())
+    assert {name: (one["count"], one["remaining"]) for name, one in after.items()} == dict.fromkeys(numbers, (2, 3))
 
 
 def test_a_pinned_earlier_script_is_there_and_stays_there_on_a_restarted_node(cluster: LocalFleet) -> None:
