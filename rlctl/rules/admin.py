@@ -9,7 +9,7 @@ from rlctl.execute.journal import Journal, current_user
 from rlctl.execute.locking import HeldFleet, keeper
 from rlctl.execute.progress import Progress
 from rlctl.observe.model import Observed
-from rlctl.rules.advice import Warning_, advise
+from rlctl.rules.advice import Advice, advise
 from rlctl.rules.diff import RuleChange, changes
 from rlctl.rules.model import POINTER_KEY, Revision, RuleSet
 from rlctl.rules.readback import NodeRules, read_back, read_nodes
@@ -51,7 +51,7 @@ class RulesPlan:
     before: Revision | None
     after: RuleSet
     changes: tuple[RuleChange, ...]
-    warnings: tuple[Warning_, ...]
+    warnings: tuple[Advice, ...]
 
     def to_json(self, verb: str = "plan") -> dict[str, object]:
         """As `rules plan -o json` shows it."""

@@ -24,7 +24,7 @@ _ROUNDED = "{rate} is a call every {spacing} us, rounded up by {percent} %: that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warning_:  # noqa: N801  Python has a Warning of its own
+class Advice:
     """One thing that is unwise."""
 
     rule: str
@@ -36,12 +36,12 @@ class Warning_:  # noqa: N801  Python has a Warning of its own
         return {"rule": self.rule, "kind": self.kind, "text": self.text}
 
 
-def advise(rules: RuleSet) -> tuple[Warning_, ...]:
+def advise(rules: RuleSet) -> tuple[Advice, ...]:
     """Everything unwise, in the rules' order, each said once a rule."""
-    found: dict[tuple[str, str], Warning_] = {}
+    found: dict[tuple[str, str], Advice] = {}
     for rule in rules.rules:
         for kind, text in _about(rule.definition):
-            found.setdefault((rule.id, kind), Warning_(rule=rule.id, kind=kind, text=text))
+            found.setdefault((rule.id, kind), Advice(rule=rule.id, kind=kind, text=text))
     return tuple(found.values())
 
 
