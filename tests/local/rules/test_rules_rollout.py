@@ -1,11 +1,13 @@
 """A limit is changed under a hundred running clients, by percentage, watched, and taken back."""
 
+import contextlib
 import os
 import signal
 import time
 from typing import Any
 
 import pytest
+from redis.exceptions import ResponseError
 
 from rlctl.rules.bucket import bucket
 from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
@@ -135,6 +137,36 @@ def test_a_ramp_that_denies_too_many_is_taken_back(cluster: LocalFleet) -> None:
         expect_limits(clients, 0, 1, 1000)
     assert status(cluster)["revision"] == 1
     assert clients.odd == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "script", "words"),
+    [
+        # Not a number: the script refuses the call.
+        pytest.param("errors>1%", "fixed_window", ("many", 60_000, 1), id="errors"),
+        # Twenty thousand entries in one call take milliseconds.
+        pytest.param("p99>1ms", "rolling_window", (10**9, 60_000, 0, 20_000), id="p99"),
+    ],
+)
+def test_a_ramp_under_which_the_fleet_suffers_is_taken_back(
+    cluster: LocalFleet, condition: str, script: str, words: tuple[object, ...]
+) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    sha1 = {one["name"]: one["sha1"] for one in cluster.run("scripts", "list", "-o", "json").json()["scripts"]}[script]
+    started = cluster.spawn(
+        *("rules", "canary", "api-per-key", "--limit", "800", "--ramp", "100", "--hold", "60s"),
+        *("--abort-if", condition, "--yes"),
+    )
+    suffering = cluster.connect("node-0", "limiter")
+    while started.poll() is None:
+        with contextlib.suppress(ResponseError):
+            suffering.evalsha(sha1, 1, "rl:{3}:suffering", *words)
+    _out, err = started.communicate(timeout=PATIENCE_S)
+
+    assert started.returncode == 15, err
+    assert f"wanted not {condition}" in err
+    assert status(cluster)["revision"] == 1
 
 
 def test_a_ramp_ends_where_somebody_else_changes_the_rules_and_stays_where_it_is_interrupted(
