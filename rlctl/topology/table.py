@@ -254,7 +254,7 @@ SECTIONS: tuple[Section, ...] = (
         key="drills",
         model=model.Drills,
         doc="failure drills",
-        fields=(Field(key="allow", type=boolean(), doc="whether a drill may touch the live fleet"),),
+        fields=(Field(key="allow", type=boolean(), doc="whether a drill may touch the live fleet, or its hosts"),),
     ),
 )
 
