@@ -51,15 +51,15 @@ def journal(folder: Path | None) -> str:
 
 def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
     """rlctl and the process that carries the run out, as an out-of-memory killer might; not the watchdog."""
-    carriers = [
-        child
-        for child in psutil.Process(started.pid).children(recursive=True)
-        if any(word == "rlctl.drills.inside" for word in _words(child))
-    ]
+    carriers = _below(started, "rlctl.drills.inside")
     started.kill()
     for carrier in carriers:
         carrier.kill()
     started.communicate()
+
+
+def _below(started: "subprocess.Popen[str]", program: str) -> list[psutil.Process]:
+    return [child for child in psutil.Process(started.pid).children(recursive=True) if program in _words(child)]
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -69,13 +69,16 @@ def _words(process: psutil.Process) -> list[str]:
         return []
 
 
-def kill_at(fleet: Fleet, event: str, *words: str) -> Path:
-    """Start a drill, and SIGKILL it once its journal tells of the event."""
+def kill_at(fleet: Fleet, event: str, *words: str, watchdog: bool = False) -> Path:
+    """Start a drill, and SIGKILL it once its journal tells of the event; its watchdog as well, where that is said."""
     before = run_folder(fleet)
     started = fleet.spawn("failover-drill", "run", *words)
     wait_for(lambda: run_folder(fleet) != before, what="the run's folder")
     folder = run_folder(fleet)
     assert folder is not None
     wait_for(lambda: f'"event": "{event}"' in journal(folder), what=event)
+    watchdogs = _below(started, "rlctl.drills.watchdog") if watchdog else []
+    for one in watchdogs:
+        one.kill()
     kill_all_of_it(started)
     return folder

@@ -18,6 +18,7 @@ from rlctl.drills.records import RunFolder, journal_lines
 from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile
 from rlctl.drills.settings import SHORT_PERIODS, TWIN_NAME, hosts_base_port, placed_twin_of, twin_of
+from rlctl.drills.shelf import sweep_all
 from rlctl.drills.verdict import Judged, judge
 from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
 from rlctl.execute.fleet import open_fleet
@@ -57,6 +58,8 @@ class Programme:
     def run(self, files: Sequence[ScenarioFile], progress: Progress, stop: StopFlag) -> list[dict[str, object]]:
         """Every scenario and variant; a run that fails does not keep the others from being made."""
         self.home.open_for_writing()
+        for swept in sweep_all(self.home, progress):
+            progress.note(f"healed what run {swept['id']} had left")
         results = []
         for file in files:
             for scenario in self.scenarios(file):

@@ -135,6 +135,16 @@ def test_the_watchdog_heals_a_live_fleet(live: LocalFleet, scenario: str, event:
         assert not list(client.scan_iter("rlctl:drill:*"))
 
 
+def test_the_next_run_heals_what_nobody_is_left_to_heal(live: LocalFleet) -> None:
+    folder = kill_at(live, "burst", "write-loss", "--live", "--confirm", "live", watchdog=True)
+    assert '"swept"' not in journal(folder)
+    ran = live.run("failover-drill", "run", "crash")
+
+    assert f"healed what run {folder.name} had left" in ran.err
+    assert live.status()["state"] == "healthy"
+    assert "on" in live.connect("node-0").acl_getuser("replica")["flags"]
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
