@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from rlctl.drills.cuts import Grudge, island_rules, no_rules, rules, table_of
 from rlctl.drills.model import Flow
+from rlctl.errors import RlctlError
 from rlctl.execute.fleet import Fleet
 from rlctl.secrets import User
 from rlctl.system.redis import CommandFailed, LinkFailure, Reply
@@ -127,18 +128,27 @@ class NetworkFaults:
             self._replication.cut(grudge)
             return
         text = island_rules(grudge, self._run)
-        self._everywhere(self._before(grudge.alone), lambda gate: gate.apply(text))
+        for answer in self._everywhere(self._before(grudge.alone), lambda gate: gate.apply(text)):
+            if isinstance(answer, RlctlError):
+                raise answer
 
     def mend(self) -> None:
-        """Remove our table wherever there are nodes of the fleet, and let replicas in."""
+        """Remove our table wherever there are nodes of the fleet, and let replicas in.
+
+        A place that does not answer keeps no other from being mended: its own lease mends it, and `residue` names it.
+        """
         self._everywhere(self._gates, lambda gate: gate.apply(no_rules(self._run)))
         self._replication.mend()
 
     def residue(self) -> Iterable[str]:
-        """Our table, where it is still there, and replicas that are turned away."""
+        """Our table where it is still there or nobody can tell, and replicas that are turned away."""
         tables = self._everywhere(self._gates, lambda gate: table_of(self._run) in gate.listing())
-        left = [gate.nodes[0].name for gate, found in zip(self._gates, tables, strict=True) if found]
-        return [*(f"{name}: our packet rules" for name in left), *self._replication.residue()]
+        for gate, found in zip(self._gates, tables, strict=True):
+            if isinstance(found, RlctlError):
+                yield f"{gate.nodes[0].name}: perhaps our packet rules ({found.message})"
+            elif found:
+                yield f"{gate.nodes[0].name}: our packet rules"
+        yield from self._replication.residue()
 
     def close(self) -> None:
         """Let go of helpers."""
@@ -149,10 +159,17 @@ class NetworkFaults:
         return [gate for gate in self._gates if set(gate.nodes) & set(nodes)]
 
     @staticmethod
-    def _everywhere(gates: Sequence[Gate], do: Callable[[Gate], T]) -> list[T]:
-        """At all places at once: a cut that comes one by one is another fault."""
+    def _everywhere(gates: Sequence[Gate], do: Callable[[Gate], T]) -> list[T | RlctlError]:
+        """At all places at once, for a cut that comes one by one is another fault; or why it was not done there."""
+
+        def tried(gate: Gate) -> T | RlctlError:
+            try:
+                return do(gate)
+            except RlctlError as failure:
+                return failure
+
         with ThreadPoolExecutor(max_workers=max(1, len(gates))) as pool:
-            return list(pool.map(do, gates))
+            return list(pool.map(tried, gates))
 
 
 class ReplicationFaults:

@@ -7,7 +7,7 @@ from rlctl.assets import asset_folder
 from rlctl.drills.faults import Faults, Gate, NetworkFaults, ReplicationFaults
 from rlctl.drills.ordered import ordered_scenario, read_order
 from rlctl.drills.records import RunFolder
-from rlctl.errors import Unreachable
+from rlctl.errors import TimedOut, Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.render.compose import container_name
 from rlctl.system.docker import DockerEngine
@@ -78,23 +78,24 @@ class HostGate:
 
     def prepare(self, undo: str) -> None:
         """Set the timer."""
-        self.shells.on(self.host).run(
+        self.shells.run(
+            self.host,
             f"systemd-run --quiet --unit={self._timer} --on-active={self.lease_s:g} "
-            f"--timer-property=AccuracySec=100ms /bin/sh -c 'printf %s \"$0\" | nft -f -' '{undo}'"
+            f"--timer-property=AccuracySec=100ms /bin/sh -c 'printf %s \"$0\" | nft -f -' '{undo}'",
         )
 
     def apply(self, rules: str) -> None:
         """Put rules in force."""
-        self.shells.on(self.host).run(f"nft -f - <<'RULES'\n{rules}RULES")
+        self.shells.run(self.host, f"nft -f - <<'RULES'\n{rules}RULES")
 
     def listing(self) -> str:
         """What is in force there."""
-        return self.shells.on(self.host).run("nft list tables")
+        return self.shells.run(self.host, "nft list tables")
 
     def close(self) -> None:
         """The timer is needed no more; a host that is gone keeps it, and is healed by it."""
-        with contextlib.suppress(Unreachable):
-            self.shells.on(self.host).run(f"systemctl stop {self._timer}.timer || :")
+        with contextlib.suppress(Unreachable, TimedOut):
+            self.shells.run(self.host, f"systemctl stop {self._timer}.timer || :")
         self.shells.close()
 
     @property
@@ -130,7 +131,12 @@ class ContainerGate:
             return
         if self.packets is None:
             self.packets = self.sidecars.packets(self.sidecar)
-        self.packets.apply(rules)
+        try:
+            self.packets.apply(rules)
+        except Unreachable:
+            if self.sidecar.node in self.sidecars.found():
+                raise
+            self.sidecar = self.packets = None
 
     def listing(self) -> str:
         """What is in force there."""

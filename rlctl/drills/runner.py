@@ -1,7 +1,7 @@
 """One run from its first look at the fleet to the last ledger: everything is written down, nothing is judged here."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from rlctl.drills.actions import Actor
@@ -9,7 +9,7 @@ from rlctl.drills.canary import Canaries, Perch
 from rlctl.drills.casting import Now, members
 from rlctl.drills.crew import Crew
 from rlctl.drills.estate import ALGORITHM, Estate
-from rlctl.drills.fingerprint import differences, take_prints
+from rlctl.drills.fingerprint import Print, differences, take_prints
 from rlctl.drills.healing import heal
 from rlctl.drills.ledger import Keys, tag_in
 from rlctl.drills.member import ANYWHERE, Member, Place, Source
@@ -57,12 +57,17 @@ class Run:
                 self._play(estate, crew, sampler)
         finally:
             crew.kill()
-            self.stage.faults.mend()
-            self.stage.processes.resume_all()
-            left = estate.take_down()
-            changed = differences(before, take_prints(self.stage.held.fleet))
-            residue = (*left, *estate.residue(), *self.stage.faults.residue(), *changed)
-            self.journal.write("cleaned", residue=residue)
+            # The last first: mend, wake up, tidy; what fails of these keeps none of the others from being done.
+            with ExitStack() as cleaning:
+                cleaning.callback(self._tidy, estate, before)
+                cleaning.callback(self.stage.processes.resume_all)
+                cleaning.callback(self.stage.faults.mend)
+
+    def _tidy(self, estate: Estate, before: Print) -> None:
+        left = estate.take_down()
+        changed = differences(before, take_prints(self.stage.held.fleet))
+        residue = (*left, *estate.residue(), *self.stage.faults.residue(), *changed)
+        self.journal.write("cleaned", residue=residue)
 
     def _play(self, estate: Estate, crew: Crew, sampler: Sampler) -> None:
         tails = {side: Tail(self.folder.history(side)) for side in self.scenario.load.sides}

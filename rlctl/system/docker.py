@@ -106,9 +106,10 @@ class DockerEngine:
             )
         return found.group()
 
-    def compose(self, file: Path, *words: str) -> Finished:
-        """Run one `docker compose` command on a project's file."""
-        return self._docker("compose", "--file", str(file), *words, timeout_s=COMPOSE_S)
+    def compose(self, project: str, file: Path, variables: Path, *words: str) -> Finished:
+        """Run one `docker compose` command on a project's file; what the operator's environment names is not meant."""
+        what = ("--project-name", project, "--env-file", str(variables), "--file", str(file))
+        return self._docker("compose", *what, *words, timeout_s=COMPOSE_S)
 
     def containers(self, project: str) -> tuple[Container, ...]:
         """The containers of a compose project, whatever their state."""

@@ -17,18 +17,22 @@ class RootShell:
     def __init__(self, argv: Sequence[str], where: str) -> None:
         self._where = where
         self._child = Child(argv)
+        self._asked = 0
 
     def run(self, script: str) -> str:
         """What the script printed; a script that fails, or a connection that is gone, is Unreachable."""
-        self._child.tell(f"( {script}\n) 2>&1 </dev/null; code=$?; echo; echo {_END} $code")
+        self._asked += 1
+        # Numbered, so that a late answer to an earlier script is never taken for one to this.
+        end = f"{_END} {self._asked} "
+        self._child.tell(f"( {script}\n) 2>&1 </dev/null; code=$?; echo; echo {end}$code")
         lines: list[str] = []
         while (line := self._child.hear(timeout_s=ANSWER_S)) is not None:
-            if line.startswith(f"{_END} "):
+            if line.startswith(end):
                 said = "\n".join(lines).strip()
-                if line != f"{_END} 0":
+                if line != f"{end}0":
                     raise Unreachable(f"{self._where}: {said or line}", hint="try the same by hand there, as root")
                 return said
-            lines.append(line)
+            lines = [] if line.startswith(f"{_END} ") else [*lines, line]
         raise Unreachable(f"{self._where}: {self._child.complaint() or 'the connection ended'}", hint="try ssh by hand")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Helpers beside containers: each shares one container's network, and lets packet rules in there."""
+"""Sidecars of containers: each shares one container's network, and lets packet rules in there."""
 
 import contextlib
 import hashlib
@@ -17,14 +17,14 @@ _BUILD_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """One helper: its own container, and the node it stands beside."""
+    """One sidecar: its own container, and the node it stands beside."""
 
     id: str
     node: str
 
 
 class Sidecars:
-    """The helpers of one run, on this machine's engine."""
+    """The sidecars of one run, on this machine's engine."""
 
     def __init__(self, engine: DockerEngine, runner: Runner, run: str) -> None:
         self._engine = engine
@@ -42,7 +42,7 @@ class Sidecars:
         return tag
 
     def found(self) -> dict[str, Sidecar]:
-        """The helpers that run, by node."""
+        """The sidecars that run, by node."""
         form = f'{{{{.ID}}}} {{{{.Label "{_NODE_LABEL}"}}}}'
         lines = self._engine.tell("ps", "--filter", f"label={LABEL}={self._run}", "--format", form).splitlines()
         return {node: Sidecar(id=container, node=node) for container, node in (line.split() for line in lines)}
@@ -59,10 +59,10 @@ class Sidecars:
         return Sidecar(id=identity, node=node)
 
     def packets(self, sidecar: Sidecar) -> PacketFilter:
-        """The packet filter of the network that a helper stands in."""
+        """The packet filter of the network that a sidecar stands in."""
         return PacketFilter(self._runner, self._engine.argv("exec", "--interactive", sidecar.id, "nft"))
 
     def remove(self, sidecar: Sidecar) -> None:
-        """End a helper; one that is gone needs no ending."""
+        """End a sidecar; one that is gone needs no ending."""
         with contextlib.suppress(Unreachable, TimedOut):
             self._engine.tell("rm", "--force", sidecar.id)

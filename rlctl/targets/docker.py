@@ -244,10 +244,15 @@ class DockerTarget:
         """Create what is missing, as often as that brings something: a killed rlctl's compose may still be at it."""
         self._clear_stranded(specs)
         before = self._containers()
-        while missing := [str(spec.name) for spec in specs if spec.name not in self._containers()]:
-            done = self._engine.compose(self._folder.compose, "create", "--no-recreate", *missing)
+        while missing := [str(spec.name) for spec in specs if spec.name not in before]:
+            done = self._engine.compose(
+                project_name(self._topology.name),
+                self._folder.compose,
+                self._folder.compose_variables,
+                *("create", "--no-recreate", *missing),
+            )
             after = self._containers()
-            if done.code != 0 and len(after) <= len(before):
+            if len(after) <= len(before):
                 raise Unreachable(f"`docker compose create` failed: {last_line(done)}", hint=_AGAIN)
             before = after
         for spec in specs:

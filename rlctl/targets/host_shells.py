@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from rlctl.errors import TimedOut, Unreachable
 from rlctl.render.redis_conf import process_title
 from rlctl.system.root_shell import COMMAND, RootShell
 from rlctl.system.ssh import Machine, ssh_argv
@@ -20,18 +21,24 @@ class HostShells:
         self._sockets = sockets
         self._open: dict[str, RootShell] = {}
 
-    def on(self, host: str) -> RootShell:
-        """The shell of one host."""
-        if host not in self._open:
-            argv = ssh_argv(machine(self._hosts[host]), self._sockets, COMMAND)
-            self._open[host] = RootShell(argv, f"host {host}")
-        return self._open[host]
+    def run(self, host: str, script: str) -> str:
+        """What a script printed on one host; a shell that failed is not asked again, the next call opens another."""
+        shell = self._open.get(host) or self._opened(host)
+        try:
+            return shell.run(script)
+        except (Unreachable, TimedOut):
+            self._open.pop(host, None)
+            shell.close()
+            raise
 
-    def run(self, scripts: Mapping[str, str]) -> None:
+    def run_all(self, scripts: Mapping[str, str]) -> None:
         """One script on each of these hosts, at once."""
-        shells = [self.on(host) for host in scripts]
-        with ThreadPoolExecutor(max_workers=max(1, len(shells))) as pool:
-            list(pool.map(RootShell.run, shells, scripts.values()))
+        with ThreadPoolExecutor(max_workers=max(1, len(scripts))) as pool:
+            list(pool.map(self.run, scripts, scripts.values()))
+
+    def _opened(self, host: str) -> RootShell:
+        argv = ssh_argv(machine(self._hosts[host]), self._sockets, COMMAND)
+        return self._open.setdefault(host, RootShell(argv, f"host {host}"))
 
     def close(self) -> None:
         """Hang up everywhere."""

@@ -1,5 +1,6 @@
 """Target hosts: servers as systemd units on other machines, placed by playbooks and looked at over ssh."""
 
+import contextlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from pathlib import Path
 from signal import Signals
 
 from rlctl.doctor.host_facts import HostFacts
-from rlctl.errors import RlctlError, Unreachable
+from rlctl.errors import RlctlError, TimedOut, Unreachable
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
 from rlctl.render.inventory import used_hosts
@@ -184,14 +185,20 @@ class HostsTarget:
     def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
         """Signal the servers of these nodes; one that is gone needs none."""
         own = {host: [spec for spec in specs if spec.host == host] for host in _hosts_of(specs)}
-        self._shells.run({host: signalling(self._topology, nodes, number) for host, nodes in own.items()})
+        self._shells.run_all({host: signalling(self._topology, nodes, number) for host, nodes in own.items()})
         self._looked.clear()
 
     def suspend_restarts(self, seconds: float) -> None:
         """By a file that systemd's guard of the units reads; it expires by itself."""
-        until_s = int(self._clock.now().timestamp() + seconds) if seconds else 0
         hosts = [host_name(host) for host in used_hosts(self._topology)]
-        self._shells.run(dict.fromkeys(hosts, suspending(self._topology.name, until_s)))
+        if seconds:
+            until_s = int(self._clock.now().timestamp() + seconds)
+            self._shells.run_all(dict.fromkeys(hosts, suspending(self._topology.name, until_s)))
+            return
+        for host in hosts:
+            # A host that does not answer now forgets it when its time is up.
+            with contextlib.suppress(Unreachable, TimedOut):
+                self._shells.run(host, suspending(self._topology.name, 0))
 
     def log(self, name: NodeName) -> str:
         """The last lines of the node's journal."""
