@@ -5,7 +5,7 @@
 BIN := .venv/bin
 SOAK_RUNS ?= 20
 # Tests of real fleets mostly wait; several at once share the waiting. Files stay whole, and with them their fleets.
-WORKERS ?= 3
+WORKERS ?= 2
 LAB_WORKERS ?= 0
 PYTHON_SOURCES := rlctl tests benchmarks playbooks
 PYTHON_SCRIPTS := scripts/coverage-gate

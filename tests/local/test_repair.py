@@ -235,7 +235,8 @@ def test_two_of_three_primaries_gone_wants_the_name_to_take_over(
     assert "writes that node-" in refused["message"]
     steps = fleet.run("deploy", "--confirm", "limiter", "-o", "json").json()["steps"]
     assert [step["kind"] for step in steps].count("take-over") == 2
-    assert fleet.status()["state"] == "healthy"
+    # With a time-out of a second, a busy machine may hold a node for failed for a moment.
+    assert fleet.run("status", "--wait", "-o", "json").json()["state"] == "healthy"
     assert read_counts(fleet, acked) == acked
 
 

@@ -28,7 +28,7 @@ def filled(count: int) -> tuple[tuple[Argument, ...], ...]:
 
 
 BUDGETS = [
-    pytest.param(Budget(script="token_bucket", calls=((100, 10, 1000, 1),), most_bytes=185), id="token_bucket"),
+    pytest.param(Budget(script="token_bucket", calls=((100, 1, 1000, 50),), most_bytes=185), id="token_bucket"),
     pytest.param(Budget(script="gcra", calls=((100, 1, 60_000, 1),), most_bytes=150), id="gcra"),
     pytest.param(Budget(script="fixed_window", calls=((100, HOUR_MS, 1),), most_bytes=150), id="fixed_window"),
     pytest.param(Budget(script="sliding_counter", calls=((100, HOUR_MS, 1),), most_bytes=185), id="sliding_counter"),
