@@ -83,6 +83,14 @@ class Outcome:
         }
 
 
+class NotReadBack(CheckFailed):
+    """A revision was stored and the pointer moved, but not every node that holds them says so."""
+
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message, hint="`rlctl rules status` asks again; `rlctl deploy` repairs the fleet")
+        self.outcome = outcome
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesStatus:
     """What is in force, and what each node that holds it says."""
@@ -163,8 +171,8 @@ def status(fleet: Fleet) -> RulesStatus:
 def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
     """Put what `make` makes of the present rules in force; a stored revision only moves the pointer.
 
-    Every failure leaves the revision in force that was; CheckFailed says that it was stored and moved, but not
-    read back everywhere in time.
+    Every failure leaves the revision in force that was, but for two: NotReadBack says that the new one was stored,
+    though not read back everywhere in time; and where the connection breaks while it is stored, nobody knows.
     """
     fleet = held.fleet
     now = in_force(fleet)
@@ -183,12 +191,14 @@ def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
         revision = _store(now, request, made)
         journal.step(f"revision {revision.number} in force", "done")
         _remember(now, request, revision, plan)
-        nodes = _prove(now, request, revision)
+        nodes = read_back(now.fleet, now.observed, revision.version, request.read_back_s)
+        outcome = Outcome(plan=plan, revision=revision, nodes=nodes, changed=True)
+        _prove(outcome, revision, request)
     except RlctlError as failure:
         journal.end(failure.code)
         raise
     journal.end("done")
-    return Outcome(plan=plan, revision=revision, nodes=nodes, changed=True)
+    return outcome
 
 
 def earlier(now: InForce, *, to: int | None = None, rule_id: str | None = None) -> RuleSet | Revision:
@@ -252,16 +262,12 @@ def _check_scripts(now: InForce, rules: RuleSet) -> None:
             )
 
 
-def _prove(now: InForce, request: Request, revision: Revision) -> tuple[NodeRules, ...]:
-    nodes = read_back(now.fleet, now.observed, revision.version, request.read_back_s)
-    late = [node for node in nodes if node.version != revision.version]
+def _prove(outcome: Outcome, revision: Revision, request: Request) -> None:
+    late = [node for node in outcome.nodes if node.version != revision.version]
     if late:
         first, names = late[0].evidence or "says another revision", ", ".join(node.name for node in late)
-        raise CheckFailed(
-            f"revision {revision.number} is in force, but within {request.read_back_s:g} s not on {names}: {first}",
-            hint="`rlctl rules status` asks again; `rlctl deploy` repairs the fleet",
-        )
-    return nodes
+        told = f"revision {revision.number} was stored, but within {request.read_back_s:g} s not read back from {names}"
+        raise NotReadBack(outcome, f"{told}: {first}")
 
 
 def _remember(now: InForce, request: Request, revision: Revision, plan: RulesPlan) -> None:

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rlctl.errors import CheckFailed, Refused, RlctlError
+from rlctl.errors import CheckFailed, NotFound, Refused, RlctlError, Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
-from rlctl.rules.admin import InForce, Make, Outcome, in_force
+from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, in_force
 from rlctl.rules.conditions import Condition, Seen, Signal, broken, shown_value
 from rlctl.rules.edit import find
 from rlctl.rules.model import Revision, RuleSet, percent
@@ -18,6 +18,8 @@ from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure
 
 LOOK_EVERY_S = 1.0
+# A fleet that fails over is not lost: what cannot be seen now is looked for again.
+_CANNOT_LOOK = (LinkFailure, CommandFailed, Unreachable, Refused, NotFound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,16 @@ class Hands:
     progress: Progress
 
 
+class _Overtaken(Refused):
+    """The rules in force are not the ramp's any more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "somebody else changed the rules during the ramp; it ends here and leaves them as they are",
+            hint="`rlctl rules status` shows who it was",
+        )
+
+
 def run_ramp(ramp: Ramp, make: Callable[[int, InForce], RuleSet], hands: Hands) -> Outcome:
     """Walk the steps; CheckFailed after everything was taken back, Refused where somebody else changed the rules.
 
@@ -49,21 +61,31 @@ def run_ramp(ramp: Ramp, make: Callable[[int, InForce], RuleSet], hands: Hands) 
     before: Revision | None = None
     outcome: Outcome | None = None
     for share in ramp.shares:
-        outcome = hands.change(f"canary {ramp.rule_id} {percent(share)} %", _step(make, share, outcome))
+        outcome, trouble = _walk(ramp, share, _step(make, share, outcome), hands)
         before = before or outcome.plan.before
         assert outcome.revision is not None
-        hands.progress.note(f"{ramp.rule_id}: {percent(share)} % for {ramp.hold_s:g} s")
-        trouble = _hold(ramp, outcome.revision, hands)
+        trouble = trouble or _hold(ramp, outcome.revision, hands)
         if trouble is not None:
-            _take_back(ramp, before, hands, f"{trouble} at {percent(share)} %")
+            assert before is not None
+            _take_back(ramp, before, outcome.revision, hands, f"{trouble} at {percent(share)} %")
     assert outcome is not None
     return outcome
+
+
+def _walk(ramp: Ramp, share: int, step: Make, hands: Hands) -> tuple[Outcome, str | None]:
+    """One step put in force; and what is wrong with it already, as a step that not everybody has is none to hold."""
+    try:
+        outcome = hands.change(f"canary {ramp.rule_id} {percent(share)} %", step)
+    except NotReadBack as failure:
+        return failure.outcome, failure.message
+    hands.progress.note(f"{ramp.rule_id}: {percent(share)} % for {ramp.hold_s:g} s")
+    return outcome, None
 
 
 def _step(make: Callable[[int, InForce], RuleSet], share: int, last: Outcome | None) -> Make:
     def made(now: InForce) -> RuleSet:
         if last is not None and last.revision is not None and not _is_in_force(now, last.revision):
-            raise _overtaken()
+            raise _Overtaken
         return make(share, now)
 
     return made
@@ -73,22 +95,25 @@ def _hold(ramp: Ramp, revision: Revision, hands: Hands) -> str | None:
     """Watch one step to its end; what is too much, or None."""
     ends_s = hands.clock.monotonic() + ramp.hold_s
     start: Totals | None = None
-    seen: Seen = {}
     while True:
         hands.stop.check()
+        seen: Seen = {}
+        overtaken = False
         try:
             with _looking(hands) as now:
-                if not _is_in_force(now, revision):
-                    raise _overtaken()
-                start = start or totals(now)
-                seen = _look(ramp, now, start)
-        except (LinkFailure, CommandFailed) as failure:
+                overtaken = not _is_in_force(now, revision)
+                if not overtaken:
+                    start = start or totals(now)
+                    seen = _look(ramp, now, start)
+        except _CANNOT_LOOK as failure:
             hands.progress.note(f"could not look: {failure}")
+        if overtaken:
+            raise _Overtaken
         trouble = broken(ramp.conditions, seen)
         left_s = ends_s - hands.clock.monotonic()
         if trouble is not None or left_s <= 0:
             _tell(ramp, hands, seen)
-            blind = ramp.conditions and start is None
+            blind = ramp.conditions and not seen
             return trouble or ("nothing could be seen" if blind else None)
         hands.clock.sleep(min(LOOK_EVERY_S, left_s))
 
@@ -110,10 +135,19 @@ def _tell(ramp: Ramp, hands: Hands, seen: Seen) -> None:
     hands.progress.note(f"  seen: {words or 'nothing'}")
 
 
-def _take_back(ramp: Ramp, before: Revision | None, hands: Hands, trouble: str) -> None:
-    assert before is not None
+def _take_back(ramp: Ramp, before: Revision, broken_off: Revision, hands: Hands, trouble: str) -> None:
+    def made(now: InForce) -> Revision:
+        if not _is_in_force(now, broken_off):
+            raise _Overtaken
+        return before
+
+    hands.progress.note(f"broken off: {trouble}")
     try:
-        hands.change(f"canary {ramp.rule_id} broken off", lambda _now: before)
+        hands.change(f"canary {ramp.rule_id} broken off", made)
+    except NotReadBack as failure:
+        hands.progress.note(failure.message)
+    except _Overtaken:
+        raise
     except RlctlError as failure:
         raise CheckFailed(
             f"broken off: {trouble}; but revision {before.number} could not be put back: {failure.message}",
@@ -131,13 +165,6 @@ def _is_wanted(ramp: Ramp, signal: Signal) -> bool:
 
 def _is_in_force(now: InForce, revision: Revision) -> bool:
     return now.revision is not None and now.revision.version == revision.version
-
-
-def _overtaken() -> Refused:
-    return Refused(
-        "somebody else changed the rules during the ramp; it ends here and leaves them as they are",
-        hint="`rlctl rules status` shows who it was",
-    )
 
 
 def parse_steps(shares: Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,140 @@
+"""How a ramp stands trouble on its way, with a fleet that answers what it was told to."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from rlctl.errors import CheckFailed, Refused, Unreachable
+from rlctl.execute.stop import StopFlag
+from rlctl.rules import ramp
+from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, RulesPlan
+from rlctl.rules.conditions import parse_condition
+from rlctl.rules.edit import with_canary
+from rlctl.rules.model import Revision, RuleSet
+from rlctl.rules.ramp import Hands, Ramp, run_ramp
+from rlctl.rules.signals import Totals
+from rlctl.rules.store import Pointer
+from tests.unit.rules.documents import EXAMPLE, RELEASE, revision
+
+GONE = Unreachable("no primary")
+
+
+@dataclass
+class Rig:
+    """A fleet of one value, a clock that only sleeping moves, and what is to happen at each look."""
+
+    stored: Revision
+    looks: list[Exception | Revision | None] = field(default_factory=list)
+    late: set[int] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    now_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def in_force(self) -> InForce:
+        fleet: Any = None
+        pointer = Pointer(version=self.stored.version, last=self.stored.number)
+        return InForce(fleet=fleet, observed=fleet, link=fleet, pointer=pointer, revision=self.stored)
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        trouble = self.looks.pop(0) if self.looks else None
+        if isinstance(trouble, Exception):
+            raise trouble
+        self.stored = trouble or self.stored
+        yield None
+
+    def change(self, _why: str, make: Make) -> Outcome:
+        now = self.in_force()
+        made = make(now)
+        before = self.stored
+        if isinstance(made, RuleSet):
+            made = replace(before, number=before.number + 1, parent=before.number, rules=made)
+        self.stored = made
+        plan = RulesPlan(before=before, after=made.rules, changes=(), warnings=())
+        outcome = Outcome(plan=plan, revision=made, nodes=(), changed=True)
+        if made.number in self.late:
+            raise NotReadBack(outcome, "late")
+        return outcome
+
+    def run(self, *shares: int, hold_s: float = 3.0, condition: str = "errors>1%") -> Outcome:
+        wanted = Ramp(rule_id="api-per-key", shares=shares, hold_s=hold_s, conditions=(parse_condition(condition),))
+        clock: Any = self
+        hands = Hands(change=self.change, open=self.open, clock=clock, stop=StopFlag(), progress=clock)
+        return run_ramp(wanted, _canary, hands)
+
+
+def _canary(share: int, now: InForce) -> RuleSet:
+    return with_canary(now.required().rules, "api-per-key", share, {"limit": 7}, RELEASE)
+
+
+@pytest.fixture
+def make_rig(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rig]:
+    def make(*looks: Exception | Revision | None, late: set[int] | None = None) -> Rig:
+        rig = Rig(revision(EXAMPLE), list(looks), late or set())
+        monkeypatch.setattr(ramp, "in_force", lambda _fleet: rig.in_force())
+        monkeypatch.setattr(ramp, "totals", lambda _now: Totals())
+        return rig
+
+    return make
+
+
+def test_a_ramp_outlives_a_fleet_that_cannot_be_asked_for_a_while(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig(None, GONE, Refused("LOADING"), None)
+    outcome = rig.run(1000, 5000)
+    assert outcome.revision is not None
+    assert outcome.revision.number == 3
+    assert [note for note in rig.notes if "could not look" in note] == [
+        "could not look: no primary",
+        "could not look: LOADING",
+    ]
+
+
+def test_a_step_that_ends_unseen_is_taken_back_whatever_was_seen_earlier(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig(None, None, GONE, GONE)
+    with pytest.raises(CheckFailed, match=r"nothing could be seen at 10 %; revision 1 is in force again"):
+        rig.run(1000, 5000)
+    assert rig.stored.number == 1
+
+
+@pytest.mark.parametrize("late", [{2}, {3}, {1, 3}])
+def test_a_step_that_is_not_read_back_is_taken_back_as_well(make_rig: Callable[..., Rig], late: set[int]) -> None:
+    rig = make_rig(late=late)
+    with pytest.raises(CheckFailed, match=r"late at (10|50) %; revision 1 is in force again"):
+        rig.run(1000, 5000)
+    assert rig.stored.number == 1
+
+
+def test_what_somebody_else_put_in_force_is_not_taken_back(make_rig: Callable[..., Rig]) -> None:
+    other = revision(EXAMPLE.replace("limit: 1000\n", "limit: 9\n"), number=5)
+    rig = make_rig(None, other)
+    with pytest.raises(Refused, match="somebody else"):
+        rig.run(1000)
+    assert rig.stored == other
+
+
+def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_rig: Callable[..., Rig]) -> None:
+    other = revision(EXAMPLE.replace("limit: 1000\n", "limit: 9\n"), number=5)
+    rig = make_rig(*[GONE] * 4)
+    usual = rig.change
+
+    def change(why: str, make: Make) -> Outcome:
+        if "broken off" in why:
+            rig.stored = other
+        return usual(why, make)
+
+    rig.change = change  # type: ignore[method-assign]
+    with pytest.raises(Refused, match="somebody else"):
+        rig.run(1000)
+    assert rig.stored == other
+    assert "broken off: nothing could be seen at 10 %" in rig.notes
