@@ -90,6 +90,8 @@ class ConcurrentCall(Call):
     def __init__(self, script: AnyScript, algorithm: Concurrent, rule_id: str, *, shadow: bool = False) -> None:
         super().__init__(script, algorithm, rule_id, shadow=shadow)
         self._values = algorithm.arguments()
+        # A script that wants more than this version can give is refused here, not at the first lease.
+        self._tail({**self._values, "verb": "peek", "request_id": ""})
 
     def message(self, tag: bytes, verb: str, request_id: str) -> bytes:
         """The command for one lease of one identity."""

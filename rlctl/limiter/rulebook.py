@@ -5,11 +5,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from rlctl.errors import RlctlError
 from rlctl.limiter.algorithms import ALGORITHMS, Concurrent
 from rlctl.limiter.calls import ConcurrentCall, CostedCall
 from rlctl.limiter.counters import Counters
 from rlctl.limiter.failures import Cause, ErrorReply, Failure, InvalidLimit, failure_of
 from rlctl.limiter.keys import encode
+from rlctl.limiter.policy import read_policy
 from rlctl.limiter.resp import Reply, command
 from rlctl.limiter.settings import Endpoint
 from rlctl.rules.bucket import takes_part
@@ -19,6 +21,8 @@ from rlctl.rules.model import CHANNEL, POINTER_KEY, Rule, VariantName, Version, 
 POINTER = command(b"HMGET", POINTER_KEY.encode(), b"revision", b"digest")
 SUBSCRIBE = command(b"SUBSCRIBE", CHANNEL.encode())
 _COMPLAIN_EVERY_S = 10.0
+# A later rlctl may write what this version cannot decide by: other algorithms, arguments, policies.
+_UNUSABLE = (ValueError, KeyError, TypeError, AttributeError, RlctlError)
 _log = logging.getLogger("rlctl.limiter")
 
 
@@ -33,7 +37,7 @@ class Aim:
 
 
 class Ruled:
-    """One rule; its calls are packed when somebody first needs them."""
+    """One rule, ready: what this version cannot decide by shows here, and not in a decision."""
 
     def __init__(self, rule: Rule) -> None:
         definition = rule.definition
@@ -42,7 +46,8 @@ class Ruled:
         self.has_leases = definition.algorithm == Concurrent.name
         self._plain = plain_dimension(self._templates)
         self._share = definition.canary.share if definition.canary is not None else 0
-        self._calls: dict[VariantName, CostedCall | ConcurrentCall] = {}
+        self._calls = {variant: self._call(variant) for variant in definition.variants()}
+        read_policy(definition.on_failure)
 
     def aim(self, who: str | Mapping[str, str], tier: str | None) -> Aim | None:
         """The call for a request; None where the rule does not concern it."""
@@ -54,10 +59,7 @@ class Ruled:
         if template is None:
             return None
         in_canary = bool(self._share) and takes_part(self.rule.id, template.identity(dimensions), self._share)
-        variant = (tier if tier in definition.tiers else None, in_canary)
-        call = self._calls.get(variant)
-        if call is None:
-            call = self._calls[variant] = self._call(variant)
+        call = self._calls[tier if tier in definition.tiers else None, in_canary]
         tag = template.fill(dimensions, encode).encode("utf-8", "surrogatepass")
         return Aim(call, tag, definition.on_failure, definition.shadow)
 
@@ -106,7 +108,7 @@ class RuleBook:
         """
         match reply:
             case [bytes(revision), bytes(digest)]:
-                version = Version(revision=int(revision), digest=digest.decode())
+                version = _version(revision, digest)
                 if version == self._version:
                     self._counters.saw_rules(version.revision)
                     return None
@@ -122,8 +124,8 @@ class RuleBook:
         try:
             revision = read_revision(reply if isinstance(reply, bytes) else b"")
             rules = {rule.id: Ruled(rule) for rule in revision.rules.rules}
-        except ValueError as failure:
-            self.troubled(Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure}"))
+        except _UNUSABLE as failure:
+            self.troubled(Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure!r}"))
             return
         self._rules = rules
         self._decidable = tuple(name for name, rule in rules.items() if not rule.has_leases)
@@ -147,6 +149,13 @@ class RuleBook:
         if now_s >= self._quiet_until_s:
             self._quiet_until_s = now_s + _COMPLAIN_EVERY_S
             _log.error(text, *words)
+
+
+def _version(revision: bytes, digest: bytes) -> Version:
+    try:
+        return Version(revision=int(revision), digest=digest.decode())
+    except ValueError as failure:
+        raise Failure(Cause.ERROR, f"not a pointer to rules: {failure}") from failure
 
 
 def fetch(version: Version) -> bytes:

@@ -14,7 +14,7 @@ from rlctl.limiter.failures import ErrorReply, Failure
 from rlctl.limiter.resp import parse
 from rlctl.limiter.rulebook import POINTER, RuleBook, fetch
 from rlctl.rules.bucket import bucket
-from rlctl.rules.model import Revision, Version
+from rlctl.rules.model import Revision, Rule, Version
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision
 
 YES = [1, 1000, 999, 0, 1000, 0]
@@ -213,6 +213,50 @@ def test_a_book_reads_only_news_and_keeps_the_last_good_rules() -> None:
             book.news(strange)  # type: ignore[arg-type]
     assert book.rule("api-per-key") is not None
     assert counters.snapshot().rules_revision == 3
+
+
+def _changed(stored: Revision, **changes: Any) -> Revision:
+    rules = tuple(_other(rule, changes) for rule in stored.rules.rules)
+    return replace(stored, number=2, rules=replace(stored.rules, rules=rules))
+
+
+def _other(rule: Rule, changes: dict[str, Any]) -> Rule:
+    if "script_args" in changes:
+        return replace(rule, script=replace(rule.script, args=changes["script_args"]))
+    if "arguments" in changes:
+        return replace(rule, arguments=changes["arguments"])
+    return replace(rule, definition=replace(rule.definition, **changes))
+
+
+@pytest.mark.parametrize("text", [EXAMPLE, EVERY])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algorithm": "of_tomorrow"},
+        {"on_failure": "ask-nicely"},
+        {"script_args": ("limit", "mood", "now_us")},
+        {"arguments": {}},
+        {"arguments": {(None, False): {"mood": 1}}},
+    ],
+    ids=str,
+)
+def test_a_revision_that_this_version_cannot_decide_by_is_not_taken_over(text: str, changes: dict[str, Any]) -> None:
+    counters = Counters()
+    book = book_of(revision(text), counters)
+    later = _changed(revision(text), **changes)
+    book.learn(later.version, later.to_text().encode())
+    assert counters.snapshot().errors == {Cause.NO_RULE: 1}
+    assert counters.snapshot().rules_revision == 1
+    for rule in revision(text).rules.rules:
+        known = book.rule(rule.id)
+        assert known is not None
+        assert known.rule.definition.algorithm == rule.definition.algorithm
+
+
+@pytest.mark.parametrize("pointer", [[b"many", b"x"], [b"1", b"\xff"], [b"", b""]])
+def test_a_strange_pointer_is_a_failure_like_others(pointer: Any) -> None:
+    with pytest.raises(Failure, match="not a pointer"):
+        book_of(revision(EXAMPLE)).news(pointer)
 
 
 def test_questions_are_reads() -> None:
