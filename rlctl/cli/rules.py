@@ -13,7 +13,7 @@ from rlctl.execute.fleet import open_fleet
 from rlctl.rules import admin
 from rlctl.rules.admin import InForce
 from rlctl.rules.compile import compile_file
-from rlctl.rules.edit import find, promoted, with_rule_of, with_shadow
+from rlctl.rules.edit import promoted, with_rule_of, with_shadow
 from rlctl.rules.explain import explain as explain_identity
 from rlctl.rules.load import load_rules
 from rlctl.rules.model import Revision, RuleSet
@@ -86,7 +86,7 @@ def status(app: App) -> int:
         app.output.result(found.to_json())
     else:
         show_status(app, found)
-    return Exit.CHANGES if found.stragglers else Exit.OK
+    return Exit.CHANGES if found.stragglers or found.in_force.trouble else Exit.OK
 
 
 @rules.command()
@@ -103,7 +103,6 @@ def shadow(app: App, rule: str, off: bool, yes: bool, dry_run: bool, wait: bool)
     release = load_release()
 
     def make(now: InForce) -> RuleSet:
-        find(now.rules, rule)
         return with_shadow(now.required().rules, rule, shadow=not off, release=release)
 
     why = f"shadow {rule}{' off' if off else ''}"
@@ -123,7 +122,6 @@ def promote(app: App, rule: str, yes: bool, dry_run: bool, wait: bool) -> int:
     release = load_release()
 
     def make(now: InForce) -> RuleSet:
-        find(now.rules, rule)
         return promoted(now.required().rules, rule, release)
 
     return run_change(app, "promote", f"promote {rule}", make, release, Agreed(yes=yes, dry_run=dry_run, wait=wait))

@@ -121,8 +121,9 @@ def canary(
     words = {name: word for name, word in parameters.items() if word is not None}
 
     def make(wanted: int, now: InForce) -> RuleSet:
-        found = overrides(find(now.rules, rule).definition.algorithm, words)
-        return with_canary(now.required().rules, rule, wanted, found, release)
+        rules = now.required().rules
+        found = overrides(find(rules, rule).definition.algorithm, words)
+        return with_canary(rules, rule, wanted, found, release)
 
     if shares is None:
         assert share is not None

@@ -31,20 +31,23 @@ def show_outcome(app: App, verb: str, outcome: Outcome) -> None:
     if not outcome.changed:
         app.output.text(f"no change: revision {number} is in force")
         return
-    before = outcome.plan.before
-    since = f"before it {before.number}" if before is not None else "the first"
+    before = outcome.before
+    since = f"before it {before}" if before is not None else "the first"
     app.output.text(f"revision {number} is in force ({since}); read back from {len(outcome.nodes)} nodes")
 
 
 def show_status(app: App, found: RulesStatus) -> None:
     """The rules, the nodes, and the last changes."""
-    revision = found.in_force.revision
-    if revision is None:
+    revision, trouble = found.in_force.revision, found.in_force.trouble
+    if trouble is not None:
+        app.output.line(f"down {trouble.message}")
+    elif revision is None:
         app.output.text("no rules are in force")
         return
-    title = f"revision {revision.number} by {revision.by} at {revision.at[:19]}: {revision.why}"
-    rows = [_row(rule) for rule in revision.rules.rules]
-    app.output.table(["RULE", "ALGORITHM", "VALUES", "KEY", "TIERS", "CANARY", "ON FAILURE"], rows, title=title)
+    else:
+        title = f"revision {revision.number} by {revision.by} at {revision.at[:19]}: {revision.why}"
+        rows = [_row(rule) for rule in revision.rules.rules]
+        app.output.table(["RULE", "ALGORITHM", "VALUES", "KEY", "TIERS", "CANARY", "ON FAILURE"], rows, title=title)
     for node in found.nodes:
         says = node.evidence or (f"revision {node.version.revision}" if node.version else "no rules")
         app.output.line(f"{'down' if node.evidence else 'ok'} {node.name} ({node.role}): {says}")

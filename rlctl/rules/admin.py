@@ -11,7 +11,7 @@ from rlctl.execute.progress import Progress
 from rlctl.observe.model import Observed
 from rlctl.rules.advice import Advice, advise
 from rlctl.rules.diff import RuleChange, changes
-from rlctl.rules.model import POINTER_KEY, Revision, RuleSet
+from rlctl.rules.model import POINTER_KEY, Revision, RuleSet, Version
 from rlctl.rules.readback import NodeRules, read_back, read_nodes
 from rlctl.rules.store import Pointer, point, put, read_entries, read_pointer, read_stored
 from rlctl.scripts import registry
@@ -24,13 +24,27 @@ READ_BACK_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
-    """What a fleet says of its rules, and the connection to the primary that says it."""
+    """What a fleet says of its rules, and the connection to the primary that says it.
+
+    `trouble` says why the revision that the pointer names cannot be read.
+    """
 
     fleet: Fleet
     observed: Observed
     link: NodeLink
     pointer: Pointer | None
     revision: Revision | None
+    trouble: RlctlError | None = None
+
+    @property
+    def version(self) -> Version | None:
+        """What the pointer says, whether the revision can be read or not."""
+        return self.pointer.version if self.pointer is not None else None
+
+    @property
+    def number(self) -> int | None:
+        """The revision in force, by its number."""
+        return self.version.revision if self.version is not None else None
 
     @property
     def rules(self) -> RuleSet | None:
@@ -38,7 +52,9 @@ class InForce:
         return self.revision.rules if self.revision is not None else None
 
     def required(self) -> Revision:
-        """The revision in force; NotFound where there is none."""
+        """The revision in force; NotFound where there is none, its trouble where it cannot be read."""
+        if self.trouble is not None:
+            raise self.trouble
         if self.revision is None:
             raise NotFound("no rules are in force", hint="`rlctl rules apply FILE` puts rules in force")
         return self.revision
@@ -65,11 +81,12 @@ class RulesPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a changing verb did; `nodes` is what was read back."""
+    """What a changing verb did; `nodes` is what was read back, `before` the number that was in force."""
 
     plan: RulesPlan
     revision: Revision | None
     nodes: tuple[NodeRules, ...]
+    before: int | None
     changed: bool
 
     def to_json(self, verb: str) -> dict[str, object]:
@@ -78,7 +95,7 @@ class Outcome:
         return self.plan.to_json(verb) | {
             "changed": self.changed,
             "revision": self.revision and self.revision.number,
-            "before": self.plan.before and self.plan.before.number,
+            "before": self.before,
             "nodes": [node.to_json(version) for node in self.nodes],
         }
 
@@ -102,18 +119,18 @@ class RulesStatus:
     @property
     def stragglers(self) -> tuple[NodeRules, ...]:
         """Nodes that say something else, or nothing."""
-        version = self.in_force.pointer and self.in_force.pointer.version
+        version = self.in_force.version
         return tuple(node for node in self.nodes if node.evidence or node.version != version)
 
     def to_json(self) -> dict[str, object]:
         """The contract of `rules status`."""
-        revision = self.in_force.revision
-        version = revision.version if revision is not None else None
+        revision, version, trouble = self.in_force.revision, self.in_force.version, self.in_force.trouble
         return {
             "schema": "rlctl.rules-status/1",
             "name": self.in_force.fleet.topology.name,
-            "revision": revision and revision.number,
-            "digest": revision and revision.rules.digest,
+            "revision": version and version.revision,
+            "digest": version and version.digest,
+            "trouble": trouble and trouble.message,
             "parent": revision and revision.parent,
             "release": revision and revision.rules.release,
             "by": revision and revision.by,
@@ -153,8 +170,14 @@ def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
         )
     link = fleet.connector.link(spec)
     pointer = read_pointer(link)
-    revision = read_stored(link, pointer.version.revision) if pointer is not None else None
-    return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision)
+    revision: Revision | None = None
+    trouble: RlctlError | None = None
+    try:
+        revision = read_stored(link, pointer.version.revision) if pointer is not None else None
+    except (NotFound, Refused) as failure:
+        # Another revision can be put in force all the same.
+        trouble = failure
+    return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
 
 
 def make_plan(now: InForce, after: RuleSet) -> RulesPlan:
@@ -175,13 +198,14 @@ def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
     though not read back everywhere in time; and where the connection breaks while it is stored, nobody knows.
     """
     fleet = held.fleet
+    held.take(fleet.observe())
+    # Only now: whoever had the lock may have changed the rules.
     now = in_force(fleet)
-    held.take(now.observed)
     made = make(now)
     plan = make_plan(now, made.rules if isinstance(made, Revision) else made)
-    moves = isinstance(made, Revision) and now.revision is not None and made.number != now.revision.number
+    moves = isinstance(made, Revision) and made.version != now.version
     if not plan.changes and not moves:
-        return Outcome(plan=plan, revision=now.revision, nodes=(), changed=False)
+        return Outcome(plan=plan, revision=now.revision, nodes=(), before=now.number, changed=False)
     _check_scripts(now, plan.after)
     request.agree(plan)
     held.check()
@@ -192,7 +216,7 @@ def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
         journal.step(f"revision {revision.number} in force", "done")
         _remember(now, request, revision, plan)
         nodes = read_back(now.fleet, now.observed, revision.version, request.read_back_s)
-        outcome = Outcome(plan=plan, revision=revision, nodes=nodes, changed=True)
+        outcome = Outcome(plan=plan, revision=revision, nodes=nodes, before=now.number, changed=True)
         _prove(outcome, revision, request)
     except RlctlError as failure:
         journal.end(failure.code)
@@ -203,9 +227,9 @@ def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
 
 def earlier(now: InForce, *, to: int | None = None, rule_id: str | None = None) -> RuleSet | Revision:
     """What a rollback goes back to: the revision before, one by number, or one rule as it was before it changed."""
-    revision = now.required()
-    if to is not None:
+    if to is not None and now.pointer is not None:
         return read_stored(now.link, to)
+    revision = now.required()
     while revision.parent is not None:
         before = read_stored(now.link, revision.parent)
         if rule_id is None or before.rules.rule(rule_id) != now.required().rules.rule(rule_id):
@@ -223,7 +247,7 @@ def _store(now: InForce, request: Request, made: RuleSet | Revision) -> Revision
     number = now.pointer.last + 1 if now.pointer is not None else 1
     revision = Revision(
         number=number,
-        parent=now.revision.number if now.revision is not None else None,
+        parent=now.number,
         rules=made,
         by=current_user(),
         at=now.fleet.clock.now().isoformat(timespec="milliseconds"),
@@ -236,7 +260,7 @@ def _store(now: InForce, request: Request, made: RuleSet | Revision) -> Revision
 def _entry(now: InForce, request: Request, number: int) -> dict[str, object]:
     return {
         "revision": number,
-        "before": now.revision and now.revision.number,
+        "before": now.number,
         "why": request.why,
         "by": current_user(),
         "at": now.fleet.clock.now().isoformat(timespec="milliseconds"),

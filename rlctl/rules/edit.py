@@ -14,15 +14,11 @@ from rlctl.topology.yaml_lines import Scalar
 _AS_IN_A_FILE = "values are spelled as in a rules file, such as --limit 800 --window 60s"
 
 
-def find(rules: RuleSet | None, rule_id: str) -> Rule:
+def find(rules: RuleSet, rule_id: str) -> Rule:
     """The rule of this name; NotFound names those that there are."""
-    rule = rules.rule(rule_id) if rules is not None else None
+    rule = rules.rule(rule_id)
     if rule is None:
-        known = ", ".join(one.id for one in rules.rules) if rules is not None else ""
-        raise NotFound(
-            f"no rule {rule_id} is in force",
-            hint=f"there are {known}" if known else "`rlctl rules apply FILE` puts rules in force",
-        )
+        raise NotFound(f"no rule {rule_id} is in force", hint=f"there are {', '.join(one.id for one in rules.rules)}")
     return rule
 
 

@@ -61,7 +61,7 @@ class Subject:
 
 def subject(now: InForce, rule_id: str, identity: str, tier: str | None) -> Subject:
     """Whom a typed identity means; NotFound where there is no such rule or it does not concern them."""
-    rule = find(now.rules, rule_id)
+    rule = find(now.required().rules, rule_id)
     templates = [Template(text) for text in rule.definition.keys]
     dimensions = typed_dimensions(rule, identity, tier)
     template = first_fit(templates, dimensions)

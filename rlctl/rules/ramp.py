@@ -125,7 +125,7 @@ def _looking(hands: Hands) -> Iterator[InForce]:
 
 
 def _look(ramp: Ramp, now: InForce, start: Totals) -> Seen:
-    share = denied(now, find(now.rules, ramp.rule_id)) if _is_wanted(ramp, Signal.DENIED) else None
+    share = denied(now, find(now.required().rules, ramp.rule_id)) if _is_wanted(ramp, Signal.DENIED) else None
     return {**totals(now).since(start), Signal.DENIED: share}
 
 
@@ -164,7 +164,7 @@ def _is_wanted(ramp: Ramp, signal: Signal) -> bool:
 
 
 def _is_in_force(now: InForce, revision: Revision) -> bool:
-    return now.revision is not None and now.revision.version == revision.version
+    return now.version == revision.version
 
 
 def parse_steps(shares: Sequence[int]) -> tuple[int, ...]:

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from redis import RedisCluster
 
-from tests.local.driver import LocalFleet
+from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
 from tests.local.rules.files import apply, rule, status, write
 
 WINDOWS = ("fixed_window", "sliding_counter", "rolling_window", "rolling_ring")
@@ -153,6 +154,54 @@ def test_a_replica_that_does_not_follow_is_named(cluster: LocalFleet) -> None:
     assert "node-5" in ran.err
     found = status(cluster, expect=10)
     assert (found["revision"], [node["current"] for node in found["nodes"]]) == (2, [True, False])
+
+
+@pytest.mark.parametrize("spoiled", [None, "{}"], ids=["gone", "unreadable"])
+def test_a_revision_that_cannot_be_read_is_told_and_replaced(cluster: LocalFleet, spoiled: str | None) -> None:
+    cluster.deploy()
+    apply(cluster, rule(limit=3))
+    apply(cluster, rule(limit=4))
+
+    def spoil(number: int) -> None:
+        key = f"rlctl:{{rules}}:revision:{number}"
+        with cluster.connect("node-2") as admin:
+            admin.delete(key) if spoiled is None else admin.set(key, spoiled)
+
+    spoil(2)
+    found = status(cluster, expect=10)
+    assert (found["revision"], found["rules"], found["history"][0]["revision"]) == (2, [], 2)
+    assert "revision 2" in found["trouble"]
+    assert found["trouble"] in cluster.run("rules", "status", expect=10).out.replace("\n", " ")
+    code = 5 if spoiled is None else 8
+    for words in (("explain", "api-per-key", "ada"), ("shadow", "api-per-key", "--yes"), ("rollback", "--yes")):
+        assert "revision 2" in cluster.run("rules", *words, "-o", "json", expect=code).error()["message"]
+    back = cluster.run("rules", "rollback", "--to", "1", "--yes", "-o", "json").json()
+    assert (back["revision"], back["before"]) == (1, 2)
+    spoil(1)
+    stored = apply(cluster, rule(limit=5))
+    assert (stored["revision"], stored["before"], stored["changed"]) == (3, 1, True)
+    assert (status(cluster)["trouble"], status(cluster)["parent"]) == (None, 1)
+
+
+def test_who_waited_for_the_lock_changes_what_is_in_force_then(cluster: LocalFleet) -> None:
+    """Meanwhile another machine has the lock, and moves the pointer as a rollback does."""
+    cluster.deploy()
+    apply(cluster, rule(limit=3))
+    digest = status(cluster)["digest"]
+    apply(cluster, rule(limit=4))
+    write(cluster, rule(limit=5))
+    access = cluster.access()
+    login = {name: access[name] for name in ("host", "port", "username", "password")}
+    with RedisCluster(**login) as client:
+        client.set("rlctl:{lock}", "somebody", px=60_000)
+        waiting = cluster.spawn("rules", "apply", "rules.yaml", "--yes", "--wait", "-o", "json")
+        assert waiting.stderr is not None
+        wait_for(lambda: "waiting" in waiting.stderr.readline(), "it waits for the lock")  # type: ignore[union-attr]
+        client.hset("rlctl:{rules}", mapping={"revision": 1, "digest": digest})
+        client.delete("rlctl:{lock}")
+        out, err = waiting.communicate(timeout=PATIENCE_S)
+    assert waiting.returncode == 0, err
+    assert (json.loads(out)["revision"], json.loads(out)["before"]) == (3, 1)
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,32 @@ def test_a_ramp_under_which_the_fleet_suffers_is_taken_back(
     assert status(cluster)["revision"] == 1
 
 
+def test_a_ramp_outlives_the_failover_of_the_shard_that_holds_the_rules(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    words = ("--limit", "800", "--ramp", "10,50", "--hold", "20s", "--abort-if", "errors>50%", "--yes")
+    started = cluster.spawn("rules", "canary", "api-per-key", *words)
+    wait_for(lambda: status(cluster)["revision"] == 2, "the first step is in force")
+    cluster.kill("node-2")
+    _out, err = started.communicate(timeout=PATIENCE_S)
+
+    assert started.returncode == 0, err
+    assert "could not look" in err
+    with cluster.connect("node-5") as promoted:
+        assert promoted.hget("rlctl:{rules}", "revision") == "3"
+
+
+def test_a_step_that_a_replica_does_not_follow_is_taken_back(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    cluster.kill("node-5")
+    words = ("--limit", "800", "--ramp", "10,50", "--hold", "10m", "--timeout", "1s", "--yes")
+    ran = cluster.run("rules", "canary", "api-per-key", *words, expect=15)
+
+    assert "revision 1 is in force again" in ran.err
+    assert status(cluster, expect=10)["revision"] == 1
+
+
 def test_a_ramp_ends_where_somebody_else_changes_the_rules_and_stays_where_it_is_interrupted(
     cluster: LocalFleet,
 ) -> None:

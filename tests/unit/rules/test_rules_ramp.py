@@ -62,7 +62,7 @@ class Rig:
             made = replace(before, number=before.number + 1, parent=before.number, rules=made)
         self.stored = made
         plan = RulesPlan(before=before, after=made.rules, changes=(), warnings=())
-        outcome = Outcome(plan=plan, revision=made, nodes=(), changed=True)
+        outcome = Outcome(plan=plan, revision=made, nodes=(), before=before.number, changed=True)
         if made.number in self.late:
             raise NotReadBack(outcome, "late")
         return outcome
