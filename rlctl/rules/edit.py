@@ -74,5 +74,7 @@ def with_rule_of(rules: RuleSet, earlier: RuleSet, rule_id: str) -> RuleSet:
 
 
 def _with(rules: RuleSet, definition: Definition, release: Release) -> RuleSet:
-    [changed] = compile_rules((definition,), release)
+    """Compiled anew, but decided by the script it was: another may count on other keys, only a file moves it."""
+    [compiled] = compile_rules((definition,), release)
+    changed = replace(compiled, script=find(rules, definition.id).script)
     return replace(rules, rules=tuple(changed if rule.id == changed.id else rule for rule in rules.rules))

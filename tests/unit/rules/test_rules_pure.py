@@ -1,6 +1,7 @@
 """Templates, conditions, buckets, compiled sets, differences, edits and advice."""
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -208,6 +209,20 @@ def test_one_rule_goes_back_alone() -> None:
     assert [change.rule for change in changes(now, back)] == ["bucket"]
     assert with_rule_of(rule_set(EXAMPLE), rule_set(EVERY), "bucket").rule("bucket") == rule_set(EVERY).rule("bucket")
     assert with_rule_of(now, rule_set(EXAMPLE), "bucket").rule("bucket") is None
+
+
+def test_an_edit_leaves_the_script_alone() -> None:
+    """A fleet may decide by the scripts of an earlier release than the one at hand."""
+    [rule] = rule_set(EXAMPLE).rules
+    script = replace(rule.script, version="0.9.0", sha1="0" * 40)
+    earlier = RuleSet(rules=(replace(rule, script=script),), release="0.9.0")
+    for edited_set in (
+        with_canary(earlier, rule.id, 5000, {"limit": 7}, RELEASE),
+        with_shadow(earlier, rule.id, shadow=True, release=RELEASE),
+        promoted(earlier, rule.id, RELEASE),
+    ):
+        assert edited_set.rules[0].script == script
+        assert edited_set.release == "0.9.0"
 
 
 def test_a_rule_that_is_not_there() -> None:
