@@ -24,9 +24,9 @@ from rlctl.scripts.model import Release
 class AsyncLimiter:
     """Decides by the scripts in Redis, and by a failure policy where Redis does not answer within the budget.
 
-    Thread-safe; make one per process and fleet. It calls EVALSHA only and never loads a script: that is the part of
-    `rlctl`. Bad parameters raise InvalidLimit, a key that holds something else raises BrokenState; all other
-    trouble becomes a decision by the policy, with its `cause`.
+    Belongs to the event loop that made it; make one per loop and fleet. It calls EVALSHA only and never loads a
+    script: that is the part of `rlctl`. Bad parameters raise InvalidLimit, a key that holds something else raises
+    BrokenState; all other trouble becomes a decision by the policy, with its `cause`.
     """
 
     def __init__(self, core: Core, backend: AsyncBackend, watch: AsyncRuleWatch | None = None) -> None:
@@ -49,8 +49,8 @@ class AsyncLimiter:
         """A limiter for the fleet that `rlctl env -o json` describes.
 
         `policy` is open, closed, local or local:N, N being the number of instances of the service. `budget_ms`
-        bounds every decision. Waits up to `connect_timeout_ms` for `warm` connections to each node in charge, but
-        does not fail where there is nobody: a service starts without Redis too, and `stats` says what is wrong.
+        bounds every decision. Waits up to `connect_timeout_ms` for a connection to each node in charge, but does
+        not fail where there is nobody: a service starts without Redis too, and `stats` says what is wrong.
         With `rules`, decisions may name a rule of the fleet; its rules are followed from then on, and waited for here.
         """
         counters = Counters()
@@ -62,11 +62,17 @@ class AsyncLimiter:
             breaker=breaker or BreakerSettings(),
         )
         backend = AsyncBackend(read_settings(settings), options, counters)
-        await backend.warm()
         watch = AsyncRuleWatch(book, backend, connect_timeout_ms / 1000) if book is not None else None
-        if watch is not None:
-            await watch.start(connect_timeout_ms / 1000)
-        return cls(core, backend, watch)
+        subject = cls(core, backend, watch)
+        try:
+            await backend.warm()
+            if watch is not None:
+                await watch.start(connect_timeout_ms / 1000)
+        except BaseException:
+            # Whoever is cancelled here has no limiter that could be closed.
+            await subject.close()
+            raise
+        return subject
 
     async def decide(
         self,

@@ -65,6 +65,10 @@ class AsyncLink(asyncio.Protocol):
         """Wait until the server says something unasked, or so long; what it said is thrown away."""
         if not self.is_open:
             raise Failure(Cause.CLOSED, f"{self.endpoint}: the connection is closed")
+        if self._incoming:
+            # It came while nobody listened.
+            self._incoming = b""
+            return
         self._heard = asyncio.Event()
         try:
             async with asyncio.timeout(seconds):
