@@ -53,7 +53,9 @@ class Ruled:
         """The call for a request; None where the rule does not concern it."""
         definition = self.rule.definition
         dimensions = self._named(who) if isinstance(who, str) else who
-        if definition.match and not concerns(definition.match, {TIER: tier or "", **dimensions}):
+        if tier is not None:
+            dimensions = {**dimensions, TIER: tier}
+        if definition.match and not concerns(definition.match, dimensions):
             return None
         template = first_fit(self._templates, dimensions)
         if template is None:
@@ -67,6 +69,8 @@ class Ruled:
         if self._plain is None:
             names = ", ".join(self._templates[0].names)
             raise InvalidLimit(f"rule {self.rule.id} counts by {names}: name them, such as {{'{names}': ...}}")
+        if not who:
+            raise InvalidLimit("an identity is not empty")
         return {self._plain: who}
 
     def _call(self, variant: VariantName) -> CostedCall | ConcurrentCall:

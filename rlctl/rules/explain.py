@@ -11,6 +11,7 @@ from rlctl.execute.locking import keeper
 from rlctl.limiter.algorithms import ALGORITHMS, Concurrent
 from rlctl.limiter.calls import Call, bind
 from rlctl.limiter.decision import REASONS, Reason
+from rlctl.limiter.failures import InvalidLimit
 from rlctl.limiter.keys import encode
 from rlctl.rules.admin import InForce
 from rlctl.rules.bucket import bucket
@@ -76,6 +77,8 @@ def subject(now: InForce, rule_id: str, identity: str, tier: str | None) -> Subj
 
 def typed_dimensions(rule: Rule, identity: str, tier: str | None) -> dict[str, str]:
     """The dimensions that an identity on a command line names."""
+    if not identity:
+        raise InvalidLimit("an identity is not empty", hint="name whom it is about")
     templates = [Template(text) for text in rule.definition.keys]
     found = read_dimensions(templates, rule.definition.match, identity)
     if not found:

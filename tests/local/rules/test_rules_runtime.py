@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.limiter import AsyncLimiter, Cause, Limiter, Reason, Source, watch
+from rlctl.limiter import AsyncLimiter, Cause, Limiter, Reason, Source, async_watch, watch
 from tests.local.driver import LocalFleet, wait_for
 from tests.local.rules.files import apply, rule
 
@@ -69,14 +69,35 @@ def test_a_running_service_sees_a_new_revision(deployed: LocalFleet, limiter: Li
     wait_for(lambda: limit_of(limiter) == 5, "the old limit is decided by")
 
 
-def test_news_arrive_without_looking(deployed: LocalFleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks for an hour: only the message can bring the new revision."""
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 3600.0)
+@pytest.fixture
+def unlooking(deployed: LocalFleet, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Nobody looks for an hour: only the message can bring a new revision."""
+    for module in (watch, async_watch):
+        monkeypatch.setattr(module, "LOOK_EVERY_S", 3600.0)
     apply(deployed, rule(limit=5))
-    with Limiter.connect(deployed.access("limiter"), budget_ms=PATIENT_MS, rules=True) as subject:
+    return deployed.access("limiter")
+
+
+def test_news_arrive_without_looking(deployed: LocalFleet, unlooking: dict[str, Any]) -> None:
+    with Limiter.connect(unlooking, budget_ms=PATIENT_MS, rules=True) as subject:
         assert limit_of(subject) == 5
-        apply(deployed, rule(limit=6))
-        wait_for(lambda: limit_of(subject) == 6, "the message was heard", timeout_s=30)
+        for limit in (6, 7):
+            apply(deployed, rule(limit=limit))
+            wait_for(lambda wanted=limit: limit_of(subject) == wanted, "the message was heard", timeout_s=30)
+
+
+def test_asyncio_hears_news_without_looking(deployed: LocalFleet, unlooking: dict[str, Any]) -> None:
+    async def story() -> None:
+        async with await AsyncLimiter.connect(unlooking, budget_ms=PATIENT_MS, rules=True) as subject:
+            assert (await subject.decide("api-per-key", "ada", peek=True)).limit == 5
+            for limit in (6, 7):
+                await asyncio.to_thread(apply, deployed, rule(limit=limit))
+                deadline = time.monotonic() + 30
+                while (await subject.decide("api-per-key", "ada", peek=True)).limit != limit:
+                    assert time.monotonic() < deadline
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(story())
 
 
 def test_a_lost_invalidation_is_caught_by_looking(deployed: LocalFleet, limiter: Limiter) -> None:
@@ -211,5 +232,12 @@ def test_limit_by_rule_on_the_command_line(deployed: LocalFleet) -> None:
     assert not limited("jobs", "user=u,queue=q")["allowed"]
     assert limited("jobs", "user=u,queue=q", "--peek")["remaining"] == 0
     assert "more than one value" in limited("jobs", "u", expect=2)["message"]
+    assert "not empty" in limited("api-per-key", "", expect=2)["message"]
+    assert "not empty" in deployed.run("rules", "explain", "api-per-key", "", expect=2).err
+    apply(deployed, rule(limit=3, key="{tier}:{api_key}"))
+    assert limited("api-per-key", "api_key=ada", "--tier", "free")["limit"] == 3
+    told = deployed.run("rules", "explain", "api-per-key", "api_key=ada", "--tier", "free", "-o", "json").json()
+    assert (told["key"].partition("}")[0], told["count"]) == ("rl:{free:ada", 1)
+    apply(deployed, rule(limit=3, tiers={"free": {"limit": 1}}, match={"api_key": ["a*", "free"]}), jobs)
     explained = deployed.run("rules", "explain", "api-per-key", "ada", "-o", "json").json()
     assert (explained["count"], explained["remaining"], explained["allowed"]) == (2, 1, True)

@@ -100,6 +100,24 @@ def test_the_first_template_that_fits_and_the_conditions_choose() -> None:
         subject.decide("meter", "u")
 
 
+def test_the_tier_is_a_dimension_like_others() -> None:
+    by_tier = EXAMPLE.replace("apikey:{api_key}", "{tier}:{api_key}") + "    match: {tier: [free, enterprise]}\n"
+    subject, backend = limiter(by_tier, YES, YES)
+    subject.decide("api-per-key", {"api_key": "k"}, tier="free")
+    subject.decide("api-per-key", {"api_key": "k", "tier": "free"}, tier="enterprise")
+    assert [words[3].split(b"}")[0] for words in backend.asked] == [b"rl:{free:k", b"rl:{enterprise:k"]
+    assert backend.asked[1][4] == b"10000"
+    assert subject.decide("api-per-key", {"api_key": "k"}, tier="paid").source is Source.RULES
+    assert subject.decide("api-per-key", {"api_key": "k"}).source is Source.RULES
+
+
+def test_an_empty_identity_is_nobody() -> None:
+    subject, backend = limiter(EXAMPLE)
+    with pytest.raises(InvalidLimit, match="not empty"):
+        subject.decide("api-per-key", "")
+    assert backend.asked == []
+
+
 def test_all_rules_of_a_request_up_to_the_first_denial() -> None:
     subject, backend = limiter(EVERY, YES, YES, NO, NO)
     found = subject.decide_all({"user": "u", "api_key": "k"})
