@@ -103,8 +103,7 @@ def _hold(ramp: Ramp, revision: Revision, hands: Hands) -> str | None:
             with _looking(hands) as now:
                 overtaken = not _is_in_force(now, revision)
                 if not overtaken:
-                    start = start or totals(now)
-                    seen = _look(ramp, now, start)
+                    start, seen = _look(ramp, now, start, hands)
         except _CANNOT_LOOK as failure:
             hands.progress.note(f"could not look: {failure}")
         if overtaken:
@@ -124,9 +123,15 @@ def _looking(hands: Hands) -> Iterator[InForce]:
         yield in_force(fleet)
 
 
-def _look(ramp: Ramp, now: InForce, start: Totals) -> Seen:
+def _look(ramp: Ramp, now: InForce, start: Totals | None, hands: Hands) -> tuple[Totals, Seen]:
+    """Where the next look counts from, and what happened since this one's start."""
+    found = totals(now)
+    if start is not None and not found.has_any_of(start):
+        hands.progress.note("none of the servers that were watched serves any more: counting starts again")
+        return found, {}
+    start = start.joined(found) if start is not None else found
     share = denied(now, find(now.required().rules, ramp.rule_id)) if _is_wanted(ramp, Signal.DENIED) else None
-    return {**totals(now).since(start), Signal.DENIED: share}
+    return start, {**found.since(start), Signal.DENIED: share}
 
 
 def _tell(ramp: Ramp, hands: Hands, seen: Seen) -> None:

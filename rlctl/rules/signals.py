@@ -1,6 +1,7 @@
 """What a fleet shows while a canary runs: errors and time of EVALSHA, and who in the canary has nothing left."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rlctl.limiter.algorithms import ALGORITHMS, Concurrent
@@ -23,32 +24,56 @@ _SAMPLE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """What all primaries served so far."""
+class Served:
+    """What one server served since it started."""
 
     calls: int = 0
     failed: int = 0
     histogram: Counter[int] = field(default_factory=Counter)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What each primary served so far, by its run id: a server that starts again counts from nothing."""
+
+    servers: Mapping[str, Served]
+
+    def has_any_of(self, before: "Totals") -> bool:
+        """Whether one of those servers is among these."""
+        return not self.servers.keys().isdisjoint(before.servers)
+
+    def joined(self, later: "Totals") -> "Totals":
+        """These, and the later ones that are new: what they served before is none of the canary's."""
+        return Totals(servers={**later.servers, **self.servers})
+
     def since(self, before: "Totals") -> Seen:
-        """What happened between two moments; None where nothing did."""
-        calls, failed = self.calls - before.calls, self.failed - before.failed
-        between = Counter({upper: count - before.histogram[upper] for upper, count in self.histogram.items()})
+        """What happened between two moments on the servers of both; None where nothing did."""
+        both = [(now, before.servers[name]) for name, now in self.servers.items() if name in before.servers]
+        calls = sum(now.calls - then.calls for now, then in both)
+        failed = sum(now.failed - then.failed for now, then in both)
+        between: Counter[int] = Counter()
+        for now, then in both:
+            between.update(now.histogram)
+            between.subtract(then.histogram)
         return {Signal.ERRORS: failed / calls if calls > 0 else None, Signal.P99: p99_ms(between)}
 
 
 def totals(now: InForce) -> Totals:
     """EVALSHA of every serving primary, from the server's own counters."""
-    calls = failed = 0
-    histogram: Counter[int] = Counter()
-    for link in _primaries(now):
-        figures = parse.info(link.call("INFO", "commandstats")).get("cmdstat_evalsha", "")
-        counted = dict(pair.partition("=")[::2] for pair in figures.split(",") if pair)
-        refused = int(counted.get("rejected_calls", 0))
-        calls += int(counted.get("calls", 0)) + refused
-        failed += int(counted.get("failed_calls", 0)) + refused
-        histogram.update(_histogram(link.call("LATENCY", "HISTOGRAM", "evalsha")))
-    return Totals(calls=calls, failed=failed, histogram=histogram)
+    return Totals(servers=dict(map(_served, _primaries(now))))
+
+
+def _served(link: NodeLink) -> tuple[str, Served]:
+    # On one connection: it does not outlive the server that these counters belong to.
+    run_id = parse.info(link.call("INFO", "server"))["run_id"]
+    figures = parse.info(link.call("INFO", "commandstats")).get("cmdstat_evalsha", "")
+    counted = dict(pair.partition("=")[::2] for pair in figures.split(",") if pair)
+    refused = int(counted.get("rejected_calls", 0))
+    return run_id, Served(
+        calls=int(counted.get("calls", 0)) + refused,
+        failed=int(counted.get("failed_calls", 0)) + refused,
+        histogram=Counter(_histogram(link.call("LATENCY", "HISTOGRAM", "evalsha"))),
+    )
 
 
 def denied(now: InForce, rule: Rule) -> float | None:

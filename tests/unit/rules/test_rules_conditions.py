@@ -1,5 +1,7 @@
 """What breaks a ramp off, and parameters that are typed."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from rlctl.limiter.keys import encode
 from rlctl.rules.conditions import Signal, apart, broken, p99_ms, parse_condition, shown_value
 from rlctl.rules.edit import overrides
 from rlctl.rules.match import Template
+from rlctl.rules.signals import Served, Totals
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,37 @@ def test_p99(histogram: dict[int, int], ms: float | None) -> None:
 
 def test_cumulative_counts_are_taken_apart() -> None:
     assert apart({4: 10, 1: 3, 2: 3}) == {1: 3, 2: 0, 4: 7}
+
+
+def served(**servers: Served) -> Totals:
+    return Totals(servers=servers)
+
+
+START = served(a=Served(calls=100, failed=10, histogram=Counter({1000: 100})), b=Served(calls=50))
+
+
+@pytest.mark.parametrize(
+    ("later", "errors", "p99"),
+    [
+        (START, None, None),
+        (served(a=Served(calls=110, failed=11, histogram=Counter({1000: 100, 4000: 10})), b=Served(calls=60)), 0.05, 4),
+        # b is gone, and c was no primary before.
+        (served(a=Served(calls=120, failed=10), c=Served(calls=900, failed=900)), 0.0, None),
+        (served(c=Served(calls=900, failed=900)), None, None),
+        (served(), None, None),
+    ],
+    ids=["nothing", "both", "promoted", "nobody in common", "nobody"],
+)
+def test_only_servers_of_both_moments_are_compared(later: Totals, errors: float | None, p99: float | None) -> None:
+    assert later.since(START) == {Signal.ERRORS: errors, Signal.P99: p99}
+
+
+def test_servers_that_join_count_from_when_they_were_first_seen() -> None:
+    start = START.joined(served(a=Served(calls=500), c=Served(calls=900)))
+    assert start == served(**START.servers, c=Served(calls=900))
+    assert served(c=Served(calls=910, failed=1)).since(start)[Signal.ERRORS] == 0.1
+    assert start.has_any_of(START)
+    assert not START.has_any_of(served(c=Served()))
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,16 @@ from rlctl.rules.conditions import parse_condition
 from rlctl.rules.edit import with_canary
 from rlctl.rules.model import Revision, RuleSet
 from rlctl.rules.ramp import Hands, Ramp, run_ramp
-from rlctl.rules.signals import Totals
+from rlctl.rules.signals import Served, Totals
 from rlctl.rules.store import Pointer
 from tests.unit.rules.documents import EXAMPLE, RELEASE, revision
 
 GONE = Unreachable("no primary")
+
+
+def totals(failed: int = 0, **calls: int) -> Totals:
+    """So many calls on each server, and so many of each failed."""
+    return Totals(servers={name: Served(calls=count, failed=failed) for name, count in calls.items()})
 
 
 @dataclass
@@ -29,6 +34,7 @@ class Rig:
     stored: Revision
     looks: list[Exception | Revision | None] = field(default_factory=list)
     late: set[int] = field(default_factory=set)
+    served: list[Totals] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     now_s: float = 0.0
 
@@ -83,7 +89,7 @@ def make_rig(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rig]:
     def make(*looks: Exception | Revision | None, late: set[int] | None = None) -> Rig:
         rig = Rig(revision(EXAMPLE), list(looks), late or set())
         monkeypatch.setattr(ramp, "in_force", lambda _fleet: rig.in_force())
-        monkeypatch.setattr(ramp, "totals", lambda _now: Totals())
+        monkeypatch.setattr(ramp, "totals", lambda _now: rig.served.pop(0) if rig.served else totals(a=0))
         return rig
 
     return make
@@ -138,3 +144,22 @@ def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_ri
         rig.run(1000)
     assert rig.stored == other
     assert "broken off: nothing could be seen at 10 %" in rig.notes
+
+
+def test_after_a_failover_the_promoted_server_is_watched_from_then_on(make_rig: Callable[..., Rig]) -> None:
+    """What it served before is not the canary's; what it fails from now on is."""
+    rig = make_rig()
+    rig.served = [totals(a=10, b=10), totals(a=20, c=10_000, failed=0), totals(a=20, c=10_010, failed=1)]
+    with pytest.raises(CheckFailed, match=r"errors 10 %, wanted not errors>1%"):
+        rig.run(1000)
+
+
+def test_where_nobody_is_left_that_was_watched_counting_starts_again(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig()
+    rig.served = [totals(a=10), totals(b=500, failed=400), totals(b=510, failed=400), totals(b=520, failed=400)]
+    assert rig.run(1000).changed
+    assert [note for note in rig.notes if "counting starts again" in note]
+    rig = make_rig()
+    rig.served = [totals(a=10), totals(a=10), totals(a=10), totals(b=10)]
+    with pytest.raises(CheckFailed, match="nothing could be seen"):
+        rig.run(1000)
