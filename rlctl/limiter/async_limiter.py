@@ -15,7 +15,7 @@ from rlctl.limiter.failures import Failure
 from rlctl.limiter.limiter import new_request_id
 from rlctl.limiter.options import Options
 from rlctl.limiter.policy import Policy, Request
-from rlctl.limiter.rulebook import RuleBook
+from rlctl.limiter.rulebook import RuleBook, Ruled
 from rlctl.limiter.settings import read_settings
 from rlctl.rules.model import Rule
 from rlctl.scripts.model import Release
@@ -76,7 +76,7 @@ class AsyncLimiter:
 
     async def decide(
         self,
-        rule: Costed | str,
+        rule: Costed | str | Ruled,
         who: str | Mapping[str, str],
         *,
         rule_id: str = "default",
@@ -111,11 +111,12 @@ class AsyncLimiter:
     ) -> tuple[Decision, ...]:
         """Decide by every rule of the fleet that concerns a request, in their order, up to the first denial.
 
-        Rules with leases are left out: they are acquired by name. Empty where no rule concerns the request.
+        Rules with leases are left out: they are acquired by name. Empty where no rule concerns the request. All
+        decisions are by the same revision.
         """
         found: list[Decision] = []
-        for name in self._core.decidable():
-            decision = await self.decide(name, who, tier=tier, cost=cost, peek=peek)
+        for rule in self._core.decidable():
+            decision = await self.decide(rule, who, tier=tier, cost=cost, peek=peek)
             if decision.source is not Source.RULES:
                 found.append(decision)
             if not decision.allowed:

@@ -11,7 +11,7 @@ from rlctl.limiter.decision import REASONS, Decision, Reason, Source
 from rlctl.limiter.failures import Cause, Failure, InvalidLimit
 from rlctl.limiter.keys import tag_of
 from rlctl.limiter.policy import LocalPolicy, Policy, Request, read_policy, without_rule
-from rlctl.limiter.rulebook import Aim, RuleBook
+from rlctl.limiter.rulebook import Aim, RuleBook, Ruled
 from rlctl.scripts.model import Release
 
 # Rules change while a service runs; what was packed for old ones is thrown away with all the rest.
@@ -66,9 +66,11 @@ class Core:
         return call
 
     def aim(
-        self, rule: Algorithm | str, who: str | Mapping[str, str], rule_id: str, tier: str | None, policy: Asked
+        self, rule: Algorithm | str | Ruled, who: str | Mapping[str, str], rule_id: str, tier: str | None, policy: Asked
     ) -> Aim | Decision:
         """What a decision is about; the decision itself where there is no rule to decide by."""
+        if isinstance(rule, Ruled):
+            return rule.aim(who, tier) or self._decided(_UNMATCHED)
         if not isinstance(rule, str):
             if not isinstance(who, str):
                 raise InvalidLimit("dimensions belong to a rule of the fleet; an algorithm counts one identity")
@@ -82,7 +84,7 @@ class Core:
             return self._decided(without_rule(self._chosen(policy)))
         return ruled.aim(who, tier) or self._decided(_UNMATCHED)
 
-    def decidable(self) -> tuple[str, ...]:
+    def decidable(self) -> tuple[Ruled | str, ...]:
         """The rules that take a cost, in order; a name that nobody has where no rules were ever read."""
         if self.book is None:
             raise InvalidLimit("connect with rules=True to decide by the fleet's rules")

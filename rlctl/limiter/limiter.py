@@ -14,7 +14,7 @@ from rlctl.limiter.decision import Decision, Source
 from rlctl.limiter.failures import Failure
 from rlctl.limiter.options import Options
 from rlctl.limiter.policy import Policy, Request
-from rlctl.limiter.rulebook import Aim, RuleBook
+from rlctl.limiter.rulebook import Aim, RuleBook, Ruled
 from rlctl.limiter.settings import read_settings
 from rlctl.limiter.watch import RuleWatch
 from rlctl.rules.model import Rule
@@ -73,7 +73,7 @@ class Limiter:
 
     def decide(
         self,
-        rule: Costed | str,
+        rule: Costed | str | Ruled,
         who: str | Mapping[str, str],
         *,
         rule_id: str = "default",
@@ -108,11 +108,12 @@ class Limiter:
     ) -> tuple[Decision, ...]:
         """Decide by every rule of the fleet that concerns a request, in their order, up to the first denial.
 
-        Rules with leases are left out: they are acquired by name. Empty where no rule concerns the request.
+        Rules with leases are left out: they are acquired by name. Empty where no rule concerns the request. All
+        decisions are by the same revision.
         """
         found: list[Decision] = []
-        for name in self._core.decidable():
-            decision = self.decide(name, who, tier=tier, cost=cost, peek=peek)
+        for rule in self._core.decidable():
+            decision = self.decide(rule, who, tier=tier, cost=cost, peek=peek)
             if decision.source is not Source.RULES:
                 found.append(decision)
             if not decision.allowed:
@@ -218,7 +219,7 @@ class Limiter:
 
     def _aim(
         self,
-        rule: Algorithm | str,
+        rule: Algorithm | str | Ruled,
         who: str | Mapping[str, str],
         rule_id: str,
         tier: str | None,

@@ -81,29 +81,40 @@ class Ruled:
         return CostedCall(self.rule.script, algorithm, self.rule.id, shadow=definition.shadow)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """One revision, whole: who reads it once decides by it alone."""
+
+    rules: Mapping[str, Ruled]
+    decidable: tuple[Ruled, ...]
+    version: Version | None
+
+
+_NOTHING = _Known({}, (), None)
+
+
 class RuleBook:
     """The last good rules; replaced whole, so that decisions need no lock."""
 
     def __init__(self, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
         self._counters = counters
         self._clock = clock
-        self._rules: dict[str, Ruled] = {}
-        self._decidable: tuple[str, ...] = ()
-        self._version: Version | None = None
+        self._known = _NOTHING
         self._quiet_until_s = 0.0
 
     @property
     def is_empty(self) -> bool:
         """Whether no rules were ever read."""
-        return self._version is None
+        return self._known.version is None
 
     def rule(self, rule_id: str) -> Ruled | None:
         """The rule of this name, as last known."""
-        return self._rules.get(rule_id)
+        return self._known.rules.get(rule_id)
 
-    def decidable(self) -> tuple[str, ...]:
-        """The rules that take a cost, in the file's order; before any were read, a name that none has."""
-        return ("*",) if self.is_empty else self._decidable
+    def decidable(self) -> tuple[Ruled | str, ...]:
+        """The rules of one revision that take a cost, in the file's order; before any were read, a name none has."""
+        known = self._known
+        return ("*",) if known.version is None else known.decidable
 
     def news(self, reply: Reply) -> Version | None:
         """Which revision must be read after this answer to POINTER; None where ours is in force.
@@ -113,7 +124,7 @@ class RuleBook:
         match reply:
             case [bytes(revision), bytes(digest)]:
                 version = _version(revision, digest)
-                if version == self._version:
+                if version == self._known.version:
                     self._counters.saw_rules(version.revision)
                     return None
                 return version
@@ -131,20 +142,20 @@ class RuleBook:
         except _UNUSABLE as failure:
             self.troubled(Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure!r}"))
             return
-        self._rules = rules
-        self._decidable = tuple(name for name, rule in rules.items() if not rule.has_leases)
-        self._version = version
+        self._known = _Known(rules, tuple(rule for rule in rules.values() if not rule.has_leases), version)
         self._counters.saw_rules(version.revision)
         _log.info("rules: revision %d with %d rules", version.revision, len(rules))
 
     def troubled(self, failure: Failure) -> None:
         """The fleet could not be asked; what is known stays in force."""
         self._counters.failed(failure)
-        self._complain("rules cannot be read, %s: %s", "the last good ones stay" if self._rules else "none", failure)
+        self._complain(
+            "rules cannot be read, %s: %s", "the last good ones stay" if self._known.rules else "none", failure
+        )
 
     def missed(self, rule_id: str) -> None:
         """Somebody decided without a rule."""
-        known = "no rules were read yet" if self.is_empty else f"there are {', '.join(self._rules)}"
+        known = "no rules were read yet" if self.is_empty else f"there are {', '.join(self._known.rules)}"
         self._counters.failed(Failure(Cause.NO_RULE, f"no rule {rule_id}: {known}"))
         self._complain("decided without rule %s: %s", rule_id, known)
 

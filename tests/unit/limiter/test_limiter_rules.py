@@ -132,6 +132,28 @@ def test_all_rules_of_a_request_up_to_the_first_denial() -> None:
     assert subject.decide_all({}) == ()
 
 
+def test_all_rules_of_a_request_are_of_one_revision() -> None:
+    """A revision that arrives between two decisions gives a rule leases, and takes another away."""
+    counters = Counters()
+    book = book_of(revision(EVERY), counters)
+    backend = FakeBackend(YES, YES, YES, YES)
+    usual = backend.ask
+
+    def ask(message: bytes, tag: bytes, sha1: str) -> object:
+        later = EVERY.replace("id: jobs", "id: swap").replace("id: log", "id: jobs").replace("id: swap", "id: log")
+        stored = revision(later.replace("id: ring", "id: other"), 2)
+        book.learn(stored.version, stored.to_text().encode())
+        return usual(message, tag, sha1)
+
+    backend.ask = ask  # type: ignore[method-assign]
+    subject = Limiter(Core(RELEASE, "closed", counters, book), backend)  # type: ignore[arg-type]
+    found = subject.decide_all({"user": "u"})
+    assert [(one.quota.name, one.allowed) for one in found] == [
+        (name, True) for name in ("bucket", "counter", "log", "ring")
+    ]
+    assert subject.stats.rules_revision == 2
+
+
 def test_a_shadow_counts_on_keys_of_its_own_and_never_denies() -> None:
     subject, backend = limiter(EVERY, NO, YES, TIMEOUT, policy="closed")
     refused, admitted, failed = (subject.decide("counter", "u") for _ in range(3))
