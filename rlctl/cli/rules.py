@@ -11,12 +11,11 @@ from rlctl.cli.rules_output import show_explained, show_status
 from rlctl.errors import Exit, NotFound, Unreachable
 from rlctl.execute.fleet import open_fleet
 from rlctl.rules import admin
-from rlctl.rules.admin import InForce
 from rlctl.rules.compile import compile_file
-from rlctl.rules.edit import promoted, with_rule_of, with_shadow
 from rlctl.rules.explain import explain as explain_identity
 from rlctl.rules.load import load_rules
-from rlctl.rules.model import Revision, RuleSet
+from rlctl.rules.model import RuleSet
+from rlctl.rules.verbs import applied, promoted, rolled_back, shadowed
 from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
 
@@ -48,7 +47,7 @@ def plan(app: App, source: Path) -> int:
     rlctl rules plan rules.yaml
     """
     release = load_release()
-    return plan_change(app, "plan", _read(source, release), release)
+    return plan_change(app, "plan", applied(_read(source, release)), release)
 
 
 @rules.command()
@@ -63,10 +62,8 @@ def apply(app: App, source: Path, yes: bool, dry_run: bool, wait: bool) -> int:
     rlctl rules apply rules.yaml --yes
     """
     release = load_release()
-    wanted = _read(source, release)
-    return run_change(
-        app, "apply", f"apply {source.name}", lambda _now: wanted, release, Agreed(yes=yes, dry_run=dry_run, wait=wait)
-    )
+    make, agreed = applied(_read(source, release)), Agreed(yes=yes, dry_run=dry_run, wait=wait)
+    return run_change(app, "apply", f"apply {source.name}", make, release, agreed)
 
 
 rules.add_command(canary)
@@ -101,11 +98,7 @@ def shadow(app: App, rule: str, off: bool, yes: bool, dry_run: bool, wait: bool)
     rlctl rules shadow api-per-key --yes
     """
     release = load_release()
-
-    def make(now: InForce) -> RuleSet:
-        return with_shadow(now.required().rules, rule, shadow=not off, release=release)
-
-    why = f"shadow {rule}{' off' if off else ''}"
+    why, make = f"shadow {rule}{' off' if off else ''}", shadowed(rule, shadow=not off, release=release)
     return run_change(app, "shadow", why, make, release, Agreed(yes=yes, dry_run=dry_run, wait=wait))
 
 
@@ -120,11 +113,8 @@ def promote(app: App, rule: str, yes: bool, dry_run: bool, wait: bool) -> int:
     rlctl rules promote api-per-key --yes
     """
     release = load_release()
-
-    def make(now: InForce) -> RuleSet:
-        return promoted(now.required().rules, rule, release)
-
-    return run_change(app, "promote", f"promote {rule}", make, release, Agreed(yes=yes, dry_run=dry_run, wait=wait))
+    agreed = Agreed(yes=yes, dry_run=dry_run, wait=wait)
+    return run_change(app, "promote", f"promote {rule}", promoted(rule, release), release, agreed)
 
 
 @rules.command()
@@ -142,24 +132,8 @@ def rollback(app: App, rule: str | None, to: int | None, yes: bool, dry_run: boo
     rlctl rules rollback --to 3
     rlctl rules rollback api-per-key
     """
-
-    def make(now: InForce) -> RuleSet | Revision:
-        if rule is None:
-            return admin.earlier(now, to=to)
-        before = admin.earlier(now, to=to, rule_id=rule)
-        assert isinstance(before, Revision)
-        alone = with_rule_of(now.required().rules, before.rules, rule)
-        # Where nothing else differs, the pointer can go back by itself.
-        return before if alone.digest == before.rules.digest else alone
-
-    return run_change(
-        app,
-        "rollback",
-        f"rollback {rule or ''}".strip(),
-        make,
-        load_release(),
-        Agreed(yes=yes, dry_run=dry_run, wait=wait),
-    )
+    why, agreed = f"rollback {rule or ''}".strip(), Agreed(yes=yes, dry_run=dry_run, wait=wait)
+    return run_change(app, "rollback", why, rolled_back(rule, to), load_release(), agreed)
 
 
 @rules.command()

@@ -15,10 +15,10 @@ from rlctl.execute.fleet import open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.rules.admin import InForce, Make, Outcome
 from rlctl.rules.conditions import Condition, parse_condition
-from rlctl.rules.edit import find, overrides, with_canary
 from rlctl.rules.model import RuleSet
 from rlctl.rules.ramp import Hands, Ramp, parse_steps, run_ramp
 from rlctl.rules.table import PARAMETERS, PERCENT
+from rlctl.rules.verbs import canaried
 from rlctl.scripts.release import load_release
 from rlctl.system.clock import SystemClock
 from rlctl.topology.yaml_lines import Scalar
@@ -119,12 +119,7 @@ def canary(
         raise UsageFault("--abort-if belongs to --ramp", hint="`rlctl rules rollback` takes a canary back")
     release, agreed = load_release(), Agreed(yes=yes, dry_run=dry_run, wait=wait)
     words = {name: word for name, word in parameters.items() if word is not None}
-
-    def make(wanted: int, now: InForce) -> RuleSet:
-        rules = now.required().rules
-        found = overrides(find(rules, rule).definition.algorithm, words)
-        return with_canary(rules, rule, wanted, found, release)
-
+    make = canaried(rule, words, release)
     if shares is None:
         assert share is not None
         return run_change(app, VERB, f"canary {rule}", partial(make, share), release, agreed)

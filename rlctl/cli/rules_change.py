@@ -1,6 +1,5 @@
 """What all verbs that change rules share: options, questions, the lock."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,8 @@ from rlctl.execute.fleet import open_fleet
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
 from rlctl.rules import admin
-from rlctl.rules.admin import READ_BACK_S, InForce, Make, Outcome, RulesPlan
-from rlctl.rules.model import Revision, RuleSet
+from rlctl.rules.admin import READ_BACK_S, Make, Outcome, RulesPlan
+from rlctl.rules.model import Revision
 from rlctl.scripts.model import Release
 
 
@@ -69,11 +68,11 @@ def locked_change(
         return admin.change(held, request, make)
 
 
-def plan_change(app: App, verb: str, make: RuleSet | Callable[[InForce], RuleSet | Revision], release: Release) -> int:
+def plan_change(app: App, verb: str, make: Make, release: Release) -> int:
     """What a change would be; exit 10 where there is one."""
     with open_fleet(app.topology(), app.home, release) as fleet:
         now = admin.in_force(fleet)
-        made = make(now) if callable(make) else make
+        made = make(now)
     found = admin.make_plan(now, made.rules if isinstance(made, Revision) else made)
     show_plan(app, verb, found)
     return Exit.CHANGES if found.changes else Exit.OK

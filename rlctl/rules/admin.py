@@ -225,20 +225,6 @@ def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
     return outcome
 
 
-def earlier(now: InForce, *, to: int | None = None, rule_id: str | None = None) -> RuleSet | Revision:
-    """What a rollback goes back to: the revision before, one by number, or one rule as it was before it changed."""
-    if to is not None and now.pointer is not None:
-        return read_stored(now.link, to)
-    revision = now.required()
-    while revision.parent is not None:
-        before = read_stored(now.link, revision.parent)
-        if rule_id is None or before.rules.rule(rule_id) != now.required().rules.rule(rule_id):
-            return before
-        revision = before
-    what = f"rule {rule_id} was never different" if rule_id else f"revision {revision.number} was the first"
-    raise NotFound(f"{what}: there is nothing to go back to", hint="`rlctl rules status` shows the history")
-
-
 def _store(now: InForce, request: Request, made: RuleSet | Revision) -> Revision:
     if isinstance(made, Revision):
         assert now.pointer is not None

@@ -18,7 +18,8 @@ local now = redis.call('HMGET', KEYS[1], 'revision', 'digest')
 if (now[1] or '') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then return 0 end
 if ARGV[5] ~= '' then
   redis.call('SET', KEYS[2], ARGV[5])
-  redis.call('UNLINK', KEYS[3])
+  -- An old revision that was in force until now is what a rollback goes back to.
+  if now[1] ~= ARGV[9] then redis.call('UNLINK', KEYS[3]) end
   redis.call('HSET', KEYS[1], 'last', ARGV[3])
 end
 redis.call('HSET', KEYS[1], 'revision', ARGV[3], 'digest', ARGV[4])
@@ -82,9 +83,10 @@ def read_entries(link: NodeLink) -> tuple[dict[str, object], ...]:
 
 
 def _move(link: NodeLink, before: Pointer | None, to: Version, document: str, entry: Mapping[str, object]) -> None:
-    keys = (POINTER_KEY, revision_key(to.revision), revision_key(to.revision - KEPT_REVISIONS), HISTORY_KEY)
+    oldest = to.revision - KEPT_REVISIONS
+    keys = (POINTER_KEY, revision_key(to.revision), revision_key(oldest), HISTORY_KEY)
     expected = (before.version.revision, before.version.digest) if before else ("", "")
-    values = (*expected, to.revision, to.digest, document, json.dumps(entry), KEPT_HISTORY, CHANNEL)
+    values = (*expected, to.revision, to.digest, document, json.dumps(entry), KEPT_HISTORY, CHANNEL, oldest)
     with told_as_failure(link):
         moved = link.call("EVAL", _MOVE, len(keys), *keys, *values)
     if not moved:

@@ -156,6 +156,19 @@ def test_a_replica_that_does_not_follow_is_named(cluster: LocalFleet) -> None:
     assert (found["revision"], [node["current"] for node in found["nodes"]]) == (2, [True, False])
 
 
+def test_old_revisions_go_but_never_the_one_that_was_in_force(cluster: LocalFleet) -> None:
+    """As if a hundred had been stored in between: 101 would take the place of 1, and 201 that of 101."""
+    cluster.deploy()
+    with cluster.connect("node-2") as admin:
+        apply(cluster, rule(limit=3))
+        admin.hset("rlctl:{rules}", "last", 100)
+        assert apply(cluster, rule(limit=4))["revision"] == 101
+        assert cluster.run("rules", "rollback", "--yes", "-o", "json").json()["revision"] == 1
+        admin.hset("rlctl:{rules}", "last", 200)
+        assert apply(cluster, rule(limit=5))["revision"] == 201
+        assert [admin.exists(f"rlctl:{{rules}}:revision:{number}") for number in (1, 101, 201)] == [1, 0, 1]
+
+
 @pytest.mark.parametrize("spoiled", [None, "{}"], ids=["gone", "unreadable"])
 def test_a_revision_that_cannot_be_read_is_told_and_replaced(cluster: LocalFleet, spoiled: str | None) -> None:
     cluster.deploy()
