@@ -26,10 +26,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-host: {type: dict, returned: always, description: "system, package versions, fleets, operators, kernel, limits"}
+host: {type: dict, returned: always, description: "system, package versions, fleets, nodes, operators, kernel, limits"}
 """
 
-CONFIG = Path("/etc/rlctl")
+CONFIG, STATE = Path("/etc/rlctl"), Path("/var/lib/rlctl")
 
 
 def os_release() -> tuple[str, str]:
@@ -65,11 +65,12 @@ def operators(fleet: str) -> list[str]:
 
 def fleets() -> list[str]:
     """Fleets that have their settings here."""
-    return (
-        sorted(path.name for path in CONFIG.iterdir() if path.is_dir() and path.name[0] != ".")
-        if CONFIG.is_dir()
-        else []
-    )
+    return sorted(_folders(CONFIG))
+
+
+def nodes(fleet: str) -> list[str]:
+    """Nodes of the fleet that left settings or data here."""
+    return sorted(_folders(CONFIG / fleet) | _folders(STATE / fleet))
 
 
 def kernel(names: list[str]) -> dict[str, str | None]:
@@ -77,6 +78,10 @@ def kernel(names: list[str]) -> dict[str, str | None]:
     found = {name: _first_line(Path("/proc/sys") / name.replace(".", "/")) for name in names}
     pages = _first_line(Path("/sys/kernel/mm/transparent_hugepage/enabled"))
     return found | {"transparent_hugepage": pages and pages.partition("[")[2].partition("]")[0]}
+
+
+def _folders(base: Path) -> set[str]:
+    return {path.name for path in base.iterdir() if path.is_dir() and path.name[0] != "."} if base.is_dir() else set()
 
 
 def _lines(path: Path) -> list[str]:
@@ -122,6 +127,7 @@ def main() -> None:
             "installed": upstream(installed),
             "version": upstream(installed or candidate),
             "fleets": fleets(),
+            "nodes": nodes(module.params["fleet"]),
             "operators": operators(module.params["fleet"]),
             "kernel": kernel(module.params["sysctl"]),
             "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[1],

@@ -7,7 +7,7 @@ import click
 from rlctl.assets import asset_folder
 from rlctl.cli.app import App, with_app
 from rlctl.errors import Refused, UsageFault
-from rlctl.execute.staging import stage_host
+from rlctl.execute.staging import Occasion, stage_host
 from rlctl.render.acl import node_acl
 from rlctl.render.compose import compose_file
 from rlctl.render.redis_conf import NodeFiles, static_conf
@@ -38,8 +38,9 @@ def render() -> None:
 @click.option("--host", metavar="H", help="The host to stage for.")
 @click.option("--server-version", metavar="V", help="The server that reads them [the newest known].")
 @click.option("--check", is_flag=True, help="As in Ansible's check mode: missing secrets are made up, none kept.")
+@click.option("--placed", is_flag=True, help="The hosts hold nodes of the fleet: missing secrets are an error.")
 @with_app
-def config(app: App, stage: bool, host: str | None, server_version: str | None, check: bool) -> None:
+def config(app: App, stage: bool, host: str | None, server_version: str | None, check: bool, placed: bool) -> None:
     """Print every node's configuration and users; passwords are blotted out.
 
     \b
@@ -48,18 +49,18 @@ def config(app: App, stage: bool, host: str | None, server_version: str | None, 
     """
     topology = app.topology()
     if stage and host:
-        _stage(app, topology, host, server_version, check=check)
-    elif stage or host or server_version or check:
+        _stage(app, topology, host, server_version, Occasion(rehearsal=check, placed=placed))
+    elif stage or host or server_version or check or placed:
         raise UsageFault("--stage and --host go together", hint="see `rlctl render config --help`")
     else:
         _show(app, topology)
 
 
-def _stage(app: App, topology: Topology, host: str, server_version: str | None, *, check: bool) -> None:
+def _stage(app: App, topology: Topology, host: str, server_version: str | None, occasion: Occasion) -> None:
     version = parse_version(server_version) if server_version else None
     if version == ():
         raise UsageFault(f"--server-version: {server_version!r} is no version", hint="write it as 8.0.2")
-    staged = stage_host(topology, app.home, host, version, rehearsal=check)
+    staged = stage_host(topology, app.home, host, version, occasion)
     if app.output.as_json:
         nodes = {name: list(files) for name, files in staged.nodes.items()}
         folder = str(staged.folder)

@@ -52,6 +52,7 @@ class DeployReport:
 
 def plan_deploy(fleet: Fleet, progress: Progress) -> Plan:
     """What deploy would do now; a host that nobody could look at is told."""
+    fleet.check_deployable()
     prospect = _plan(fleet, fleet.observe())
     for trouble in prospect.troubles:
         progress.note(f"not looked at: {trouble.message}")
@@ -63,6 +64,7 @@ def run_deploy(
 ) -> DeployReport:
     """Bring the fleet to its topology; `agree` raises Declined when the user does not want the plan."""
     fleet = held.fleet
+    fleet.check_deployable()
     observed = fleet.observe()
     held.take(observed)
     prospect = _plan(fleet, observed)

@@ -32,6 +32,7 @@ def run_destroy(held: HeldFleet, argv: Sequence[str], progress: Progress) -> Des
     names = sorted({*fleet.target.placed(), *fleet.target.strays()})
     if not names and not fleet.folder.root.exists():
         return DestroyReport(name=fleet.topology.name, removed=())
+    fleet.check_removable()
     if not fleet.is_new:
         held.take(fleet.observe())
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rlctl.errors import AccessDenied
+from rlctl.errors import AccessDenied, RlctlError
 from rlctl.observe.collect import Collector
 from rlctl.observe.model import Observed, Presence
 from rlctl.plan.desired import Desired
@@ -22,7 +22,7 @@ from rlctl.system.tls import new_authority
 from rlctl.targets.base import NOBODY, Target, Watcher
 from rlctl.targets.choice import open_target, settled
 from rlctl.targets.server_program import parse_version
-from rlctl.topology.model import Topology
+from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.nodes import NodeName, all_nodes
 
 
@@ -48,6 +48,16 @@ class Fleet:
             _check_no_secrets(self.topology, observed)
         return observed
 
+    def check_deployable(self) -> None:
+        """AccessDenied where hosts hold a fleet of this name whose secrets are not here."""
+        if self.is_new and self.topology.target is TargetName.HOSTS and self._seen():
+            raise no_secrets(self.topology)
+
+    def check_removable(self) -> None:
+        """The same where its nodes run; one whose secrets are lost can be removed once it is stopped."""
+        if self.is_new and self.topology.target is TargetName.HOSTS and self._runs():
+            raise no_secrets(self.topology)
+
     def desired(self, observed: Observed) -> Desired:
         """The wish, with the users each running server should have loaded."""
         scripts = {script.name: script.sha1 for script in self.release.scripts}
@@ -61,6 +71,15 @@ class Fleet:
     def keep(self) -> None:
         """Write the secrets and the record of a fleet that is about to exist."""
         keep(self.topology, self.folder, self.secrets, is_new=self.is_new)
+
+    def _seen(self) -> set[NodeName]:
+        """The nodes that hosts hold; a silent host, which is taken to hold what it should, does not count."""
+        silent = {host for host, found in self.target.machines().items() if isinstance(found, RlctlError)}
+        return set(self.target.placed()) - {spec.name for spec in all_nodes(self.topology) if spec.host in silent}
+
+    def _runs(self) -> bool:
+        found = self.target.inspect(all_nodes(self.topology)).values()
+        return any(disk.running for disk in found) or bool(self.target.strays())
 
     def _revisions(self, observed: Observed) -> dict[NodeName, str]:
         specs = {spec.name: spec for spec in all_nodes(self.topology)}
@@ -83,6 +102,14 @@ def keep(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, is_n
     if secrets.authority is not None:
         write_private(folder.ca, secrets.authority.certificate)
     FleetRecord.of(topology).save(folder.record)
+
+
+def no_secrets(topology: Topology) -> AccessDenied:
+    """Why a fleet that hosts hold is left alone: secrets that are made up would lock its owner out of it."""
+    return AccessDenied(
+        f"hosts hold nodes of a fleet {topology.name}, and its secrets are not here",
+        hint="`rlctl secrets import FILE`, or RLCTL_SECRETS; if it is another fleet: choose another name",
+    )
 
 
 def new_secrets(topology: Topology) -> FleetSecrets:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlctl.errors import NotFound, Unreachable
-from rlctl.execute.fleet import check_authority, check_openable, keep, new_secrets
+from rlctl.execute.fleet import check_authority, check_openable, keep, new_secrets, no_secrets
 from rlctl.execute.lock import Owner, file_lock
 from rlctl.render.acl import Version
 from rlctl.scripts.release import load_release
@@ -32,25 +32,33 @@ class Staged:
     nodes: Mapping[NodeName, Sequence[str]]
 
 
-def stage_host(topology: Topology, home: Home, host: str, version: Version | None, *, rehearsal: bool) -> Staged:
-    """Write what is rlctl's of every node of a host; a rehearsal keeps no secrets that it had to invent."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """A rehearsal keeps no secrets that it had to invent; where nodes are placed already, none are invented."""
+
+    rehearsal: bool
+    placed: bool
+
+
+def stage_host(topology: Topology, home: Home, host: str, version: Version | None, occasion: Occasion) -> Staged:
+    """Write what is rlctl's of every node of a host."""
     specs = [spec for spec in all_nodes(topology) if spec.host == host]
     if not specs:
         raise NotFound(f"host {host} runs nothing of fleet {topology.name}", hint="see `rlctl inventory`")
     home.open_for_writing()
     with file_lock(home.staging_lock(topology.name), Owner.myself("render config"), wait=_patience()):
-        return _stage(topology, home, specs, version or NEWEST_KNOWN, rehearsal=rehearsal)
+        return _stage(topology, home, specs, version or NEWEST_KNOWN, occasion)
 
 
-def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: Version, *, rehearsal: bool) -> Staged:
+def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: Version, occasion: Occasion) -> Staged:
     folder = home.fleet(topology.name)
-    stage = folder.stage(rehearsal=rehearsal)
-    secrets = _secrets(topology, home, rehearsal=rehearsal)
+    stage = folder.stage(rehearsal=occasion.rehearsal)
+    secrets = _secrets(topology, home, occasion)
     commands = load_release().commands
     nodes: dict[NodeName, Sequence[str]] = {}
     for spec in specs:
         node = staged_node(stage, spec, topology, secrets, commands)
-        if rehearsal:
+        if occasion.rehearsal:
             # Certificates of an authority that was invented for another rehearsal would stay.
             _clear(node.root)
         make_private_folder(node.root)
@@ -59,11 +67,13 @@ def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: V
     return Staged(folder=stage, nodes=nodes)
 
 
-def _secrets(topology: Topology, home: Home, *, rehearsal: bool) -> FleetSecrets:
+def _secrets(topology: Topology, home: Home, occasion: Occasion) -> FleetSecrets:
     found = check_openable(topology, home)
+    if found is None and occasion.placed:
+        raise no_secrets(topology)
     secrets = found or new_secrets(topology)
     check_authority(topology, secrets)
-    if not rehearsal:
+    if not occasion.rehearsal:
         keep(topology, home.fleet(topology.name), secrets, is_new=found is None)
     return secrets
 

@@ -150,6 +150,44 @@ def test_another_operator_finds_the_same_fleet_in_order(cluster: HostsFleet, tmp
     assert theirs.is_in_order()
 
 
+def site(fleet: HostsFleet) -> "subprocess.CompletedProcess[str]":
+    """The whole way by hand."""
+    inventory = fleet.folder / "hosts.yml"
+    inventory.write_text(fleet.run("inventory").out, encoding="utf-8")
+    playbooks = Path(__file__).parents[2] / "playbooks"
+    return subprocess.run(
+        ["ansible-playbook", "-i", str(inventory), str(playbooks / "site.yml")],
+        cwd=playbooks,
+        env=fleet.env(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_its_secrets_nobody_changes_or_removes_a_fleet(cluster: HostsFleet, tmp_path: Path) -> None:
+    theirs = HostsFleet.create(cluster.lab, tmp_path / "env", "cluster")
+    before = settings(cluster)
+    commands = (("deploy", "--yes"), ("deploy", "--dry-run"), ("destroy", "--confirm", cluster.name))
+    for words in commands:
+        error = theirs.run(*words, "-o", "json", expect=4).error()
+        assert "its secrets are not here" in error["message"]
+        assert "rlctl secrets import" in error["hint"]
+    done = site(theirs)
+    assert done.returncode == 2
+    assert "its secrets are not here" in done.stdout
+    recap = done.stdout.partition("PLAY RECAP")[2]
+    assert (recap.count("failed=1"), recap.count("changed=0")) == (3, 4), done.stdout
+    assert settings(cluster) == before
+    assert cluster.is_in_order()
+
+
+def settings(fleet: HostsFleet) -> list[str]:
+    """What lies on each host, and what it says where no server writes it."""
+    script = "find /var/lib/rlctl -name '*.conf*' ! -name '*.tmp*'; find /etc/rlctl -type f -exec md5sum {} +"
+    return ["".join(sorted(host.exec("sh", "-c", script).splitlines())) for host in fleet.lab.hosts]
+
+
 def with_wrong_keys(lab: Lab, folder: Path) -> Path:
     """The lab's ssh, to which the second and the third machine seem to have the key of the first."""
     key = " ".join(lab.known_hosts.read_text(encoding="ascii").splitlines()[0].split()[1:])
@@ -218,17 +256,7 @@ def test_killed_and_ended_anywhere_a_deploy_is_carried_on(lab: Lab, tmp_path: Pa
 
 def test_playbooks_by_hand_and_rlctl_agree(lab: Lab, cluster: HostsFleet) -> None:
     """After rlctl, site.yml changes nothing; after site.yml, rlctl changes nothing."""
-    inventory = cluster.folder / "hosts.yml"
-    inventory.write_text(cluster.run("inventory").out, encoding="utf-8")
-    playbooks = Path(__file__).parents[2] / "playbooks"
-    done = subprocess.run(
-        ["ansible-playbook", "-i", str(inventory), str(playbooks / "site.yml")],
-        cwd=playbooks,
-        env=cluster.env(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = site(cluster)
     assert done.returncode == 0, done.stdout
     recap = done.stdout.partition("PLAY RECAP")[2]
     assert recap.count("changed=0") == len(lab.hosts) + 1, done.stdout
