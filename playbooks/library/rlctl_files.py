@@ -25,6 +25,7 @@ options:
   folders: {type: list, elements: dict, description: "path, owner, group, mode"}
   files: {type: list, elements: dict, description: "path, content or source, owner, group, mode, keep"}
   absent: {type: list, elements: path, description: files and folders to remove, with all that is in them}
+  emptied: {type: list, elements: path, description: "folders to remove at the end, and only when they are empty"}
 author: [rlctl]
 """
 
@@ -110,6 +111,15 @@ class Placing:
         else:
             path.unlink()
 
+    def emptied(self, entry: Entry) -> None:
+        """No folder; one that holds anything is left, and that is an error."""
+        path = Path(entry["path"])
+        if not path.exists():
+            return
+        self._note(path, "folder\n", "")
+        if not self.module.check_mode:
+            path.rmdir()
+
     def _write(self, path: Path, text: str, entry: Entry) -> None:
         unfinished = path.with_name(f".{path.name}.rlctl")
         unfinished.unlink(missing_ok=True)
@@ -166,6 +176,7 @@ def main() -> None:
             "folders": {"type": "list", "elements": "dict", "default": [], "options": _PLACE},
             "files": {"type": "list", "elements": "dict", "default": [], "options": _FILE},
             "absent": {"type": "list", "elements": "path", "default": []},
+            "emptied": {"type": "list", "elements": "path", "default": []},
         },
         supports_check_mode=True,
     )
@@ -174,6 +185,7 @@ def main() -> None:
         placing.folder: module.params["folders"],
         placing.file: module.params["files"],
         placing.absent: [{"path": path} for path in module.params["absent"]],
+        placing.emptied: [{"path": path} for path in module.params["emptied"]],
     }
     for place, entries in wanted.items():
         for entry in entries:

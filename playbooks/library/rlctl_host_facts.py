@@ -64,8 +64,8 @@ def operators(fleet: str) -> list[str]:
 
 
 def fleets() -> list[str]:
-    """Fleets that have their settings here."""
-    return sorted(_folders(CONFIG))
+    """Fleets that have settings or data here."""
+    return sorted(_folders(CONFIG) | _folders(STATE))
 
 
 def nodes(fleet: str) -> list[str]:

@@ -114,7 +114,8 @@ def main() -> None:
     there = fleet.nodes()
     wanted = there if module.params["nodes"] is None else [n for n in there if n in module.params["nodes"]]
     last = set(wanted) == set(there) and (bool(fleet.unit_files) or any(place.exists() for place in fleet.places))
-    left = [name for name in folders(CONFIG) if name != fleet.name or not last]
+    fleets = {name for base in (CONFIG, STATE) for name in folders(base)}
+    left = sorted(name for name in fleets if name != fleet.name or not last)
     results = {node: {"status": "changed", "message": ""} for node in wanted}
     if module.check_mode:
         module.exit_json(changed=bool(wanted) or last, nodes=results, fleets_left=left)

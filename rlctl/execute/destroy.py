@@ -31,6 +31,8 @@ def run_destroy(held: HeldFleet, argv: Sequence[str], progress: Progress) -> Des
     fleet = held.fleet
     names = sorted({*fleet.target.placed(), *fleet.target.strays()})
     if not names and not fleet.folder.root.exists():
+        # Hosts may hold what they share of a fleet whose nodes are gone already.
+        fleet.target.remove(())
         return DestroyReport(name=fleet.topology.name, removed=())
     fleet.check_removable()
     if not fleet.is_new:

@@ -36,6 +36,7 @@ def main() -> None:
     answer = {
         "now": time.time(),
         "placed": placed,
+        "orphaned": not placed and _is_orphaned(settings, data),
         "strays": sorted(set(_active(asked["patterns"])) - set(placed)),
         "nodes": {name: _node(data / name, node, running.get(name, 0)) for name, node in asked["nodes"].items()},
         "texts": {name: _text(Path(path)) for name, path in _TEXTS.items()},
@@ -63,6 +64,12 @@ def _names(folder: Path) -> set[str]:
         return {path.name for path in folder.iterdir() if path.is_dir()}
     except OSError:
         return set()
+
+
+def _is_orphaned(settings: Path, data: Path) -> bool:
+    """Whether a run that was killed left what no node needs: the fleet's own things, or those of all fleets."""
+    fleets = {name for base in (settings.parent, data.parent) for name in _names(base) if not name.startswith(".")}
+    return settings.name in fleets or (not fleets and settings.parent.exists())
 
 
 def _running(nodes: dict[str, Any]) -> dict[str, int]:

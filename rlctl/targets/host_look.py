@@ -30,6 +30,7 @@ class Look:
 
     placed: tuple[NodeName, ...]
     strays: tuple[NodeName, ...]
+    orphaned: bool
     nodes: Mapping[str, Mapping[str, Any]]
     facts: HostFacts
 
@@ -81,6 +82,7 @@ def parse_look(host: str, text: str, *, between: tuple[float, float]) -> Look:
         return Look(
             placed=tuple(map(NodeName, answer["placed"])),
             strays=tuple(map(NodeName, answer["strays"])),
+            orphaned=bool(answer["orphaned"]),
             nodes=dict(answer["nodes"]),
             facts=replace(_facts(answer), clock_offset_s=_offset(float(answer["now"]), *between)),
         )

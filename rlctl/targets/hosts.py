@@ -141,17 +141,21 @@ class HostsTarget:
         return {spec.name: results.get(_host(spec), NodeResult()) for spec in versions}
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """Stop and delete what is there of these nodes, and look whether it is gone."""
+        """Stop and delete what is there of these nodes, what a killed run left too, and look whether it is gone."""
         where = self._where(names)
-        hosts = sorted({host for found in where.values() if not isinstance(found, RlctlError) for host in found})
+        holding = {host for found in where.values() if not isinstance(found, RlctlError) for host in found}
+        hosts = sorted(holding | self._orphaned())
         if hosts:
             run = self._playbooks.run("destroy.yml", hosts, {"rlctl_remove": list(names)})
             problems = {host: run.problem(host) for host in hosts}
         else:
             problems = {}
         self._looked.clear()
+        for host in hosts:
+            if host not in holding and problems[host] is not None:
+                raise self._named(host, str(problems[host]))
         left = self._where(names)
-        return {name: NodeResult(error=_left_over(left[name], problems)) for name in names}
+        return {name: NodeResult(error=_left_over(where[name], left[name], problems)) for name in names}
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
         """Who takes a connection runs; of the others their hosts tell."""
@@ -259,6 +263,10 @@ class HostsTarget:
             return look
         return Unreachable(f"host {host}: {problem}", hint="mend it there and run the same command again")
 
+    def _orphaned(self) -> set[str]:
+        looks = self._look(self._topology.hosts).items()
+        return {host for host, look in looks if isinstance(look, Look) and look.orphaned}
+
     def _where(self, names: Sequence[NodeName]) -> Mapping[NodeName, set[str] | RlctlError]:
         """The hosts that hold each node, or why it cannot be known."""
         looks = self._look(self._topology.hosts)
@@ -275,14 +283,17 @@ class HostsTarget:
         return holders
 
 
-def _left_over(left: set[str] | RlctlError, problems: Mapping[str, str | None]) -> str | None:
-    """Why a node is still there."""
+def _left_over(
+    held: set[str] | RlctlError, left: set[str] | RlctlError, problems: Mapping[str, str | None]
+) -> str | None:
+    """Why a node is still there, or what went wrong on its host after it."""
     if isinstance(left, RlctlError):
         return left.message
-    if not left:
-        return None
-    host = min(left)
-    return f"host {host}: {problems.get(host) or 'it is still there'}"
+    if left:
+        host = min(left)
+        return f"host {host}: {problems.get(host) or 'it is still there'}"
+    hosts = set() if isinstance(held, RlctlError) else held
+    return next((f"host {host}: {problems[host]}" for host in sorted(hosts) if problems[host] is not None), None)
 
 
 def _host(spec: NodeSpec) -> str:

@@ -136,6 +136,11 @@ class HandRun:
         assert played.code == 0, f"{played.out}\n{played.err}"
         return played
 
+    def rlctl(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """rlctl itself, in the same surroundings."""
+        argv = [sys.executable, "-m", "rlctl", *words]
+        return subprocess.run(argv, env=self.env(), capture_output=True, text=True, check=False)
+
     def start(self, *names: str, followers: bool = True) -> Played:
         """What the planner would order for a fleet that never ran."""
         return self.must_play("start", **self.launch_variables(*names, followers=followers))

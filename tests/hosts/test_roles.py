@@ -271,6 +271,7 @@ def test_valkey_on_debian_13_beside_redis_and_neither_takes_the_other_along(trix
     redis.must_play("destroy")
     assert valkey.state("node-0") == "active"
     assert valkey.must_play("place").recap("h1")["changed"] == 0
+    assert_another_fleet_that_comes_meanwhile_keeps_what_it_needs(valkey)
     valkey.must_play("destroy")
     assert_nothing_left(trixie, 0)
 
@@ -306,6 +307,15 @@ def assert_stays_down_without_a_log(run: HandRun) -> None:
     run.start("node-0")
     assert run.state("node-0") == "active"
     assert root(run.lab, f"ls /run/rlctl/{run.name}") == ""
+
+
+def assert_another_fleet_that_comes_meanwhile_keeps_what_it_needs(run: HandRun) -> None:
+    root(run.lab, "mkdir /var/lib/rlctl/newcomer")
+    run.must_play("destroy")
+    kept = "/etc/rlctl/.host/packages.json /usr/lib/rlctl/start-guard /var/lib/rlctl/newcomer"
+    assert root(run.lab, f"ls -d {kept} | wc -l; getent passwd rlctl | wc -l").split() == ["3", "1"]
+    assert inside(run.lab).package("valkey-server").is_installed
+    root(run.lab, "rmdir /var/lib/rlctl/newcomer")
 
 
 def assert_named_nodes_go(run: HandRun) -> None:

@@ -48,6 +48,8 @@ def test_a_killed_run_is_carried_on_by_the_next(run: HandRun) -> None:
                 if number == last:
                     os.killpg(process.pid, signal.SIGKILL)
                     break
+            else:
+                pytest.fail("the run ended before it was killed")
     run.must_play("place")
     assert {run.must_play("place").recap(host)["changed"] for host in ("h1", "h2")} == {0}
     kept = root(run, 1, "find /etc/rlctl /var/lib/rlctl /usr/lib/rlctl -name '.*.rlctl'")
@@ -61,8 +63,16 @@ def test_destroying_after_a_kill(run: HandRun) -> None:
             if "TASK [redis_host : Take away" in line:
                 os.killpg(process.pid, signal.SIGKILL)
                 break
-    run.must_play("destroy")
-    assert root(run, 1, "ls -d /etc/rlctl /var/lib/rlctl 2>/dev/null; dpkg -l | grep '^ii  redis'; true") == ""
+        else:
+            pytest.fail("the run ended before it was killed")
+    again = run.rlctl("destroy", "--confirm", run.name)
+    assert again.returncode == 0, again.stderr
+    everything = "/etc/rlctl /var/lib/rlctl /usr/lib/rlctl /etc/sysctl.d/*rlctl*"
+    for number in (0, 1):
+        left = root(
+            run, number, f"ls -d {everything} 2>/dev/null; getent passwd rlctl; dpkg -l | grep '^ii  redis'; true"
+        )
+        assert left == ""
 
 
 def test_a_package_that_cannot_be_had(run: HandRun) -> None:

@@ -1,7 +1,5 @@
 """The whole way by hand and rlctl's own end in the same state; a fleet is restarted host by host and stays up."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,24 +9,19 @@ from tests.hosts.playbooks import LAB_VARIABLES, HandRun
 from tests.lab.hosts import Lab
 
 
-def rlctl(run: HandRun, *words: str) -> "subprocess.CompletedProcess[str]":
-    argv = [sys.executable, "-m", "rlctl", *words]
-    return subprocess.run(argv, env=run.env(), capture_output=True, text=True, check=False)
-
-
 def test_site_then_deploy_agree_and_rolling_keeps_the_fleet(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     run = HandRun.create(make_lab("bookworm", "bookworm", "bookworm"), tmp_path)
     variables = tmp_path / "group_vars"
     variables.mkdir()
     (variables / "rlctl_hosts.yml").write_text(yaml.safe_dump(LAB_VARIABLES), encoding="utf-8")
     assert run.must_play("site").recap("localhost")["changed"] == 1
-    agreed = rlctl(run, "deploy", "--dry-run")
+    agreed = run.rlctl("deploy", "--dry-run")
     assert agreed.returncode == 0, agreed.stdout + agreed.stderr
     assert {run.must_play("site").recap(host)["changed"] for host in ("h1", "h2", "h3", "localhost")} == {0}
     before = {name: pid(run, name) for name in ("node-0", "node-1", "node-2", "sentinel-0")}
     run.must_play("rolling")
     assert all(pid(run, name) != old for name, old in before.items())
-    assert rlctl(run, "status").returncode == 0
+    assert run.rlctl("status").returncode == 0
     with run.admin("node-0") as admin:
         assert admin.role()[0] == "slave"
 

@@ -32,6 +32,7 @@ ANSWER: dict[str, Any] = {
     "now": 100.0,
     "placed": ["node-0"],
     "strays": [],
+    "orphaned": False,
     "nodes": {"node-0": NODE},
     "texts": {
         "overcommit_memory": "1\n",
