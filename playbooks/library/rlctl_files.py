@@ -1,5 +1,6 @@
 """Ansible module: folders and files of a host, all in one go, with check mode and diff."""
 
+import errno
 import grp
 import os
 import pwd
@@ -77,10 +78,13 @@ class Placing:
         self._note(path, "folder" if exists else "", "folder\n")
         if self.module.check_mode:
             return
+        if path.parent.stat().st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "the folder above it is not root's, so it may be a link by now")
         if not exists:
             # Nobody may enter before it is its owner's.
             path.mkdir(mode=0o700)
-        self._set_attributes(path, entry)
+        os.chown(path, *_ids(entry))
+        path.chmod(int(entry["mode"], 8))
 
     def file(self, entry: Entry) -> None:
         """A file with this content, owner and mode."""
@@ -129,8 +133,10 @@ class Placing:
             ) as out:
                 out.write(text)
                 out.flush()
+                # By descriptor: in the service user's folder the name may be a link by now.
+                os.fchown(out.fileno(), *_ids(entry))
+                os.fchmod(out.fileno(), int(entry["mode"], 8))
                 os.fsync(out.fileno())
-            self._set_attributes(unfinished, entry)
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -151,11 +157,6 @@ class Placing:
         except KeyError:
             return True
         return (now.st_uid, now.st_gid, stat.S_IMODE(now.st_mode)) != wanted
-
-    @staticmethod
-    def _set_attributes(path: Path, entry: Entry) -> None:
-        os.chown(path, *_ids(entry))
-        path.chmod(int(entry["mode"], 8))
 
 
 def _ids(entry: Entry) -> tuple[int, int]:

@@ -21,6 +21,7 @@ short_description: Hand primaries over before their host is worked on
 description:
   - Asks the live fleet who is primary on C(address). Each hands over to a replica on another host that is in sync, and
     the module waits until the fleet has it so. Without such a replica it refuses, and nothing is changed.
+  - Sentinel chooses the new primary by itself. Where that is on C(address) too, it hands over again, a few times.
   - Runs on the control machine, with the Python of rlctl. Passwords come from `rlctl env` and are never shown.
 options:
   command: {type: list, elements: str, required: true, description: "rlctl with its -f"}
@@ -40,6 +41,7 @@ handed_over: {type: list, returned: always, description: "primaries that were, o
 """
 
 _POLL_S = 0.2
+_ROUNDS = 5
 # Long enough for a failover of Sentinel; writes go on by themselves after it.
 _PAUSE_MS = 5000
 Node = dict[str, Any]
@@ -64,6 +66,10 @@ class Fleet:
     def nodes(self) -> list[Node]:
         """Every data node as it is now."""
         return [node for node in self.ask("status")["nodes"] if node["role"] in {"primary", "replica"}]
+
+    def primaries_on(self, address: str) -> list[Node]:
+        """Those that must hand over."""
+        return [node for node in self.nodes() if node["role"] == "primary" and node["host"] == address]
 
     def client(self, host: str, port: int) -> Any:  # noqa: ANN401 - the library may be missing
         """A connection as the admin."""
@@ -96,6 +102,22 @@ class Fleet:
             if time.monotonic() > deadline:
                 self.module.fail_json(msg=f"{primary['id']} is still primary; see `rlctl status`, then run again")
             time.sleep(_POLL_S)
+
+    def clear(self, address: str) -> None:
+        """Hand over until no primary is there, each time from a fleet that is healthy again."""
+        left = self.primaries_on(address)
+        for _ in range(_ROUNDS):
+            for primary in left:
+                self.hand_over(primary)
+            self.ask("status", "--wait")
+            left = self.primaries_on(address)
+            if not left:
+                return
+        named = ", ".join(node["id"] for node in left)
+        self.module.fail_json(
+            msg=f"after {_ROUNDS} hand-overs {address} still has a primary ({named}): Sentinel chose a replica there "
+            "each time. No node was stopped; run again, or put fewer nodes of the fleet on this host"
+        )
 
     def _by_sentinel(self, primary: Node) -> None:
         """Sentinel's own failover does not wait for replicas, so writes do until these have everything."""
@@ -139,15 +161,12 @@ def main() -> None:
             msg="this Python has no redis library: run ansible-playbook from the environment that rlctl is in"
         )
     fleet = Fleet(module)
-    primaries = [
-        node for node in fleet.nodes() if node["role"] == "primary" and node["host"] == module.params["address"]
-    ]
+    primaries = fleet.primaries_on(module.params["address"])
     try:
         for primary in primaries:
             fleet.replica_of(primary)
-        if not module.check_mode:
-            for primary in primaries:
-                fleet.hand_over(primary)
+        if primaries and not module.check_mode:
+            fleet.clear(module.params["address"])
     except RedisError as failure:
         module.fail_json(msg=f"a node refused: {failure}. See `rlctl status`, then run again")
     module.exit_json(changed=bool(primaries), handed_over=[node["id"] for node in primaries])

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -56,6 +57,27 @@ def can_write(name: str) -> bool:
     return True
 
 
+def recorded(module: AnsibleModule, record: Path) -> dict[str, Any]:
+    """What was there before an earlier run set it."""
+    if not record.exists():
+        return {}
+    try:
+        return dict(json.loads(record.read_text(encoding="utf-8")))
+    except ValueError as failure:
+        module.fail_json(
+            msg=f"{record} is damaged: {failure}. Remove it and run again; what was set before rlctl is not known then"
+        )
+        raise
+
+
+def remember(record: Path, before: dict[str, Any]) -> None:
+    """Whole or not at all: a run may be killed here."""
+    record.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = record.with_suffix(".new")
+    unfinished.write_text(json.dumps(before), encoding="utf-8")
+    unfinished.replace(record)
+
+
 def main() -> None:
     """Set what differs, remember what was."""
     module = AnsibleModule(
@@ -67,8 +89,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    record = Path(module.params["record"])
-    known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    try:
+        settle(module, Path(module.params["record"]))
+    except OSError as failure:
+        module.fail_json(msg=f"cannot write {failure.filename}: {failure.strerror}. Put it right and run again")
+
+
+def settle(module: AnsibleModule, record: Path) -> None:
+    """Bring the settings to what is wanted, or back to what was."""
+    known = recorded(module, record)
     wanted = dict(known)
     if module.params["state"] == "present":
         wanted = {name: str(value) for name, value in module.params["sysctl"].items()}
@@ -81,9 +110,7 @@ def main() -> None:
         module.warn(f"{name} is {found[name]} and cannot be set to {differing[name]} here: the host must set it itself")
     if not module.check_mode:
         if module.params["state"] == "present" and settable:
-            before = {name: found[name] for name in settable} | known
-            record.parent.mkdir(parents=True, exist_ok=True)
-            record.write_text(json.dumps(before), encoding="utf-8")
+            remember(record, {name: found[name] for name in settable} | known)
         for name, value in settable.items():
             path_of(name).write_text(value, encoding="ascii")
         if module.params["state"] == "absent":
