@@ -112,7 +112,7 @@ def refusal(machine: Machine, code: int, said: str) -> RlctlError:
             f"{machine}: its host key is not the one that is known for {machine.address}",
             hint=f"verify the key by another way, then `ssh-keygen -R {machine.address}` and `ssh {machine.address}`",
         )
-    if "host key" in said.lower():
+    if "host key verification failed" in said.lower():
         return AccessDenied(
             f"{machine}: the host key of {machine.address} is not known here",
             hint=f"verify the key by another way, then accept it: ssh -p {machine.port} {machine.address}",

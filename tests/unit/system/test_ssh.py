@@ -45,6 +45,13 @@ def test_a_socket_has_a_short_path_of_its_own_for_each_way_to_a_machine() -> Non
         pytest.param(
             255, "ops@10.0.0.11: Permission denied (publickey).", AccessDenied, "Permission denied", id="no log-in"
         ),
+        pytest.param(
+            255,
+            "Unable to negotiate with 10.0.0.11 port 2222: no matching host key type found. Their offer: ssh-rsa",
+            Unreachable,
+            "no matching host key type",
+            id="no common algorithm",
+        ),
         pytest.param(97, "", AccessDenied, "sudo refused", id="sudo"),
         pytest.param(96, "", Unreachable, "no python3", id="no python"),
         pytest.param(1, "Traceback\nKeyError: 'x'", Unreachable, "KeyError", id="a bug over there"),
