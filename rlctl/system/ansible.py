@@ -78,8 +78,12 @@ def playbook_argv(call: Playbook, variables: Path) -> list[str]:
 def playbook_environment(
     own: Mapping[str, str], call: Playbook, settings: AnsibleSettings, folder: Path
 ) -> dict[str, str]:
-    """Ours without what would change Ansible's ways; ssh's agent and settings stay the user's."""
-    kept = {name: value for name, value in own.items() if not name.startswith("ANSIBLE_")}
+    """Ours without what would change Ansible's ways; ssh's agent and settings stay the user's, and keys of vaults."""
+    kept = {
+        name: value
+        for name, value in own.items()
+        if name.startswith("ANSIBLE_VAULT_") or not name.startswith("ANSIBLE_")
+    }
     return kept | {
         "ANSIBLE_CONFIG": str(call.path.parent / "ansible.cfg"),
         "ANSIBLE_CALLBACKS_ENABLED": "rlctl_events",
@@ -117,7 +121,7 @@ class _Heard:
     def _note(self, event: Event) -> None:
         if isinstance(event, TaskResult):
             self.results.append(event)
-        elif isinstance(event, End):
+        else:
             self.end = event
 
 

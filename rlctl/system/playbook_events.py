@@ -7,14 +7,6 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskBegins:
-    """A task is about to run on all hosts."""
-
-    name: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
     """What became of a task on one host; `node` where it tells of one node alone."""
 
@@ -44,7 +36,7 @@ class End:
     failures: Mapping[str, int]
 
 
-Event = TaskBegins | TaskResult | End
+Event = TaskResult | End
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +50,6 @@ class PlaybookRun:
         """The tasks that changed the host, or would in check mode."""
         own = (one for one in self.results if one.host == host and one.status == "changed")
         return tuple(dict.fromkeys(one.task for one in own))
-
-    def is_unreachable(self, host: str) -> bool:
-        """Whether the host could not be reached."""
-        return any(one.host == host and one.status == "unreachable" for one in self.results)
 
     def problem(self, host: str) -> str | None:
         """Why the host did not get through, in the words of its last failure; None when it did."""
@@ -93,8 +81,6 @@ def parse_events(lines: Iterable[str]) -> Iterator[Event]:
 
 def _event(document: dict[str, Any]) -> Event | None:
     match document["event"]:
-        case "task":
-            return TaskBegins(name=str(document["name"]), number=int(document["number"]))
         case "result":
             item = document.get("item")
             return TaskResult(

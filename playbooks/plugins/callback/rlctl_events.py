@@ -1,4 +1,4 @@
-"""Ansible callback: plays, tasks, results and the end as lines of JSON, for the rlctl that runs the playbook."""
+"""Ansible callback: results and the end as lines of JSON, for the rlctl that runs the playbook."""
 
 import json
 import os
@@ -34,16 +34,6 @@ class CallbackModule(CallbackBase):
         super().__init__()
         named = os.environ.get("RLCTL_EVENTS")
         self._file = Path(named).open("a", encoding="utf-8") if named else None  # noqa: SIM115 - open until Ansible ends
-        self._number = 0
-
-    def v2_playbook_on_play_start(self, play: Any) -> None:
-        """A play begins."""
-        self._write({"event": "play", "name": play.get_name()})
-
-    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ARG002, FBT001 - Ansible's signature
-        """A task begins on all hosts."""
-        self._number += 1
-        self._write({"event": "task", "name": task.get_name(), "number": self._number})
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """It went well."""

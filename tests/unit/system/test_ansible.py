@@ -22,3 +22,8 @@ def test_what_an_operator_set_for_ansible_does_not_reach_the_playbooks() -> None
     assert environment["SSH_AUTH_SOCK"] == "/agent"
     assert environment["RLCTL_HOME"] == "/home/state"
     assert environment["ANSIBLE_CONFIG"] == "/p/ansible.cfg"
+
+
+def test_keys_of_vaults_reach_the_playbooks() -> None:
+    own = {"ANSIBLE_VAULT_PASSWORD_FILE": "/key", "ANSIBLE_VAULT_IDENTITY_LIST": "a@/a,b@/b"}
+    assert own.items() <= playbook_environment(own, CALL, SETTINGS, Path("/v")).items()

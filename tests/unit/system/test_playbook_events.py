@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.system.playbook_events import End, PlaybookRun, TaskBegins, TaskResult, parse_events
+from rlctl.system.playbook_events import End, PlaybookRun, TaskResult, parse_events
 
 
 def result(host: str, status: str, task: str = "Install", **more: Any) -> TaskResult:
@@ -17,11 +17,6 @@ def run(*results: TaskResult, **failures: int) -> PlaybookRun:
 @pytest.mark.parametrize(
     ("document", "event"),
     [
-        pytest.param(
-            {"event": "task", "name": "redis_host : Install", "number": 3},
-            TaskBegins(name="redis_host : Install", number=3),
-            id="task",
-        ),
         pytest.param(
             {"event": "result", "host": "h1", "task": "redis_host : Install", "item": None, "status": "changed"},
             result("h1", "changed"),
@@ -40,7 +35,7 @@ def run(*results: TaskResult, **failures: int) -> PlaybookRun:
         pytest.param(
             {"event": "end", "stats": {"h1": {"failures": 0, "unreachable": 1}}}, End(failures={"h1": 1}), id="end"
         ),
-        pytest.param({"event": "play", "name": "x"}, None, id="a play says nothing"),
+        pytest.param({"event": "other", "name": "x"}, None, id="of another kind"),
         pytest.param({"event": "result", "host": "h1"}, None, id="torn"),
         pytest.param({"event": "end", "stats": [1]}, None, id="damaged"),
         pytest.param(["event"], None, id="a list"),
