@@ -149,7 +149,9 @@ def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_ri
 def test_after_a_failover_the_promoted_server_is_watched_from_then_on(make_rig: Callable[..., Rig]) -> None:
     """What it served before is not the canary's; what it fails from now on is."""
     rig = make_rig()
-    rig.served = [totals(a=10, b=10), totals(a=20, c=10_000, failed=0), totals(a=20, c=10_010, failed=1)]
+    watched, fresh = Served(calls=10), Served(calls=10_000, failed=9_000)
+    later = replace(fresh, calls=10_010, failed=9_001)
+    rig.served = [Totals(servers={"a": watched, **more}) for more in ({"b": watched}, {"c": fresh}, {"c": later})]
     with pytest.raises(CheckFailed, match=r"errors 10 %, wanted not errors>1%"):
         rig.run(1000)
 
