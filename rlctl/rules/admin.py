@@ -103,6 +103,8 @@ class Outcome:
 class NotReadBack(CheckFailed):
     """A revision was stored and the pointer moved, but not every node that holds them says so."""
 
+    code = "not-read-back"
+
     def __init__(self, outcome: Outcome, message: str) -> None:
         super().__init__(message, hint="`rlctl rules status` asks again; `rlctl deploy` repairs the fleet")
         self.outcome = outcome

@@ -43,8 +43,10 @@ class Hands:
     progress: Progress
 
 
-class _Overtaken(Refused):
+class Overtaken(Refused):
     """The rules in force are not the ramp's any more."""
+
+    code = "overtaken"
 
     def __init__(self) -> None:
         super().__init__(
@@ -85,7 +87,7 @@ def _walk(ramp: Ramp, share: int, step: Make, hands: Hands) -> tuple[Outcome, st
 def _step(make: Callable[[int, InForce], RuleSet], share: int, last: Outcome | None) -> Make:
     def made(now: InForce) -> RuleSet:
         if last is not None and last.revision is not None and not _is_in_force(now, last.revision):
-            raise _Overtaken
+            raise Overtaken
         return make(share, now)
 
     return made
@@ -107,7 +109,7 @@ def _hold(ramp: Ramp, revision: Revision, hands: Hands) -> str | None:
         except _CANNOT_LOOK as failure:
             hands.progress.note(f"could not look: {failure}")
         if overtaken:
-            raise _Overtaken
+            raise Overtaken
         trouble = broken(ramp.conditions, seen)
         left_s = ends_s - hands.clock.monotonic()
         if trouble is not None or left_s <= 0:
@@ -143,7 +145,7 @@ def _tell(ramp: Ramp, hands: Hands, seen: Seen) -> None:
 def _take_back(ramp: Ramp, before: Revision, broken_off: Revision, hands: Hands, trouble: str) -> None:
     def made(now: InForce) -> Revision:
         if not _is_in_force(now, broken_off):
-            raise _Overtaken
+            raise Overtaken
         return before
 
     hands.progress.note(f"broken off: {trouble}")
@@ -151,7 +153,7 @@ def _take_back(ramp: Ramp, before: Revision, broken_off: Revision, hands: Hands,
         hands.change(f"canary {ramp.rule_id} broken off", made)
     except NotReadBack as failure:
         hands.progress.note(failure.message)
-    except _Overtaken:
+    except Overtaken:
         raise
     except RlctlError as failure:
         raise CheckFailed(
