@@ -233,11 +233,15 @@ def _percent(part: int | None, whole: int | None) -> float | None:
 
 
 def _span_off_ms(evidence: Evidence, span_s: float | None) -> float | None:
-    """How far the loss's length is from the injected lag's, as it was measured and not as it was asked for."""
+    """How far the loss's length is from the injected lag's, as it was measured and not as it was asked for.
+
+    A kill that an engine or another machine carries out happens some time between our order and its answer.
+    """
     cut, kill = evidence.first("cut"), evidence.first("kill")
     if cut is None or kill is None or span_s is None:
         return None
-    return round(abs(span_s - (kill.at_s - cut.until_s)) * 1000, 1)
+    least_s, most_s = kill.at_s - cut.until_s, kill.until_s - cut.at_s
+    return round(max(0.0, least_s - span_s, span_s - most_s) * 1000, 1)
 
 
 def _refusals(evidence: Evidence) -> Counter[str] | None:
