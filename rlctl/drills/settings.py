@@ -85,6 +85,9 @@ def placed_twin_of(
         twin,
         name=name,
         target=topology.target,
+        # Playbooks are handed the twin as a file, which may name no directive that rlctl writes itself; where reads are
+        # refused, ledgers are copied all the same.
+        redis=topology.redis,
         local=LocalPlace(base_port=base_port),
         docker=replace(topology.docker, subnet=AUTO),
         hosts=tuple(replace(host, base_port=None) for host in topology.hosts),

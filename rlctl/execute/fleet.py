@@ -50,12 +50,17 @@ class Fleet:
 
     def check_deployable(self) -> None:
         """AccessDenied where hosts hold a fleet of this name whose secrets are not here."""
-        if self.is_new and self.topology.target is TargetName.HOSTS and self._seen():
+        if self._is_unopened and self.topology.target is TargetName.HOSTS and self._seen():
             raise no_secrets(self.topology)
+
+    @property
+    def _is_unopened(self) -> bool:
+        """Whether its secrets were neither here when it was opened, nor kept since by a deploy of ours."""
+        return self.is_new and not self.folder.secrets.exists()
 
     def check_removable(self) -> None:
         """The same where its nodes run; one whose secrets are lost can be removed once it is stopped."""
-        if self.is_new and self.topology.target is TargetName.HOSTS and self._runs():
+        if self._is_unopened and self.topology.target is TargetName.HOSTS and self._runs():
             raise no_secrets(self.topology)
 
     def desired(self, observed: Observed) -> Desired:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,8 @@ class HostsFleet(LocalFleet):
 
 
 def path_of(first: Path) -> str:
-    """PATH with another ssh in front."""
-    return f"{first}{os.pathsep}{os.environ['PATH']}"
+    """PATH with another ssh in front, and the rlctl and Ansible that are tested."""
+    return os.pathsep.join([str(first), str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 def power(host: LabHost, *, on: bool) -> None:
