@@ -112,8 +112,16 @@ def stop_engine() -> list[str]:
         _end(daemon)
     Machine(**json.loads((folder / "machine.json").read_text(encoding="utf-8"))).restore()
     SOCKET.unlink(missing_ok=True)
+    for mount in _mounts_below(folder):
+        run("umount", str(mount))
     shutil.rmtree(folder)
     return left
+
+
+def _mounts_below(folder: Path) -> list[Path]:
+    """What an engine leaves mounted, such as the network of this machine; the innermost first."""
+    mounted = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    return sorted((path for path in mounted if path.is_relative_to(folder)), reverse=True)
 
 
 def _is_served() -> bool:
