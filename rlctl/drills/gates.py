@@ -96,7 +96,7 @@ class HostGate:
         """The timer is needed no more; a host that is gone keeps it, and is healed by it."""
         with contextlib.suppress(Unreachable, TimedOut):
             self.shells.run(self.host, f"systemctl stop {self._timer}.timer || :")
-        self.shells.close()
+        self.shells.close(self.host)
 
     @property
     def _timer(self) -> str:

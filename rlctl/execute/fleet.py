@@ -50,17 +50,12 @@ class Fleet:
 
     def check_deployable(self) -> None:
         """AccessDenied where hosts hold a fleet of this name whose secrets are not here."""
-        if self._is_unopened and self.topology.target is TargetName.HOSTS and self._seen():
+        if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._seen():
             raise no_secrets(self.topology)
-
-    @property
-    def _is_unopened(self) -> bool:
-        """Whether its secrets were neither here when it was opened, nor kept since by a deploy of ours."""
-        return self.is_new and not self.folder.secrets.exists()
 
     def check_removable(self) -> None:
         """The same where its nodes run; one whose secrets are lost can be removed once it is stopped."""
-        if self._is_unopened and self.topology.target is TargetName.HOSTS and self._runs():
+        if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._runs():
             raise no_secrets(self.topology)
 
     def desired(self, observed: Observed) -> Desired:
@@ -76,6 +71,11 @@ class Fleet:
     def keep(self) -> None:
         """Write the secrets and the record of a fleet that is about to exist."""
         keep(self.topology, self.folder, self.secrets, is_new=self.is_new)
+
+    @property
+    def _lacks_secrets(self) -> bool:
+        """Whether its secrets were neither here when it was opened, nor kept since by a deploy of ours."""
+        return self.is_new and not self.folder.secrets.exists()
 
     def _seen(self) -> set[NodeName]:
         """The nodes that hosts hold; a silent host, which is taken to hold what it should, does not count."""

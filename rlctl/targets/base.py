@@ -46,6 +46,25 @@ class Watcher:
 NOBODY = Watcher(note=lambda _text: None, check_stop=lambda: None)
 
 
+class OnThisMachine:
+    """What targets have in common whose nodes all run here: no machine to prepare, nobody who starts a dead node."""
+
+    def machines(self) -> Mapping[str, HostFacts | RlctlError]:
+        """All is on this one."""
+        return {}
+
+    def drift(self) -> Mapping[str, HostDrift]:
+        """This machine needs no preparing."""
+        return {}
+
+    def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
+        """There is nothing that `drift` could name."""
+        return {host: NodeResult() for host in hosts}
+
+    def suspend_restarts(self, seconds: float) -> None:
+        """Nothing here starts a dead node but rlctl; containers have no restart policy."""
+
+
 class Target(Protocol):
     """A place for processes. Calls are batches, because one call may cover many machines."""
 

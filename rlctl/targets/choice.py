@@ -6,11 +6,8 @@ from rlctl.secrets import FleetSecrets
 from rlctl.state.home import Home
 from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock
-from rlctl.system.docker import DockerEngine
 from rlctl.system.process import ProcessRunner
 from rlctl.targets.base import Target, Watcher
-from rlctl.targets.docker import DockerTarget
-from rlctl.targets.docker_network import chosen_network
 from rlctl.targets.hosts import HostsTarget
 from rlctl.targets.local import LocalTarget
 from rlctl.topology.model import TargetName, Topology
@@ -33,6 +30,9 @@ def open_target(
         case TargetName.LOCAL:
             return LocalTarget(topology, secrets, folder, commands, ProcessRunner(), clock)
         case TargetName.DOCKER:
+            from rlctl.system.docker import DockerEngine  # noqa: PLC0415  the SDK costs start-up time that only Docker pays
+            from rlctl.targets.docker import DockerTarget  # noqa: PLC0415  likewise
+
             return DockerTarget(topology, secrets, folder, commands, DockerEngine(ProcessRunner()), clock)
         case TargetName.HOSTS:
             return HostsTarget(topology, secrets, home, commands, clock, watcher)
@@ -41,5 +41,8 @@ def open_target(
 def _in_a_network(topology: Topology, record: FleetRecord | None) -> Topology:
     if topology.docker.subnet != AUTO:
         return topology
+    from rlctl.system.docker import DockerEngine  # noqa: PLC0415  as above
+    from rlctl.targets.docker_network import chosen_network  # noqa: PLC0415  likewise
+
     network = chosen_network(topology, record, DockerEngine(ProcessRunner()))
     return replace(topology, docker=replace(topology.docker, subnet=str(network)))

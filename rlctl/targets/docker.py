@@ -9,7 +9,6 @@ from functools import cached_property
 from signal import Signals
 
 from rlctl.assets import asset_folder
-from rlctl.doctor.host_facts import HostFacts
 from rlctl.errors import Refused, RlctlError, Unreachable
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
@@ -31,7 +30,7 @@ from rlctl.system.docker import Container, DockerEngine, last_line
 from rlctl.system.files import make_private_folder, read_text, write_private
 from rlctl.system.host import own_addresses
 from rlctl.system.ports import answers, is_free
-from rlctl.targets.base import HostDrift, Launch, NodeResult
+from rlctl.targets.base import Launch, NodeResult, OnThisMachine
 from rlctl.targets.docker_image import image_server, remember
 from rlctl.targets.docker_network import check_network, has_network
 from rlctl.targets.listening import await_listening
@@ -47,7 +46,7 @@ STOP_S = 5
 _AGAIN = "mend the cause and run the same command again: it carries on from what is there"
 
 
-class DockerTarget:
+class DockerTarget(OnThisMachine):
     """Creates, starts, finds and removes the containers of one fleet on this machine."""
 
     def __init__(
@@ -86,18 +85,6 @@ class DockerTarget:
     def route(self, spec: NodeSpec) -> Address:
         """The node's own address where this machine reaches it, else where its port is published."""
         return (spec.address if self._is_direct else PUBLISHED_AT), spec.port
-
-    def machines(self) -> Mapping[str, HostFacts | RlctlError]:
-        """Containers share this one."""
-        return {}
-
-    def drift(self) -> Mapping[str, HostDrift]:
-        """This machine needs no preparing."""
-        return {}
-
-    def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
-        """There is nothing that `drift` could name."""
-        return {host: NodeResult() for host in hosts}
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Create what is missing; start primaries, then whoever follows them, as target local does."""
@@ -164,9 +151,6 @@ class DockerTarget:
         """Signal the servers of these nodes; one that is gone needs none."""
         for spec in specs:
             self._engine.signal(self._container(spec.name), number)
-
-    def suspend_restarts(self, seconds: float) -> None:
-        """Nothing here starts a dead node but rlctl: containers have no restart policy."""
 
     def log(self, name: NodeName) -> str:
         """What a node's server said."""

@@ -14,7 +14,7 @@ from rlctl.topology.nodes import NodeSpec, host_name
 
 
 class HostShells:
-    """At most one shell a host; they end with this process, or when they are closed."""
+    """At most one shell a host, for all who have something to do there; it ends with this process at the latest."""
 
     def __init__(self, topology: Topology, sockets: Path) -> None:
         self._hosts = {host_name(host): host for host in topology.hosts}
@@ -27,8 +27,7 @@ class HostShells:
         try:
             return shell.run(script)
         except (Unreachable, TimedOut):
-            self._open.pop(host, None)
-            shell.close()
+            self.close(host)
             raise
 
     def run_all(self, scripts: Mapping[str, str]) -> None:
@@ -36,15 +35,15 @@ class HostShells:
         with ThreadPoolExecutor(max_workers=max(1, len(scripts))) as pool:
             list(pool.map(self.run, scripts, scripts.values()))
 
+    def close(self, host: str) -> None:
+        """Hang up on one host."""
+        shell = self._open.pop(host, None)
+        if shell is not None:
+            shell.close()
+
     def _opened(self, host: str) -> RootShell:
         argv = ssh_argv(machine(self._hosts[host]), self._sockets, COMMAND)
         return self._open.setdefault(host, RootShell(argv, f"host {host}"))
-
-    def close(self) -> None:
-        """Hang up everywhere."""
-        shells, self._open = self._open, {}
-        for shell in shells.values():
-            shell.close()
 
 
 def machine(host: HostEntry) -> Machine:

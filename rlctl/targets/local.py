@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 
-from rlctl.doctor.host_facts import HostFacts
-from rlctl.errors import RlctlError, TimedOut, Unreachable
+from rlctl.errors import TimedOut, Unreachable
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
 from rlctl.render.redis_conf import NodeFiles, process_title
@@ -18,7 +17,7 @@ from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
 from rlctl.system.ports import answers
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
-from rlctl.targets.base import HostDrift, Launch, NodeResult
+from rlctl.targets.base import Launch, NodeResult, OnThisMachine
 from rlctl.targets.listening import await_listening
 from rlctl.targets.node_folder import NodeFolder, delete_folder
 from rlctl.targets.server_program import ServerProgram, dotted, find_server
@@ -29,7 +28,7 @@ STOP_S = 5.0
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
 
 
-class LocalTarget:
+class LocalTarget(OnThisMachine):
     """Starts, finds and stops the processes of one fleet on this machine."""
 
     def __init__(
@@ -56,18 +55,6 @@ class LocalTarget:
     def route(self, spec: NodeSpec) -> Address:
         """Everything is on this machine."""
         return spec.address, spec.port
-
-    def machines(self) -> Mapping[str, HostFacts | RlctlError]:
-        """All is on this one."""
-        return {}
-
-    def drift(self) -> Mapping[str, HostDrift]:
-        """This machine needs no preparing."""
-        return {}
-
-    def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
-        """There is nothing that `drift` could name."""
-        return {host: NodeResult() for host in hosts}
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Start primaries, then whoever follows: a replica that finds nobody tries again only a second later."""
@@ -123,9 +110,6 @@ class LocalTarget:
             process = self._process(self._folder.node(spec.name))
             if process is not None:
                 process.send(number)
-
-    def suspend_restarts(self, seconds: float) -> None:
-        """Nothing here starts a dead node but rlctl."""
 
     def log(self, name: NodeName) -> str:
         """What a node's server said, the rotated part first."""

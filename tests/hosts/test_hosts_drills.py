@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from rlctl.drills.cuts import island_rules, isolation, no_rules, table_of
+from rlctl.drills.gates import HostGate
+from rlctl.system.ssh import socket_folder
+from rlctl.targets.host_shells import HostShells
+from rlctl.topology.load import load_topology
+from rlctl.topology.nodes import data_nodes
 from tests.drills import drill, journal, kill_at, run_folder
 from tests.driver import wait_for
-from tests.hosts.fleets import HostsFleet
+from tests.hosts.fleets import HostsFleet, path_of
 from tests.lab.hosts import Lab
 
 FLAGSHIPS = ("write-loss", "split-brain")
@@ -69,6 +75,25 @@ def test_a_drill_on_a_twin_beside_the_fleet(live: HostsFleet, scenario: str, kin
     assert found["heal"] == {"ok": True, "residue": []}
     assert of_drills(live) == ""
     assert live.status()["state"] == "healthy"
+
+
+def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last line: rlctl and its watchdog are both gone, and the timer on the host is up."""
+    monkeypatch.setenv("PATH", path_of(lab.bin))
+    fleet = HostsFleet.create(lab, tmp_path / "env", "cluster")
+    topology = load_topology(fleet.file.read_bytes(), str(fleet.file))
+    shells = HostShells(topology, socket_folder(tmp_path))
+    nodes = tuple(spec for spec in data_nodes(topology) if spec.host == "h1")
+    gate = HostGate(nodes=nodes, host="h1", shells=shells, run="lease", lease_s=4)
+    gate.prepare(no_rules("lease"))
+    gate.apply(island_rules(isolation(nodes, data_nodes(topology), []), "lease"))
+
+    assert table_of("lease") in gate.listing()
+    wait_for(lambda: table_of("lease") not in gate.listing(), what="the table removed by the host itself")
+    gate.close()
+    assert of_drills(fleet) == ""
 
 
 def test_a_twin_takes_room_on_hosts_and_must_be_allowed(lab: Lab, tmp_path: Path) -> None:
