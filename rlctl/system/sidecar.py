@@ -65,4 +65,4 @@ class Sidecars:
     def remove(self, sidecar: Sidecar) -> None:
         """End a sidecar; one that is gone needs no ending."""
         with contextlib.suppress(Unreachable, TimedOut):
-            self._engine.tell("rm", "--force", sidecar.id)
+            self._engine.tell("rm", "--force", "--volumes", sidecar.id)

@@ -1,5 +1,6 @@
 """Drills on containers: on a twin and on the deployed fleet, and nothing left behind when they are killed."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -118,3 +119,21 @@ def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(make_fleet: MakeFl
     assert fleet.status(expect=None)["state"] != "healthy"
     wait_for(lambda: not sidecars(), what="the sidecar gone")
     wait_for(lambda: fleet.status(expect=None)["state"] == "healthy", what="the fleet healthy again")
+
+
+def test_a_sidecar_that_is_removed_takes_its_volumes_along(make_fleet: MakeFleet, image: str) -> None:
+    """The node's image declares a volume, and the sidecar's image comes from it."""
+    fleet = make_fleet(document("cluster", image))
+    fleet.deploy()
+    runner = ProcessRunner()
+    helpers = Sidecars(DockerEngine(runner), runner, f"volumes_{fleet.name.replace('-', '_')}")
+    node = NodeName("node-0")
+    tag = helpers.image(image, asset_folder("compose") / "faults")
+    sidecar = helpers.start(tag, container_name(fleet.name, node), node, undo=no_rules("volumes"), after_s=300)
+    mounts = json.loads(run("docker", "inspect", "--format", "{{json .Mounts}}", sidecar.id))
+    volumes = {mount["Name"] for mount in mounts if mount["Type"] == "volume"}
+    assert volumes
+
+    helpers.remove(sidecar)
+
+    wait_for(lambda: not volumes & set(run("docker", "volume", "ls", "--quiet").split()), what="its volumes gone")
