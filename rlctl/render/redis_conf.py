@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from rlctl.render.text import Directive, conf_text, quote
 from rlctl.secrets import FleetSecrets, User
-from rlctl.topology.model import Kind, PersistenceMode, Topology
+from rlctl.topology.model import Kind, PersistenceMode, TargetName, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec
 
 # CONFIG_MIN_RESERVED_FDS: what a server keeps for its own files.
@@ -176,7 +176,7 @@ def place(topology: Topology, spec: NodeSpec, files: NodeFiles) -> list[Directiv
             quote(f"{{title}} {{listen-addr}} {{server-mode}} {process_title(topology.name, spec.name)}"),
         ),
     ]
-    if topology.local.spread:
+    if topology.target is TargetName.LOCAL and topology.local.spread:
         # Who speaks is told by the address: a cut between two nodes is a rule about a pair of addresses.
         directives.append(("bind-source-addr", spec.address))
     if topology.security.acl:

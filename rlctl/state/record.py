@@ -24,6 +24,8 @@ class FleetRecord:
     acl: bool
     tls: bool
     flavor: str
+    # A record from before a file could say it is of a fleet at one address.
+    spread: bool = False
     # Addresses off target local; a record from before there were any holds none.
     places: dict[str, str] = field(default_factory=dict)
 
@@ -39,6 +41,7 @@ class FleetRecord:
             acl=topology.security.acl,
             tls=topology.security.tls,
             flavor=topology.engine.flavor.value,
+            spread=topology.local.spread,
             places=_places(topology),
         )
 
@@ -50,7 +53,7 @@ class FleetRecord:
             return None
         try:
             document = json.loads(text)
-            required = {one.name for one in fields(cls) if one.default_factory is MISSING}
+            required = {one.name for one in fields(cls) if MISSING is one.default is one.default_factory}
             return cls(**{one.name: document[one.name] for one in fields(cls) if one.name in {*required, *document}})
         except (ValueError, KeyError, TypeError) as failure:
             raise Refused(f"{path} is damaged", hint="restore it, or remove it if this fleet is gone") from failure
@@ -88,6 +91,7 @@ _WORDS = {
     "target": "target",
     "address": "local.address",
     "base_port": "local.base_port",
+    "spread": "local.spread",
     "shards": "cluster.shards",
     "acl": "security.acl",
     "tls": "security.tls",

@@ -223,6 +223,8 @@ def _is_free(address: str, port: int) -> bool:
             probe.bind((address, port))
         except OSError as failure:
             if failure.errno == errno.EADDRNOTAVAIL:
-                raise Unreachable(f"{address} is not an address of this machine", hint="see local.address") from failure
+                raise Unreachable(
+                    f"{address} is not an address of this machine", hint="see local.address and local.spread"
+                ) from failure
             return False
     return True

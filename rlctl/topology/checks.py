@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rlctl.topology.directives import refuse_directive
-from rlctl.topology.model import TargetName, Topology
+from rlctl.topology.model import LocalPlace, TargetName, Topology
 from rlctl.topology.places import refuse_docker, refuse_engines, refuse_hosts
 from rlctl.topology.problems import Problem, printable
 from rlctl.topology.shape import refuse_ports, refuse_shapes
@@ -20,7 +20,15 @@ def check(topology: Topology) -> tuple[Problem, ...]:
 
 
 def _refuse_together(topology: Topology) -> Iterator[Problem]:
-    for refuse in (refuse_shapes, refuse_ports, refuse_hosts, refuse_docker, refuse_engines, _refuse_open):
+    for refuse in (
+        refuse_shapes,
+        refuse_ports,
+        refuse_hosts,
+        refuse_docker,
+        refuse_engines,
+        _refuse_open,
+        _refuse_two_places,
+    ):
         yield from refuse(topology)
 
 
@@ -42,4 +50,14 @@ def _refuse_open(topology: Topology) -> Iterator[Problem]:
         yield Problem(
             paths=("security.acl", "target", "local.address"),
             text="security.acl: false is possible only for target local on a loopback address; write true",
+        )
+
+
+def _refuse_two_places(topology: Topology) -> Iterator[Problem]:
+    place, default = topology.local, LocalPlace().address
+    if place.spread and place.address != default:
+        yield Problem(
+            paths=("local.spread", "local.address"),
+            text=f"local.spread: true gives every node an address of its own, local.address says {place.address}; "
+            "keep one of the two",
         )

@@ -120,7 +120,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPlace:
-    """Section `local`; `spread` is no setting of a file: inside a network of its own every node has an own address."""
+    """Section `local`; with `spread` every node has a loopback address of its own instead of the one."""
 
     address: str = "127.0.0.1"
     base_port: int = 7_000

@@ -234,6 +234,12 @@ SECTIONS: tuple[Section, ...] = (
                 type=integer(1_024, 65_535, why=" (lower ports need root)"),
                 doc="data ports count up from here, sentinels 1000 above",
             ),
+            Field(
+                key="spread",
+                type=boolean(),
+                doc="an address per node, 127.77.x and 127.78.x; Linux; cuts need it",
+                only=TargetName.LOCAL,
+            ),
         ),
     ),
     Section(

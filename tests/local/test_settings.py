@@ -116,12 +116,13 @@ def test_a_user_changed_by_hand_is_repaired(edited: LocalFleet) -> None:
     [
         ("cluster", {"shards": 4}, "cluster.shards 3"),
         ("local", {"base_port": 10500}, "local.base_port"),
+        ("local", {"spread": True}, "local.spread"),
         ("security", {"tls": True}, "security.tls"),
         ("security", {"acl": False}, "security.acl"),
         ("engine", {"flavor": "valkey"}, "engine.flavor"),
         ("redis", {"databases": 4}, "databases is 16, the topology says 4"),
     ],
-    ids=["shards", "base_port", "tls", "acl", "flavor", "needs a restart"],
+    ids=["shards", "base_port", "spread", "tls", "acl", "flavor", "needs a restart"],
 )
 def test_what_cannot_be_changed_is_refused(edited: LocalFleet, section: str, change: dict[str, Any], says: str) -> None:
     refused_untouched(edited, {section: edited.document.get(section, {}) | change}, says)

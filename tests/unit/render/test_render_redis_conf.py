@@ -17,7 +17,17 @@ from rlctl.render.redis_conf import (
 )
 from rlctl.render.text import quote
 from rlctl.secrets import FleetSecrets, Secret, User
-from rlctl.topology.model import Consistency, Fsync, Persistence, PersistenceMode, Security, Topology
+from rlctl.topology.model import (
+    Consistency,
+    DockerPlace,
+    Fsync,
+    LocalPlace,
+    Persistence,
+    PersistenceMode,
+    Security,
+    TargetName,
+    Topology,
+)
 from rlctl.topology.nodes import data_nodes
 from tests.unit.fleets import FLEET_ID, cluster, watched
 
@@ -171,6 +181,20 @@ def test_further_directives(name: str, value: str, line: str) -> None:
 def test_min_replicas_are_counted_in_seconds() -> None:
     topology = replace(cluster(), consistency=Consistency(min_replicas=1, max_lag_ms=2_000))
     assert lines(topology, "min-replicas") == ["min-replicas-to-write 1", "min-replicas-max-lag 2"]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        pytest.param(TargetName.LOCAL, ["bind 127.77.0.2", "bind-source-addr 127.77.0.2"], id="local"),
+        pytest.param(TargetName.DOCKER, ["bind 172.16.0.3"], id="docker has addresses anyway"),
+    ],
+)
+def test_spread_nodes_speak_from_their_own_address(target: TargetName, expected: list[str]) -> None:
+    topology = replace(
+        cluster(), target=target, local=LocalPlace(spread=True), docker=DockerPlace(subnet="172.16.0.0/24")
+    )
+    assert lines(topology, "bind") == expected
 
 
 def test_a_folder_with_spaces_is_quoted() -> None:

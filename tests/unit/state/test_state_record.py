@@ -28,11 +28,12 @@ def test_what_is_saved_fits(topology: Topology, tmp_path: Path) -> None:
     saved(topology, tmp_path / "fleet.json").check(topology)
 
 
-def test_a_record_from_before_there_were_places(tmp_path: Path) -> None:
+@pytest.mark.parametrize("new", ["places", "spread"])
+def test_a_record_from_before_there_was(new: str, tmp_path: Path) -> None:
     path = tmp_path / "fleet.json"
     FleetRecord.of(LOCAL).save(path)
     document = json.loads(path.read_text(encoding="utf-8"))
-    del document["places"]
+    del document[new]
     path.write_text(json.dumps(document), encoding="utf-8")
     record = FleetRecord.load(path)
     assert record == FleetRecord.of(LOCAL)
@@ -51,6 +52,13 @@ def test_a_record_from_before_there_were_places(tmp_path: Path) -> None:
 def test_a_moved_fleet_is_refused(changed: Topology, message: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=message):
         saved(DOCKER, tmp_path / "fleet.json").check(changed)
+
+
+@pytest.mark.parametrize("spread", [True, False])
+def test_addresses_cannot_change_under_a_local_fleet(*, spread: bool, tmp_path: Path) -> None:
+    was, now = (replace(LOCAL, local=LocalPlace(spread=one)) for one in (not spread, spread))
+    with pytest.raises(Refused, match=f"local.spread {str(not spread).lower()}; .* {str(spread).lower()}"):
+        saved(was, tmp_path / "fleet.json").check(now)
 
 
 def test_auto_means_where_it_is(tmp_path: Path) -> None:

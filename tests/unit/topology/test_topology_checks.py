@@ -49,6 +49,11 @@ POSSIBLE = [
         replace(CLUSTER, security=Security(acl=False), local=LocalPlace(address="127.9.9.9")),
         id="open-loopback",
     ),
+    pytest.param(replace(CLUSTER, local=LocalPlace(spread=True)), id="spread"),
+    pytest.param(
+        replace(CLUSTER, security=Security(acl=False), local=LocalPlace(spread=True)),
+        id="open-spread",
+    ),
     pytest.param(replace(CLUSTER, engine=Engine(flavor=Flavor.VALKEY)), id="the-image-of-another-target"),
     pytest.param(replace(CLUSTER, engine=Engine(version="7")), id="any-seven"),
     pytest.param(
@@ -215,6 +220,14 @@ IMPOSSIBLE = [
         "multicast",
         on_hosts({"address": "224.0.0.1"}),
         "hosts[0].address: `224.0.0.1` cannot belong to a machine; write its own address, such as 10.0.0.11",
+    ),
+    (
+        "spread-at-one-address",
+        replace(CLUSTER, local=LocalPlace(address="127.9.9.9", spread=True)),
+        (
+            "local.spread: true gives every node an address of its own, local.address says 127.9.9.9; "
+            "keep one of the two"
+        ),
     ),
     (
         "open",

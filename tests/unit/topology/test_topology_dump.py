@@ -14,6 +14,7 @@ from rlctl.topology.model import (
     Flavor,
     HostEntry,
     Kind,
+    LocalPlace,
     Memory,
     Persistence,
     PersistenceMode,
@@ -52,6 +53,7 @@ FULL = Topology(
             for kind, target in product(Kind, TargetName)
         ),
         FULL,
+        replace(FULL, target=TargetName.LOCAL, local=LocalPlace(spread=True)),
     ],
 )
 def test_what_is_written_loads_as_what_it_was(topology: Topology) -> None:
