@@ -3,6 +3,7 @@
 import os
 import stat
 import tempfile
+from errno import EACCES
 from pathlib import Path
 
 from rlctl.errors import InvalidFile, Refused, Unreachable
@@ -38,17 +39,23 @@ def write_private(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def replace_text(path: Path, before: str, after: str) -> None:
-    """Write a file of the user's anew, whole or not at all, with its mode; Refused when it is no longer `before`."""
+    """Write a file of the user's anew, whole or not at all, mode and owner kept; Refused when it is not `before`."""
     place = path.resolve()
     try:
         if place.read_bytes() != before.encode("utf-8"):
             raise Refused(f"{path} has changed meanwhile", hint="look at it and run the command again")
-        mode = stat.S_IMODE(place.stat().st_mode)
+        if not os.access(place, os.W_OK):
+            # Its folder may be writable, but whoever took the right away from the file meant it.
+            raise PermissionError(EACCES, os.strerror(EACCES))
+        was = place.stat()
         handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(after.encode("utf-8"))
-                os.fchmod(stream.fileno(), mode)
+                os.fchown(stream.fileno(), was.st_uid, was.st_gid)
+                os.fchmod(stream.fileno(), stat.S_IMODE(was.st_mode))
+                stream.flush()
+                os.fsync(stream.fileno())
             Path(temporary).replace(place)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
