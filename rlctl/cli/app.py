@@ -15,7 +15,7 @@ from rlctl.errors import Declined, NotFound, Unreachable
 from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
-from rlctl.topology.units import parse_duration
+from rlctl.topology.units import parse_duration, parse_size
 
 DEFAULT_FILE = "topology.yaml"
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -30,6 +30,19 @@ class Duration(click.ParamType[float]):
         """Seconds."""
         try:
             return parse_duration(str(value)) / 1000
+        except ValueError as failure:
+            self.fail(str(failure), param, ctx)
+
+
+class Size(click.ParamType[int]):
+    """`40kb`, `8gb`: an amount of memory with its unit."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
+        """Bytes."""
+        try:
+            return parse_size(str(value))
         except ValueError as failure:
             self.fail(str(failure), param, ctx)
 
@@ -52,8 +65,12 @@ class App:
 
     def topology(self) -> Topology:
         """The topology file; InvalidFile and NotFound say what is wrong."""
+        return load_topology(self.source(), str(self.file))
+
+    def source(self) -> bytes:
+        """The topology file as it stands."""
         try:
-            text = self.file.read_bytes()
+            return self.file.read_bytes()
         except FileNotFoundError as failure:
             raise NotFound(
                 f"{self.file}: no such file", hint="write one with `rlctl init`, or name one with -f or RLCTL_TOPOLOGY"
@@ -62,7 +79,6 @@ class App:
             raise Unreachable(
                 f"cannot read {self.file}: {failure.strerror}", hint="name a readable topology file with -f"
             ) from failure
-        return load_topology(text, str(self.file))
 
     def timeout(self, default_s: float) -> float:
         """--timeout, or the verb's own."""

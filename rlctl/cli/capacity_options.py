@@ -16,23 +16,9 @@ from rlctl.errors import InvalidFile, NotFound
 from rlctl.scripts.release import load_release
 from rlctl.system.files import write_private
 from rlctl.topology.model import EvictionPolicy
-from rlctl.topology.units import parse_size
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
-
-
-class Size(click.ParamType[int]):
-    """`40kb`, `8gb`: an amount of memory with its unit."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
-        """Bytes."""
-        try:
-            return parse_size(str(value))
-        except ValueError as failure:
-            self.fail(str(failure), param, ctx)
 
 
 def _words(kind: type[Any]) -> click.Choice[str]:

@@ -13,9 +13,8 @@ from rlctl.capacity.plan import plan as make_plan
 from rlctl.capacity.question import Question
 from rlctl.capacity.report import plan_page
 from rlctl.capacity.rules_file import ASSUMED_VALUE_BYTES, parse_users, read_rules
-from rlctl.cli.app import App, with_app
+from rlctl.cli.app import App, Size, with_app
 from rlctl.cli.capacity_options import (
-    Size,
     asking,
     given,
     html_option,

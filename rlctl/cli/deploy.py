@@ -77,7 +77,7 @@ def _dry_run(app: App, plan: Plan, plan_out: Path | None) -> int:
     if plan_out:
         write_private(plan_out, to_text(plan))
     if app.output.as_json:
-        steps = [{"kind": kind(step), "text": describe(step), "outcome": "planned"} for step in plan.steps]
+        steps = planned_steps(plan)
         app.output.result({"schema": "rlctl.deploy/1", "changed": False, "steps": steps, "elapsed_s": 0.0})
     elif plan.steps:
         app.output.text("\n".join(describe(step) for step in plan.steps))
@@ -86,6 +86,11 @@ def _dry_run(app: App, plan: Plan, plan_out: Path | None) -> int:
     else:
         app.output.text(f"{plan.fleet}: no change")
     return Exit.CHANGES if plan.steps else Exit.OK
+
+
+def planned_steps(plan: Plan) -> list[dict[str, str]]:
+    """The steps in JSON, none of them done."""
+    return [{"kind": kind(step), "text": describe(step), "outcome": "planned"} for step in plan.steps]
 
 
 def _agree(app: App, plan: Plan, *, yes: bool, confirm: str | None) -> None:

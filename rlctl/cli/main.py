@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "failover-drill": ("rlctl.cli.failover_drill:failover_drill", "Break a twin on purpose, and prove what is lost."),
     "bench": ("rlctl.cli.bench:bench", "How fast and how exact the scripts are on this fleet."),
     "capacity": ("rlctl.cli.capacity:capacity", "Memory: the models, the truth, and the plan."),
+    "resize": ("rlctl.cli.resize:resize", "More memory for every data node: edits the topology, applies it."),
     "env": ("rlctl.cli.env:env", "Connection settings for other programs; prints secrets."),
     "history": ("rlctl.cli.history:history", "Who did what to the fleet, when, with what outcome."),
     "destroy": ("rlctl.cli.destroy:destroy", "Stop and remove what rlctl made, nothing else."),

@@ -1,5 +1,7 @@
 """Memory, swap, disk and CPUs of the machine against what the fleet may come to need."""
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rlctl.doctor.host_facts import HostFacts
@@ -24,6 +26,18 @@ def resource_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
         _disk(topology, facts),
         _cpu(topology, facts),
     )
+
+
+def lacking_room(before: Topology, after: Topology, machines: Mapping[str | None, HostFacts]) -> Iterator[str]:
+    """Machines, None for this one, that have not available by how much their nodes may grow."""
+    growth = after.memory.maxmemory_bytes - before.memory.maxmemory_bytes
+    for host, count in Counter(spec.host for spec in data_nodes(after)).items():
+        available = machines[host].memory_available_bytes
+        if available is not None and count * growth > available:
+            yield (
+                f"{MACHINE if host is None else f'host {host}'}: {count} data nodes x {size_text(growth)} more = "
+                f"{size_text(count * growth)}, {size_text(available)} available"
+            )
 
 
 def size_text(size_bytes: int) -> str:

@@ -31,6 +31,8 @@ class DeployOptions:
     argv: Sequence[str]
     saved: SavedPlan | None
     timeout_s: float
+    # What the journal calls the operation.
+    command: str = "deploy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,7 @@ def _carry_out(
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     if plan.steps:
         fleet.keep()
-        journal.begin("deploy", options.argv)
+        journal.begin(options.command, options.argv)
     fleet.target.tidy()
     timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
     try:

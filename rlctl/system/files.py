@@ -40,10 +40,9 @@ def write_private(path: Path, text: str, *, durable: bool = False) -> None:
 
 def replace_text(path: Path, before: str, after: str) -> None:
     """Write a file of the user's anew, whole or not at all, mode and owner kept; Refused when it is not `before`."""
+    check_unchanged(path, before)
     place = path.resolve()
     try:
-        if place.read_bytes() != before.encode("utf-8"):
-            raise Refused(f"{path} has changed meanwhile", hint="look at it and run the command again")
         if not os.access(place, os.W_OK):
             # Its folder may be writable, but whoever took the right away from the file meant it.
             raise PermissionError(EACCES, os.strerror(EACCES))
@@ -62,6 +61,16 @@ def replace_text(path: Path, before: str, after: str) -> None:
             raise
     except OSError as failure:
         raise _cannot("write", path, failure) from failure
+
+
+def check_unchanged(path: Path, before: str) -> None:
+    """Refused when the file is no longer what was read of it."""
+    try:
+        found = path.read_bytes()
+    except OSError as failure:
+        raise _cannot("read", path, failure) from failure
+    if found != before.encode("utf-8"):
+        raise Refused(f"{path} has changed meanwhile", hint="look at it and run the command again")
 
 
 def append_line(path: Path, line: str) -> None:

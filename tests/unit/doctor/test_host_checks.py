@@ -9,7 +9,7 @@ from rlctl.doctor.host_checks import host_checks
 from rlctl.doctor.host_facts import UNLIMITED, HostFacts
 from rlctl.doctor.model import Check, Severity
 from rlctl.doctor.network_checks import ports_text
-from rlctl.doctor.resource_checks import size_text
+from rlctl.doctor.resource_checks import lacking_room, size_text
 from rlctl.topology.model import (
     HostEntry,
     Kind,
@@ -269,6 +269,33 @@ def test_hosts_are_not_judged_by_the_operators_machine() -> None:
 
     assert {check.name for check in checks} == SHAPE_CHECKS | {"host-facts"}
     assert (checks[0].severity, checks[0].subject) == (CRITICAL, "host 10.0.0.2")
+
+
+def sized(topology: Topology, mib: int) -> Topology:
+    return replace(topology, memory=Memory(maxmemory_bytes=mib * MIB))
+
+
+@pytest.mark.parametrize(
+    ("available_bytes", "expected"),
+    [
+        pytest.param(6 * 512 * MIB, [], id="just enough"),
+        pytest.param(
+            6 * 512 * MIB - 1, ["this machine: 6 data nodes x 512 MiB more = 3 GiB, 3 GiB available"], id="a byte short"
+        ),
+        pytest.param(None, [], id="unknown"),
+    ],
+)
+def test_room_to_grow_here(available_bytes: int | None, expected: list[str]) -> None:
+    facts = replace(FACTS, memory_available_bytes=available_bytes)
+    assert list(lacking_room(sized(CLUSTER, 512), sized(CLUSTER, 1024), {None: facts})) == expected
+
+
+def test_room_to_grow_is_counted_by_host() -> None:
+    hosts = tuple(HostEntry(address=f"10.0.0.{number}", name=f"h{number}") for number in (1, 2, 3))
+    topology = replace(CLUSTER, target=TargetName.HOSTS, hosts=hosts)
+    machines = {"h1": FACTS, "h2": replace(FACTS, memory_available_bytes=GIB), "h3": FACTS}
+    found = list(lacking_room(sized(topology, 512), sized(topology, 512 + 1024), machines))
+    assert found == ["host h2: 2 data nodes x 1 GiB more = 2 GiB, 1 GiB available"]
 
 
 @pytest.mark.parametrize(
