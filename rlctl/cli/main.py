@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "deploy": ("rlctl.cli.deploy:deploy", "Bring the fleet to its topology; repeat at will."),
     "status": ("rlctl.cli.status:status", "What is there against what should be."),
     "doctor": ("rlctl.cli.doctor:doctor", "Preflight and health checks, with evidence and fixes."),
+    "failover": ("rlctl.cli.failover:failover", "Move a shard's primary to its best replica, safely or by force."),
     "scripts": ("rlctl.cli.scripts:scripts", "The Lua limiter scripts: what every node holds of them."),
     "rules": ("rlctl.cli.rules:rules", "Limits as data: plan, apply, canary, roll back, explain."),
     "limit": ("rlctl.cli.limit:limit", "One decision, with the response headers it would give."),

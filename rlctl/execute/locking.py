@@ -39,6 +39,7 @@ class HeldFleet:
         self._owner = owner
         self._wait = wait
         self._lock: FleetLock | None = None
+        self._keeper: NodeSpec | None = None
 
     def take(self, observed: Observed) -> None:
         """Take the fleet's own lock where a primary can hold it."""
@@ -47,13 +48,18 @@ class HeldFleet:
         spec = keeper(self.fleet, observed, LOCK_KEY)
         if spec is None:
             return
-        lock = FleetLock(lambda: self.fleet.connector.separate_link(spec), self._owner)
+        self._keeper = spec
+        lock = FleetLock(self._open_link, self._owner)
         try:
             lock.acquire(wait=self._wait)
         except (LinkFailure, CommandFailed):
             # A primary that is failing over cannot hold a lock; the machine's lock holds.
             return
         self._lock = lock
+
+    def follow(self, observed: Observed) -> None:
+        """Keep the lock where it went: to the primary that has taken over from its keeper."""
+        self._keeper = keeper(self.fleet, observed, LOCK_KEY) or self._keeper
 
     def check(self) -> None:
         """Refuse to go on once somebody else has the lock."""
@@ -67,6 +73,10 @@ class HeldFleet:
         """Give the fleet's own lock back."""
         if self._lock is not None:
             self._lock.release()
+
+    def _open_link(self) -> NodeLink:
+        assert self._keeper is not None
+        return self.fleet.connector.separate_link(self._keeper)
 
 
 @contextmanager

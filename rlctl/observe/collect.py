@@ -146,6 +146,7 @@ def _general(facts: NodeFacts, general: Mapping[str, str], config: Reply, acl: R
         follows_address=follows,
         link=Link(general.get("master_link_status", "down")) if is_replica else Link.NONE,
         offset=int(offset) if offset is not None and not never_linked else None,
+        priority=int(general["slave_priority"]) if "slave_priority" in general else None,
         keys=parse.key_count(general),
         flavor=flavor,
         version=version,

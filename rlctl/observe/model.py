@@ -118,6 +118,7 @@ class NodeFacts:
     fleet_ok: bool | None = None
     offset: int | None = None
     lag_bytes: int | None = None
+    priority: int | None = None
     keys: int | None = None
     flavor: str | None = None
     version: str | None = None

@@ -1,0 +1,92 @@
+"""rlctl failover: move a shard's primary to its best replica."""
+
+import click
+
+from rlctl.cli.app import App, with_app
+from rlctl.errors import Exit, UsageFault
+from rlctl.execute.fleet import open_fleet
+from rlctl.execute.handover import HandoverOptions, HandoverReport, plan_handover, run_handover
+from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.stop import StopFlag
+from rlctl.plan.handover import Handover, Mode
+from rlctl.topology.model import Kind, Topology
+
+
+@click.command()
+@click.argument("shard", type=click.IntRange(min=0))
+@click.option("--force", is_flag=True, help="Without the old primary, which may be dead; can lose writes.")
+@click.option("--takeover", is_flag=True, help="In a cluster without a majority: without votes; can lose writes.")
+@click.option("--dry-run", is_flag=True, help="Show who would take over from whom, and change nothing; exit 10.")
+@click.option("--yes", is_flag=True, help="Agree in advance to a planned failover; does not cover loss of data.")
+@click.option("--confirm", metavar="NAME", help="Agree in advance to a failover that can lose data.")
+@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@with_app
+def failover(
+    app: App, shard: int, force: bool, takeover: bool, dry_run: bool, yes: bool, confirm: str | None, wait: bool
+) -> int:
+    """Move the primary of SHARD to its best replica; behind Sentinel there is only shard 0.
+
+    Without --force and --takeover nothing is lost: writes stand still until the replica has them all.
+
+    \b
+    rlctl failover 0 --dry-run                  who would take over
+    rlctl failover 0 --yes                      do it, losing nothing
+    rlctl failover 0 --force --confirm NAME     the primary is dead
+    rlctl failover 0 --takeover --confirm NAME  and so is the majority
+    """
+    topology = app.topology()
+    options = HandoverOptions(
+        shard=shard, mode=_mode(topology, force=force, takeover=takeover), argv=app.argv, timeout_s=app.timeout_s
+    )
+    if dry_run:
+        with open_fleet(topology, app.home) as fleet:
+            return _dry_run(app, plan_handover(fleet, options))
+    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+    stop = StopFlag()
+
+    def agree(order: Handover) -> None:
+        _agree(app, topology.name, order, yes=yes, confirm=confirm)
+
+    with stop.armed(), hold(topology, app.home, "failover", stop, app.output, waiting=waiting) as held:
+        report = run_handover(held, options, app.output, stop, agree)
+    if not report.is_old_back:
+        app.output.note(f"{report.order.old} does not answer: `rlctl deploy` brings it back as a replica")
+    if app.output.as_json:
+        app.output.result(report.to_json())
+    else:
+        lost = "nothing was lost" if report.lost_bytes == 0 else "whether writes were lost is not known"
+        app.output.text(f"{report.name}: {_moved(report)} in {report.elapsed_s:.1f} s; {lost}")
+    return Exit.OK
+
+
+def _mode(topology: Topology, *, force: bool, takeover: bool) -> Mode:
+    if force and takeover:
+        raise UsageFault("--force and --takeover exclude each other", hint="see `rlctl failover --help`")
+    if takeover and topology.kind is Kind.SENTINEL:
+        raise UsageFault(
+            "--takeover is for clusters; this fleet has sentinels", hint="--force needs one living sentinel"
+        )
+    if takeover:
+        return Mode.TAKEOVER
+    return Mode.FORCE if force else Mode.PLANNED
+
+
+def _dry_run(app: App, report: HandoverReport) -> int:
+    if app.output.as_json:
+        app.output.result(report.to_json())
+        return Exit.CHANGES
+    app.output.text(report.order.text)
+    if report.order.loss is not None:
+        app.output.text(f"LOSS: {report.order.loss}")
+    return Exit.CHANGES
+
+
+def _agree(app: App, name: str, order: Handover, *, yes: bool, confirm: str | None) -> None:
+    if order.loss is not None:
+        app.agree_to_loss(name, (order.loss,), confirmed=confirm)
+        return
+    app.agree(f"{name}: {order.text}?", yes=yes or confirm == name)
+
+
+def _moved(report: HandoverReport) -> str:
+    return f"shard {report.order.shard} moved from {report.order.old} to {report.new} ({report.order.mode})"

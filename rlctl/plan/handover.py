@@ -1,0 +1,300 @@
+"""Moving a shard's primary on purpose: who takes over, what refuses it, and when it is done. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from rlctl.errors import NotFound, Refused
+from rlctl.observe.model import Address, Link, NodeFacts, Observed, Role
+from rlctl.plan.cluster import successor, was_revived
+from rlctl.plan.desired import Desired
+from rlctl.plan.ownership import Shard, shards
+from rlctl.plan.sentinel import ONLY_SHARD, at, believed_primary, data, named_primaries, sentinels
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import NodeName
+
+
+class Mode(StrEnum):
+    """How the primary is moved: with its help, with votes but without it, without anybody's."""
+
+    PLANNED = "planned"
+    FORCE = "force"
+    TAKEOVER = "takeover"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """One move as it is ordered; `replicas` are all that follow, `sentinel` is who is ordered where there are any."""
+
+    shard: int
+    mode: Mode
+    old: NodeName
+    new: NodeName
+    behind_bytes: int | None
+    is_old_up: bool
+    old_run_id: str | None
+    replicas: tuple[NodeName, ...]
+    sentinel: NodeName | None = None
+
+    @property
+    def text(self) -> str:
+        """As the journal and the question put it."""
+        return f"{self.new}: take shard {self.shard} over from {self.old} ({self.mode})"
+
+    @property
+    def loss(self) -> str | None:
+        """What a move that does not wait for the old primary can lose."""
+        if self.mode is Mode.PLANNED:
+            return None
+        lost = f"writes that {self.old} acknowledged and {self.new} does not hold are lost"
+        if not self.is_old_up or self.behind_bytes is None:
+            return f"{lost}; nobody can tell how many: {self.old} cannot be asked what it acknowledged"
+        return f"{lost}; {self.new} is {self.behind_bytes} bytes behind, and {self.old} goes on for a moment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Syncs:
+    """What a server says of those who synchronised with it; `promoted_at` is the offset at which it took over."""
+
+    run_id: str
+    full: int
+    promoted_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What the guards judge."""
+
+    desired: Desired
+    state: Observed
+    mode: Mode
+    shard: Shard
+    owner: NodeFacts
+
+    @property
+    def is_cluster(self) -> bool:
+        return self.desired.topology.kind is Kind.CLUSTER
+
+    @property
+    def has_majority(self) -> bool:
+        """Whether enough primaries answer to vote."""
+        owners = [shard.owner for shard in shards(self.desired.topology, self.state)]
+        return sum(owner is not None and owner.is_up for owner in owners) > len(owners) // 2
+
+    @property
+    def replicas(self) -> tuple[NodeFacts, ...]:
+        """Who may take over: live, and where nothing may be lost also linked."""
+        live = self.shard.live_replicas()
+        return tuple(node for node in live if self.mode is not Mode.PLANNED or node.link is Link.UP)
+
+    @property
+    def heir(self) -> NodeFacts | None:
+        """The replica that will take over; Sentinel chooses by itself, in this order."""
+        if self.is_cluster:
+            return successor(self.desired, replace(self.shard, members=(self.owner, *self.replicas)))
+        electable = [node for node in self.replicas if _is_electable(node) and not was_revived(node)]
+        return min(
+            electable, key=lambda node: (node.priority or 0, -(node.offset or 0), node.run_id or ""), default=None
+        )
+
+    @property
+    def sentinel(self) -> NodeFacts | None:
+        """Whom to order: it watches this primary, best with a usable quorum and in touch with the heir."""
+        heir = self.heir
+        watching = [node for node in sentinels(self.desired, self.state) if self._watches(node)]
+        return max(
+            watching, key=lambda node: (_has_quorum(node), heir is not None and self._sees(node, heir)), default=None
+        )
+
+    def _watches(self, node: NodeFacts) -> bool:
+        return node.is_up and node.sentinel is not None and node.sentinel.primary == _address(self.desired, self.owner)
+
+    def _sees(self, node: NodeFacts, heir: NodeFacts) -> bool:
+        return node.sentinel is not None and _address(self.desired, heir) in node.sentinel.replicas
+
+
+# What is wrong, and the way on; None where the guard lets pass.
+Refusal = tuple[str, str] | None
+Guard = Callable[[_Case], Refusal]
+
+
+def choose(desired: Desired, state: Observed, number: int, mode: Mode) -> Handover:
+    """Who takes a shard over from whom; Refused names the guard that stands against it."""
+    shard = shard_of(desired, state, number)
+    if shard.owner is None:
+        raise Refused(f"guard no-primary: nobody owns slots of shard {number}", hint="`rlctl deploy` assigns them")
+    case = _Case(desired=desired, state=state, mode=mode, shard=shard, owner=shard.owner)
+    for name, guard in _GUARDS[mode].items():
+        if refusal := guard(case):
+            problem, hint = refusal
+            raise Refused(f"guard {name}: {problem}", hint=hint)
+    heir = case.heir
+    if heir is None:
+        raise Refused(f"guard no-replica: {_why_nobody(case)}", hint="`rlctl deploy` brings replicas back")
+    return Handover(
+        shard=number,
+        mode=mode,
+        old=shard.owner.name,
+        new=heir.name,
+        behind_bytes=heir.lag_bytes,
+        is_old_up=shard.owner.is_up,
+        old_run_id=shard.owner.run_id,
+        replicas=tuple(node.name for node in case.replicas),
+        sentinel=None if case.sentinel is None else case.sentinel.name,
+    )
+
+
+def shard_of(desired: Desired, state: Observed, number: int) -> Shard:
+    """A shard as it stands; behind Sentinel the whole fleet is one."""
+    count = desired.topology.cluster.shards if desired.topology.kind is Kind.CLUSTER else 1
+    if not 0 <= number < count:
+        there = f"there are 0 to {count - 1}" if count > 1 else "there is only shard 0"
+        raise NotFound(f"fleet {desired.topology.name} has no shard {number}", hint=there)
+    if desired.topology.kind is Kind.CLUSTER:
+        return shards(desired.topology, state)[number]
+    primary, nodes = believed_primary(desired, state), data(desired, state)
+    rivals = tuple(node for node in nodes if node.is_up and node.role is Role.PRIMARY and node.id != primary.id)
+    return Shard(number=ONLY_SHARD, members=nodes, owner=primary, rivals=rivals)
+
+
+def new_primary(desired: Desired, state: Observed, order: Handover) -> NodeFacts | None:
+    """Who has taken over and answers as the primary; nobody as long as the old one is believed in."""
+    owner = shard_of(desired, state, order.shard).owner
+    if owner is None or owner.name == order.old or not owner.is_up or owner.role is not Role.PRIMARY:
+        return None
+    return owner
+
+
+def is_settled(desired: Desired, state: Observed, order: Handover) -> bool:
+    """Whether the fleet agrees on the new primary, and the old one follows it; one that is gone need not."""
+    new, old = new_primary(desired, state, order), state.node(order.old)
+    if new is None or any(address != _address(desired, new) for address in named_primaries(desired, state)):
+        return False
+    follows = old.is_up and old.role is Role.REPLICA and old.follows == new.id and old.link is Link.UP
+    return follows or old.is_dead or not order.is_old_up
+
+
+def is_all_kept(before: Syncs | None, after: Syncs, paused_at: int | None) -> bool:
+    """Whether it was seen that the new primary has all that the old one acknowledged.
+
+    A replica that comes without a full copy has had nothing that was discarded. And what was written before a pause of
+    all writes is there when the new primary took over at a later offset; behind it, only pings can have been lost.
+    """
+    came_whole = before is not None and before.run_id == after.run_id and before.full == after.full
+    return came_whole or (paused_at is not None and after.promoted_at >= paused_at)
+
+
+def _primary_silent(case: _Case) -> Refusal:
+    if case.owner.is_up and case.owner.role is Role.PRIMARY:
+        return None
+    what = "does not answer" if not case.owner.is_up else "answers as a replica"
+    evidence = f" ({case.owner.evidence})" if case.owner.evidence else ""
+    way = "--takeover" if case.is_cluster and not case.has_majority else "--force"
+    hint = f"`rlctl deploy` where it may come back; else {_losing(case, way)}"
+    return f"{case.owner.name}, the primary of shard {case.shard.number}, {what}{evidence}", hint
+
+
+def _losing(case: _Case, way: str) -> str:
+    return f"`rlctl failover {case.shard.number} {way}`, which may lose what the replica does not hold"
+
+
+def _two_primaries(case: _Case) -> Refusal:
+    rivals = [node.name for node in case.shard.rivals if node.is_up]
+    if not rivals:
+        return None
+    return (
+        f"{', '.join(sorted(rivals))} claims shard {case.shard.number} beside {case.owner.name}",
+        "`rlctl status --wait` until one has given way; `rlctl deploy` where it stays so",
+    )
+
+
+def _views_split(case: _Case) -> Refusal:
+    named = named_primaries(case.desired, case.state)
+    if case.is_cluster or (len(named) <= 1 and all(at(case.desired, case.state, address) for address in named)):
+        return None
+    views = ", ".join(f"{address}:{port} ({count})" for (address, port), count in sorted(named.items()))
+    return f"the sentinels do not name one primary of this fleet: {views}", "`rlctl status --wait` until they agree"
+
+
+def _failing_over(case: _Case) -> Refusal:
+    busy = [node.name for node in case.state.up if _is_replacing(case, node)]
+    if not busy:
+        return None
+    return (
+        f"{', '.join(busy)} is replacing {case.owner.name}, or holds it for failed: a failover already runs",
+        "`rlctl status --wait`, then look who is the primary",
+    )
+
+
+def _is_replacing(case: _Case, node: NodeFacts) -> bool:
+    if node.sentinel is not None:
+        return node.sentinel.failing_over
+    return any(peer.id == case.owner.id and peer.failed for peer in node.table)
+
+
+def _no_majority(case: _Case) -> Refusal:
+    if not case.is_cluster or case.has_majority:
+        return None
+    hint = f"`rlctl deploy` brings them back; without votes: {_losing(case, '--takeover')}"
+    return "no majority of the primaries answers, and a failover needs their votes", hint
+
+
+def _no_quorum(case: _Case) -> Refusal:
+    if case.is_cluster or (case.sentinel is not None and _has_quorum(case.sentinel)):
+        return None
+    return (
+        f"no sentinel that watches {case.owner.name} sees a usable quorum",
+        f"`rlctl deploy` starts the sentinels; with one of them: {_losing(case, '--force')}",
+    )
+
+
+def _no_sentinel(case: _Case) -> Refusal:
+    if case.is_cluster or case.sentinel is not None:
+        return None
+    return f"no living sentinel watches {case.owner.name}", "`rlctl deploy` starts the sentinels"
+
+
+def _out_of_touch(case: _Case) -> Refusal:
+    """Sentinel elects by what it saw seconds ago: a replica that just lost its link may win."""
+    behind = [node.name for node in case.shard.live_replicas() if node.link is not Link.UP and _is_electable(node)]
+    if case.is_cluster or not behind or case.heir is None:
+        return None
+    return (
+        f"{', '.join(behind)} has no link to {case.owner.name}, and Sentinel may promote it",
+        "`rlctl status --wait` until it is linked again",
+    )
+
+
+def _why_nobody(case: _Case) -> str:
+    if case.replicas and not case.is_cluster and not any(_is_electable(node) for node in case.replicas):
+        return f"every replica of {case.owner.name} has replica-priority 0: Sentinel never elects one"
+    state = " and has its link up" if case.mode is Mode.PLANNED else " and was in touch with it"
+    return f"no replica of {case.owner.name} answers{state}"
+
+
+_GUARDS: dict[Mode, dict[str, Guard]] = {
+    Mode.PLANNED: {
+        "two-primaries": _two_primaries,
+        "views-split": _views_split,
+        "primary-silent": _primary_silent,
+        "failing-over": _failing_over,
+        "no-majority": _no_majority,
+        "no-quorum": _no_quorum,
+        "out-of-touch": _out_of_touch,
+    },
+    Mode.FORCE: {"no-majority": _no_majority, "no-sentinel": _no_sentinel},
+    Mode.TAKEOVER: {},
+}
+
+
+def _is_electable(node: NodeFacts) -> bool:
+    return node.priority != 0
+
+
+def _has_quorum(node: NodeFacts) -> bool:
+    return node.sentinel is not None and node.sentinel.usable_quorum
+
+
+def _address(desired: Desired, node: NodeFacts) -> Address:
+    spec = desired.specs[node.name]
+    return spec.address, spec.port
