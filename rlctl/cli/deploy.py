@@ -6,7 +6,7 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.errors import Exit, UsageFault
-from rlctl.execute.deploy import DeployOptions, plan_deploy, read_saved, run_deploy
+from rlctl.execute.deploy import DeployOptions, DeployReport, plan_deploy, read_saved, run_deploy
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
@@ -66,11 +66,16 @@ def deploy(
         report = run_deploy(held, options, app.output, stop, agree)
     if app.output.as_json:
         app.output.result(report.to_json())
-    elif report.results:
-        app.output.text(f"{topology.name}: healthy after {len(report.results)} steps in {report.elapsed_s:.1f} s")
     else:
-        app.output.text(f"{topology.name}: healthy, nothing to do")
+        app.output.text(f"{topology.name}: {_ending(report)}")
     return Exit.OK
+
+
+def _ending(report: DeployReport) -> str:
+    state = f"well but for a fence on {', '.join(report.fenced)}" if report.fenced else "healthy"
+    if not report.results:
+        return f"{state}, nothing to do"
+    return f"{state} after {len(report.results)} steps in {report.elapsed_s:.1f} s"
 
 
 def _dry_run(app: App, plan: Plan, plan_out: Path | None) -> int:

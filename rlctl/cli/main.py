@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scripts": ("rlctl.cli.scripts:scripts", "The Lua limiter scripts: what every node holds of them."),
     "rules": ("rlctl.cli.rules:rules", "Limits as data: plan, apply, canary, roll back, explain."),
     "limit": ("rlctl.cli.limit:limit", "One decision, with the response headers it would give."),
+    "fence": ("rlctl.cli.fence:fence", "Let a node refuse every write, until it is unfenced."),
+    "unfence": ("rlctl.cli.fence:unfence", "Let a fenced node take writes again."),
     "failover-drill": ("rlctl.cli.failover_drill:failover_drill", "Break a twin on purpose, and prove what is lost."),
     "bench": ("rlctl.cli.bench:bench", "How fast and how exact the scripts are on this fleet."),
     "capacity": ("rlctl.cli.capacity:capacity", "Memory: the models, the truth, and the plan."),

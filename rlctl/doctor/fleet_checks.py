@@ -22,6 +22,7 @@ _FIXES = {
     "node-denied": "rlctl secrets import FILE",
     "node-stranger": "stop that process, or move the fleet to another base_port",
     "node-foreign": "move one of the two fleets to another base_port",
+    "node-fenced": "rlctl unfence {subject}",
     "unknown-member": "find out who added it; rlctl does not remove members yet",
     "two-primaries": "wait for the fleet to settle; rlctl status --wait; the one with the lower epoch gives way",
     "views-split": "look at the network between the nodes; rlctl status --wait",
@@ -77,7 +78,8 @@ def _findings(desired: Desired, observed: Observed) -> Iterator[Check]:
 
 def _from_finding(finding: Finding) -> Check:
     make = failed if finding.severity is Severity.CRITICAL else warned
-    return make(finding.code, finding.subject, finding.text, _FIXES.get(finding.code, "rlctl deploy"))
+    fix = _FIXES.get(finding.code, "rlctl deploy").format(subject=finding.subject)
+    return make(finding.code, finding.subject, finding.text, fix)
 
 
 def _memory(observed: Observed) -> Iterator[Check]:

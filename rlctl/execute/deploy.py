@@ -13,11 +13,12 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
 from rlctl.observe.model import Observed
+from rlctl.plan.fence import fenced
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.saved import SavedPlan
 from rlctl.plan.steps import LoadScripts, StartNode, StartSentinel
 from rlctl.scripts.lifecycle import register_first
-from rlctl.topology.nodes import all_nodes
+from rlctl.topology.nodes import NodeName, all_nodes
 
 # With nothing to do there is nothing to wait for, but a node that is just coming up.
 IDLE_WAIT_S = 15.0
@@ -37,9 +38,10 @@ class DeployOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployReport:
-    """What deploy did."""
+    """What deploy did; a fence is none of its business, and stays."""
 
     results: tuple[StepResult, ...]
+    fenced: tuple[NodeName, ...]
     elapsed_s: float
 
     def to_json(self) -> dict[str, object]:
@@ -144,7 +146,10 @@ def _carry_out(
         raise
     if plan.steps:
         journal.end("done")
-    return DeployReport(results=results, elapsed_s=fleet.clock.monotonic() - started)
+    names = tuple(node.name for node in fenced(observed))
+    for name in names:
+        progress.note(f"{name} stays fenced: it refuses writes; `rlctl unfence {name}` lifts it")
+    return DeployReport(results=results, fenced=names, elapsed_s=fleet.clock.monotonic() - started)
 
 
 def _check_complete(prospect: _Prospect) -> None:

@@ -11,6 +11,7 @@ from rlctl.doctor.model import Check, failed, passed, sort_checks
 from rlctl.errors import RlctlError
 from rlctl.execute.fleet import Fleet
 from rlctl.observe.model import Observed
+from rlctl.plan.fence import is_fenced
 from rlctl.scripts.verify import verify
 from rlctl.system.files import read_text
 from rlctl.system.host import read_host_facts
@@ -37,7 +38,9 @@ def _machines(fleet: Fleet) -> Mapping[str, HostFacts | str]:
 
 def _scripts(fleet: Fleet, observed: Observed) -> Iterator[Check]:
     """A permission that a script lacks shows only when it runs: so each runs once, as the runtime user."""
-    verdicts = verify(fleet, observed)
+    # What a fenced node refuses says nothing of its scripts; the fence is a finding of its own.
+    open_nodes = tuple(node for node in observed.nodes if not is_fenced(node))
+    verdicts = verify(fleet, Observed(nodes=open_nodes))
     for node in sorted({verdict.node for verdict in verdicts}):
         wrong = [one for one in verdicts if one.node == node and one.evidence is not None]
         if wrong:

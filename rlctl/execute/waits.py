@@ -10,7 +10,7 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.observe.model import Observed
-from rlctl.plan.findings import Finding, assess
+from rlctl.plan.findings import INTENDED, Finding, assess
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
@@ -25,14 +25,15 @@ READ_EVERY_S = 0.1
 def wait_healthy(
     fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float
 ) -> tuple[Observed, tuple[Finding, ...]]:
-    """The last reading, and what was still found in it: nothing, or the time was up."""
+    """The last reading, and what was still found in it: nothing but what is intended, or the time was up."""
     deadline = fleet.clock.monotonic() + timeout_s
     progress.note("waiting until every node agrees")
     _settle(fleet, stop, timeout_s)
     told = fleet.clock.monotonic()
     while True:
         observed = fleet.observe()
-        findings = assess(fleet.desired(observed), observed)
+        found = assess(fleet.desired(observed), observed)
+        findings = tuple(finding for finding in found if finding.code not in INTENDED)
         now = fleet.clock.monotonic()
         if not findings or now >= deadline:
             return observed, findings

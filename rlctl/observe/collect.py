@@ -148,6 +148,8 @@ def _general(facts: NodeFacts, general: Mapping[str, str], config: Reply, acl: R
         offset=int(offset) if offset is not None and not never_linked else None,
         priority=int(general["slave_priority"]) if "slave_priority" in general else None,
         keys=parse.key_count(general),
+        # Counted, and told, only where a minimum is set.
+        good_replicas=int(general["min_slaves_good_slaves"]) if "min_slaves_good_slaves" in general else None,
         flavor=flavor,
         version=version,
         run_id=general.get("run_id"),

@@ -120,6 +120,7 @@ class NodeFacts:
     lag_bytes: int | None = None
     priority: int | None = None
     keys: int | None = None
+    good_replicas: int | None = None
     flavor: str | None = None
     version: str | None = None
     run_id: str | None = None

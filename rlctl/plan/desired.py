@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rlctl.observe.model import NodeFacts
+from rlctl.plan.fence import FENCE, SETTING
 from rlctl.render.redis_conf import tunables
 from rlctl.render.sentinel_conf import sentinel_options
 from rlctl.topology.model import Topology
@@ -91,7 +92,10 @@ def setting_drift(desired: Desired, node: NodeFacts) -> tuple[Drift, ...]:
     return tuple(
         Drift(node=node.name, setting=name, wanted=_unquoted(value), found=node.settings[name])
         for name, value in tunables(desired.topology).items()
-        if name in node.settings and not _same(name, value, node.settings[name])
+        if name in node.settings
+        and not _same(name, value, node.settings[name])
+        # Who fenced a node lifts the fence; a deploy that comes by does not.
+        and (name, node.settings[name]) != (SETTING, FENCE)
     )
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from rlctl.observe.model import Link, NodeFacts, Observed, Presence, Role
 from rlctl.observe.parse import slot_count
 from rlctl.plan.desired import Desired, missing_scripts, setting_drift
+from rlctl.plan.fence import fenced
 from rlctl.plan.ownership import Shard, ownership, shards
 from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
 from rlctl.topology.model import Kind
@@ -53,13 +54,18 @@ _PRESENCE = {
 }
 
 
+NODE_FENCED = "node-fenced"
+# What an operator has asked for: told, but nothing that a deploy could wait for or has failed at.
+INTENDED = frozenset({NODE_FENCED})
+
+
 def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
     """All findings, the gravest first, in a stable order."""
     if not observed.exists:
         return tuple(_out_of_sight(observed))
     kind = desired.topology.kind
     specific = _cluster(desired, observed) if kind is Kind.CLUSTER else _sentinel(desired, observed)
-    found = [*_presence(observed), *_drift(desired, observed), *specific]
+    found = [*_presence(observed), *_fences(observed), *_drift(desired, observed), *specific]
     return tuple(sorted(found, key=lambda one: (one.severity is Severity.DEGRADED, one.subject, one.code)))
 
 
@@ -90,6 +96,12 @@ def _presence(observed: Observed) -> Iterator[Finding]:
             starting = node.presence is Presence.ABSENT and node.disk.running
             evidence = "its process runs but does not listen" if starting else node.evidence
             yield _degraded(code, node.name, f"{node.name} {text}" + (f" ({evidence})" if evidence else ""))
+
+
+def _fences(observed: Observed) -> Iterator[Finding]:
+    for node in fenced(observed):
+        lift = f"`rlctl unfence {node.name}` lifts it"
+        yield _degraded(NODE_FENCED, node.name, f"{node.name} is fenced: it refuses writes; {lift}")
 
 
 def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:

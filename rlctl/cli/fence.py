@@ -1,0 +1,75 @@
+"""rlctl fence and unfence: one data node refuses every write, until it may take them again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from rlctl.cli.app import App, with_app
+from rlctl.execute.fence import FenceReport, run_fence, run_unfence
+from rlctl.execute.locking import HeldFleet, Waiting, hold
+from rlctl.execute.stop import StopFlag
+from rlctl.observe.model import NodeFacts, Observed
+from rlctl.plan.fence import loss
+from rlctl.topology.model import Topology
+
+
+@click.command()
+@click.argument("node")
+@click.option("--confirm", metavar="NAME", help="The fleet's name, agreeing in advance to what is refused.")
+@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@with_app
+def fence(app: App, node: str, confirm: str | None, wait: bool) -> None:
+    """Let a data node refuse every write from now on, whoever sends it, also from scripts.
+
+    Clients get NOREPLICAS. Reads and replication go on. Only NODE itself has to answer, so it works in a partition.
+    Nothing is written into a file: `unfence` lifts it, and so does a restart of the node; deploy leaves it alone.
+
+    \b
+    rlctl fence node-0
+    rlctl fence node-0 --confirm limiter
+    """
+    topology = app.topology()
+
+    def agree(observed: Observed, facts: NodeFacts) -> None:
+        app.agree_to_loss(topology.name, (loss(topology, observed, facts),), confirmed=confirm)
+
+    with _held(app, topology, "fence", wait=wait) as held:
+        report = run_fence(held, node, app.argv, agree)
+    _tell(app, report)
+
+
+@click.command()
+@click.argument("node")
+@click.option("--yes", is_flag=True, help="Lift the fence without asking.")
+@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@with_app
+def unfence(app: App, node: str, yes: bool, wait: bool) -> None:
+    """Let a fenced data node take writes again, as the topology says; one that is not fenced stays as it is.
+
+    \b
+    rlctl unfence node-0 --yes
+    """
+
+    def agree(_observed: Observed, facts: NodeFacts) -> None:
+        app.agree(f"let {facts.name} take writes again?", yes=yes)
+
+    with _held(app, app.topology(), "unfence", wait=wait) as held:
+        report = run_unfence(held, node, app.argv, agree)
+    _tell(app, report)
+
+
+@contextmanager
+def _held(app: App, topology: Topology, command: str, *, wait: bool) -> Iterator[HeldFleet]:
+    stop = StopFlag()
+    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+    with stop.armed(), hold(topology, app.home, command, stop, app.output, waiting=waiting) as held:
+        yield held
+
+
+def _tell(app: App, report: FenceReport) -> None:
+    if app.output.as_json:
+        app.output.result(report.to_json())
+        return
+    state = "refuses every write" if report.fenced else "is not fenced"
+    app.output.text(f"{report.node}: {state}" + ("" if report.changed else ", as before"))
