@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from rlctl.observe import parse
 from rlctl.observe.model import Link, NodeFacts, Observed, OnDisk, Presence, Role, SentinelView
-from rlctl.render.acl import REVISION_USER
+from rlctl.render.acl import REVISION_USER, users_of
 from rlctl.render.redis_conf import tunables
 from rlctl.scripts.model import Release
-from rlctl.secrets import FleetSecrets
+from rlctl.secrets import FleetSecrets, User
 from rlctl.system.connect import Connector
 from rlctl.system.redis import CommandFailed, Dropped, LinkFailure, NodeLink, NotRedis, Reply, greeting
 from rlctl.topology.model import Kind, Topology
@@ -81,7 +81,22 @@ class Collector:
         if not self._connector.is_open(spec):
             self._check_greeting(spec)
         link = self._connector.link(spec)
-        return _sentinel(facts, link, self._topology) if spec.is_sentinel else self._data(facts, link)
+        known = _sentinel(facts, link, self._topology) if spec.is_sentinel else self._data(facts, link)
+        return replace(known, users_off=self._users_off(spec, link)) if known.is_up else known
+
+    def _users_off(self, spec: NodeSpec, link: NodeLink) -> frozenset[str]:
+        """The fleet's own users that this node would turn away."""
+        if not self._topology.security.acl:
+            return frozenset()
+        users = users_of(spec)
+        answers = link.pipeline([("ACL", "GETUSER", user.value) for user in users])
+        return frozenset(
+            user.value for user, answer in zip(users, answers, strict=True) if not self._lets_in(user, answer)
+        )
+
+    def _lets_in(self, user: User, answer: Reply) -> bool:
+        # A server that does not answer the question has not said that it turns anybody away.
+        return isinstance(answer, CommandFailed) or parse.lets_in(answer, self._secrets.password(user).sha256())
 
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
         """What refuses us or keeps silent is ours only where our process runs, or where we cannot know."""

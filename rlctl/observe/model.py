@@ -128,6 +128,7 @@ class NodeFacts:
     used_bytes: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     acl_revision: str | None = None
+    users_off: frozenset[str] = frozenset()
     scripts: frozenset[str] | None = None
     sentinel: SentinelView | None = None
 

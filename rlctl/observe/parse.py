@@ -78,6 +78,15 @@ def pairs(reply: Sequence[str]) -> dict[str, str]:
     return dict(zip(names, values, strict=True))
 
 
+def lets_in(user: Sequence[object] | None, password_hash: str) -> bool:
+    """ACL GETUSER: whether this user exists, is on, and has this password, given as the server keeps it."""
+    if user is None:
+        return False
+    own = dict(zip(user[0::2], user[1::2], strict=True))
+    flags, passwords = own.get("flags"), own.get("passwords")
+    return isinstance(flags, list) and "on" in flags and isinstance(passwords, list) and password_hash in passwords
+
+
 def sentinel_view(
     primary: Sequence[str], replicas: Sequence[Sequence[str]], peers: Sequence[Sequence[str]], *, quorum_ok: bool
 ) -> SentinelView:

@@ -63,6 +63,12 @@ def missing_scripts(desired: Desired, node: NodeFacts) -> tuple[str, ...]:
     return tuple(name for name, sha1 in desired.scripts.items() if sha1 not in node.scripts)
 
 
+def lacks_users(desired: Desired, node: NodeFacts) -> bool:
+    """Whether a node must load its users (again): other ones than this release's, or some that it turns away."""
+    wanted = desired.revisions.get(node.name)
+    return wanted is not None and (node.acl_revision != wanted or bool(node.users_off))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
     """A setting that is not as the topology says."""

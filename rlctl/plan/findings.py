@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from rlctl.observe.model import Link, NodeFacts, Observed, Presence, Role
 from rlctl.observe.parse import slot_count
-from rlctl.plan.desired import Desired, missing_scripts, setting_drift
+from rlctl.plan.desired import Desired, lacks_users, missing_scripts, setting_drift
 from rlctl.plan.fence import fenced
 from rlctl.plan.ownership import Shard, ownership, shards
 from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
@@ -116,11 +116,16 @@ def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
         if lacking:
             text = f"{node.name} lacks {len(lacking)} of {len(desired.scripts)} scripts: {_list(lacking)}"
             yield _degraded("scripts-missing", node.name, text)
-        wanted = desired.revisions.get(node.name)
-        if wanted is not None and node.acl_revision != wanted:
-            yield _degraded("users-drift", node.name, f"{node.name} has not loaded the users of this release")
+        if lacks_users(desired, node):
+            yield _degraded("users-drift", node.name, _users_text(desired, node))
         if node.flavor not in {None, desired.topology.engine.flavor.value}:
             yield _degraded("engine-drift", node.name, f"{node.name} runs {node.flavor} {node.version}")
+
+
+def _users_text(desired: Desired, node: NodeFacts) -> str:
+    if node.acl_revision != desired.revisions[node.name]:
+        return f"{node.name} has not loaded the users of this release"
+    return f"{_list(node.users_off)} cannot log in on {node.name}: switched off or another password"
 
 
 def _cluster(desired: Desired, observed: Observed) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from functools import reduce
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.plan import cluster, guards, sentinel
 from rlctl.plan.cluster import Phase
-from rlctl.plan.desired import Desired, missing_scripts, setting_drift
+from rlctl.plan.desired import Desired, lacks_users, missing_scripts, setting_drift
 from rlctl.plan.simulate import simulate
 from rlctl.plan.steps import Configure, LoadScripts, LoadUsers, PreparePlace, Step, danger, describe, kind
 from rlctl.topology.canonical import fingerprint as topology_fingerprint
@@ -80,9 +80,8 @@ def _load_scripts(desired: Desired, state: Observed) -> Iterator[Step]:
 
 def _load_users(desired: Desired, state: Observed) -> Iterator[Step]:
     for node in state.up:
-        wanted = desired.revisions.get(node.name)
-        if wanted is not None and node.acl_revision != wanted:
-            yield LoadUsers(node=node.name, revision=wanted)
+        if lacks_users(desired, node):
+            yield LoadUsers(node=node.name, revision=desired.revisions[node.name])
 
 
 def _configure(desired: Desired, state: Observed) -> Iterator[Step]:
@@ -103,6 +102,7 @@ def _essence(node: NodeFacts) -> list[object]:
         sorted(node.known),
         node.disk.saved,
         node.acl_revision,
+        sorted(node.users_off),
         sorted(node.scripts or ()),
         sorted(node.settings.items()),
         view and [view.primary, sorted(view.options.items())],

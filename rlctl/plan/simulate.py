@@ -54,7 +54,7 @@ def simulate(desired: Desired, state: Observed, step: Step) -> Observed:  # noqa
             loaded = frozenset(desired.scripts[script] for script in scripts)
             return _with(state, name, lambda node: replace(node, scripts=(node.scripts or frozenset()) | loaded))
         case LoadUsers(node=name, revision=revision):
-            return _with(state, name, lambda node: replace(node, acl_revision=revision))
+            return _with(state, name, lambda node: replace(node, acl_revision=revision, users_off=frozenset()))
         case Configure(node=name, setting=setting, value=value):
             return _with(state, name, lambda node: _configured(node, setting, value))
         case _:

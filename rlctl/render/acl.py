@@ -26,6 +26,11 @@ _FAILOVER_BY_SENTINEL = (
 _HELLO = "&__sentinel__:hello"
 
 
+def users_of(spec: NodeSpec) -> tuple[User, ...]:
+    """The users that a node of either kind lets in."""
+    return tuple(user for user in User if not (spec.is_sentinel and user is User.REPLICA))
+
+
 def node_acl(spec: NodeSpec, secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
     """The ACL file of a node of either kind."""
     return sentinel_acl(secrets, version) if spec.is_sentinel else data_node_acl(secrets, version, commands)

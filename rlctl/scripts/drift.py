@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rlctl.observe.model import NodeFacts, Observed, Role
-from rlctl.plan.desired import Desired
+from rlctl.plan.desired import Desired, lacks_users
 from rlctl.scripts.model import Release, Script
 from rlctl.topology.nodes import NodeName
 
@@ -74,8 +74,7 @@ def _nodes(desired: Desired, observed: Observed, release: Release) -> Iterator[S
             only_here = node.role is Role.REPLICA and script.sha1 in held_by_primaries
             kind = DriftClass.REPLICA_ONLY_MISSING if only_here else DriftClass.MISSING
             yield ScriptDrift(kind=kind, node=node.name, script=script.name)
-        wanted = desired.revisions.get(node.name)
-        if node.is_up and wanted is not None and node.acl_revision != wanted:
+        if node.is_up and lacks_users(desired, node):
             yield ScriptDrift(kind=DriftClass.ACL, node=node.name)
 
 

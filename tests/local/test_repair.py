@@ -67,6 +67,10 @@ def command(fleet: LocalFleet, name: str, *words: object) -> Any:
         client.close()
 
 
+def codes(fleet: LocalFleet) -> set[str]:
+    return {finding["code"] for finding in fleet.status(expect=None)["findings"]}
+
+
 def kill_replica(fleet: LocalFleet) -> None:
     fleet.kill(named(fleet, "replica"))
 
@@ -119,6 +123,28 @@ def delete_revision(fleet: LocalFleet) -> None:
     command(fleet, named(fleet, "primary"), "ACL", "DELUSER", "rlctl-acl-revision")
 
 
+def switch_the_limiter_off(fleet: LocalFleet) -> None:
+    command(fleet, named(fleet, "primary"), "ACL", "SETUSER", "limiter", "off")
+    [finding] = fleet.status(expect=11)["findings"]
+    assert finding["code"] == "users-drift"
+    assert finding["text"].startswith("limiter cannot log in on ")
+
+
+def switch_the_replicas_off(fleet: LocalFleet) -> None:
+    """Their links are cut as well: they come back only once they may."""
+    primary = named(fleet, "primary")
+    command(fleet, primary, "ACL", "SETUSER", "replica", "off")
+    command(fleet, primary, "CLIENT", "KILL", "TYPE", "replica")
+    wait_for(lambda: "link-down" in codes(fleet), "the end of the links")
+    assert "users-drift" in codes(fleet)
+
+
+def change_passwords(fleet: LocalFleet) -> None:
+    command(fleet, named(fleet, "replica"), "ACL", "SETUSER", "limiter", "resetpass", ">another")
+    for name in all_named(fleet, "sentinel"):
+        command(fleet, name, "ACL", "DELUSER", "monitor")
+
+
 def change_setting(fleet: LocalFleet) -> None:
     command(fleet, named(fleet, "primary"), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 
@@ -161,11 +187,12 @@ ANY_KIND: tuple[Fault, ...] = (kill_replica, kill_primary, kill_primary_and_a_re
 WIPES: tuple[Fault, ...] = (wipe_primary, wipe_replica)
 # Without persistence; a primary killed alone has a test of its own below.
 EMPTY: tuple[Fault, ...] = (kill_primary_and_a_replica, wipe_primary)
+USERS: tuple[Fault, ...] = (delete_revision, switch_the_limiter_off, switch_the_replicas_off, change_passwords)
 CASES: tuple[tuple[str, str, Fault], ...] = (
     *(("cluster", "aof", fault) for fault in (*ANY_KIND, *WIPES, forget_a_member, reset_replica, drop_slots)),
-    *(("cluster", "aof", fault) for fault in (lead_astray, delete_revision, change_setting)),
+    *(("cluster", "aof", fault) for fault in (lead_astray, *USERS, change_setting)),
     *(("cluster", "none", fault) for fault in EMPTY),
-    *(("sentinel", "aof", fault) for fault in (*ANY_KIND, *WIPES, chain_replicas, delete_revision)),
+    *(("sentinel", "aof", fault) for fault in (*ANY_KIND, *WIPES, *USERS, chain_replicas)),
     *(("sentinel", "aof", fault) for fault in (kill_a_sentinel, wipe_a_sentinel, unwatch, unwatch_everywhere)),
     *(("sentinel", "aof", fault) for fault in (kill_all_sentinels, kill_a_sentinel_and_the_primary, change_quorum)),
     *(("sentinel", "none", fault) for fault in (*EMPTY, kill_a_sentinel_and_the_primary)),

@@ -249,3 +249,19 @@ def test_a_failover_in_progress_shows() -> None:
     reply["master"][flags] += ",o_down,failover_in_progress"
     view = parse.sentinel_view(reply["master"], reply["replicas"], reply["sentinels"], quorum_ok=True)
     assert view.failing_over
+
+
+@pytest.mark.parametrize(
+    ("user", "lets_in"),
+    [
+        pytest.param(None, False, id="no such user"),
+        pytest.param(["flags", ["on"], "passwords", ["aa"], "commands", "-@all"], True, id="as deployed"),
+        pytest.param(["flags", ["off"], "passwords", ["aa"]], False, id="off"),
+        pytest.param(["flags", ["on"], "passwords", ["bb"]], False, id="another password"),
+        pytest.param(["flags", ["on"], "passwords", ["bb", "aa"]], True, id="a second password"),
+        pytest.param(["flags", ["on", "nopass"], "passwords", []], False, id="open to everybody"),
+        pytest.param(["passwords", ["aa"]], False, id="no flags"),
+    ],
+)
+def test_whom_a_server_lets_in(user: list[object] | None, *, lets_in: bool) -> None:
+    assert parse.lets_in(user, "aa") is lets_in

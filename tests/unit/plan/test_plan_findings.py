@@ -153,6 +153,15 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
         ),
         pytest.param(
             cluster(),
+            [fact("node-1", users_off=frozenset({"replica", "limiter"}))],
+            "users-drift",
+            DEGRADED,
+            "node-1",
+            "limiter, replica cannot log in on node-1: switched off or another password",
+            id="users off",
+        ),
+        pytest.param(
+            cluster(),
             [fact("node-1", flavor="valkey", version="8.0.1")],
             "engine-drift",
             DEGRADED,

@@ -29,7 +29,7 @@ Event = tuple[str, ...]
 AOF, RDB, NONE = PersistenceMode.AOF, PersistenceMode.RDB, PersistenceMode.NONE
 MODES = st.sampled_from([AOF, RDB, NONE])
 QUICK = settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-FATES = st.sampled_from(["killed", "killed", "killed empty", "wiped", "settings", "users"])
+FATES = st.sampled_from(["killed", "killed", "killed empty", "wiped", "settings", "users", "off"])
 CLUSTER_NODES = st.integers(0, 8).map("node-{}".format)
 WATCHED_NODES = st.sampled_from(["node-0", "node-1", "node-2", "sentinel-0", "sentinel-1", "sentinel-2"])
 
@@ -74,6 +74,8 @@ def befall(state: Observed, event: Event, mode: PersistenceMode) -> Observed:  #
             return changed(state, name, settings={"maxmemory": "1"})
         case "users":
             return changed(state, name, acl_revision="another")
+        case "off":
+            return changed(state, name, users_off=frozenset({"replica"}))
         case "unmet" if others != [name]:
             return unmet(state, name, others[0])
         case "reset" if node.role is Role.REPLICA:

@@ -190,6 +190,12 @@ def texts(plan: Plan) -> list[str]:
             ["node-0: load the users of this release", "node-2: load the users of this release"],
             id="users",
         ),
+        pytest.param(
+            cluster(),
+            [partial(changed, node="node-2", users_off=frozenset({"limiter"}))],
+            ["node-2: load the users of this release"],
+            id="users off",
+        ),
         pytest.param(watched(), [], [], id="sentinel healthy"),
         pytest.param(watched(), kill("node-1"), ["node-1: start as replica of node-0"], id="sentinel replica dead"),
         pytest.param(watched(), kill("node-0"), ["node-0: start"], id="sentinel primary dead with its log"),

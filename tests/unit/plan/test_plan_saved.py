@@ -91,6 +91,7 @@ def test_the_fingerprint_ignores_what_always_moves(topology: Topology) -> None:
         pytest.param(promoted(healthy(cluster()), "node-3"), id="failed over"),
         pytest.param(changed(healthy(cluster()), "node-0", settings={}), id="settings"),
         pytest.param(changed(healthy(cluster()), "node-0", acl_revision="x"), id="users"),
+        pytest.param(changed(healthy(cluster()), "node-0", users_off=frozenset({"limiter"})), id="users off"),
         pytest.param(changed(healthy(cluster()), "node-0", table=()), id="members"),
         pytest.param(healthy(watched()), id="another kind"),
         pytest.param(promoted(healthy(watched()), "node-1"), id="sentinels name another"),
