@@ -11,7 +11,7 @@ from rlctl.render.redis_conf import tunables
 from rlctl.scripts.model import Release
 from rlctl.secrets import FleetSecrets, User
 from rlctl.system.connect import Connector
-from rlctl.system.redis import CommandFailed, Dropped, LinkFailure, NodeLink, NotRedis, Reply, greeting
+from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, NodeLink, NotRedis, Reply, greeting
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, node_id
 
@@ -63,12 +63,14 @@ class Collector:
         )
         if not disk.reachable:
             return facts
+        was_open = self._connector.is_open(spec)
         try:
             return self._ask(spec, facts)
-        except Dropped:
-            # A server that was just ending refuses the second time; a stranger hangs up again.
-            return self._ask_once_more(spec, facts)
         except LinkFailure as failure:
+            # A server that was just ending refuses the second time; a stranger hangs up again.
+            # Sentinel ends the connections of a node that it gives another role: that node is not dead.
+            if isinstance(failure, Dropped) or (was_open and isinstance(failure, Closed)):
+                return self._ask_once_more(spec, facts)
             return replace(facts, presence=self._presence(failure, disk), evidence=str(failure))
 
     def _ask_once_more(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
