@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 10_000
 STYLES = {
     "healthy": "green",
+    "agreeing": "green",
     "ok": "green",
     "done": "green",
     "pass": "green",

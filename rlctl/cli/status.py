@@ -1,19 +1,15 @@
 """rlctl status: the fleet as it is, against the topology."""
 
-import contextlib
-
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.errors import Exit, TimedOut
-from rlctl.execute.fleet import Fleet, open_fleet
+from rlctl.cli.looking import Question
+from rlctl.cli.views import VIEWS
+from rlctl.errors import Exit
+from rlctl.execute.fleet import open_fleet
 from rlctl.execute.status import FleetStatus, NodeStatus, read_status
 from rlctl.plan.findings import State
-from rlctl.system.clock import wait_until
 
-WAIT_S = 60.0
-WAIT_EVERY_S = 0.2
-WATCH_EVERY_S = 1.0
 _EXITS = {
     State.HEALTHY: Exit.OK,
     State.DEGRADED: Exit.DEGRADED,
@@ -23,25 +19,26 @@ _EXITS = {
 
 
 @click.command()
+@click.option("--views", is_flag=True, help="What every node thinks of the others, side by side.")
 @click.option("--watch", is_flag=True, help="Show it again every second, until interrupted.")
-@click.option("--wait", is_flag=True, help="Wait until the fleet is healthy, at most --timeout [60s].")
+@click.option("--wait", is_flag=True, help="Wait until all is well, or all agree, at most --timeout [60s].")
 @with_app
-def status(app: App, watch: bool, wait: bool) -> int:
+def status(app: App, views: bool, watch: bool, wait: bool) -> int:
     """Show nodes, roles, slots, lag and views against the topology.
 
-    Exit 0 healthy, 11 degraded, 12 critical, 5 absent.
+    Exit 0 healthy, 11 degraded, 12 critical, 5 absent. With --views: 0 when all nodes agree, 12 when two primaries
+    take writes of one shard or sentinels disagree, else 11.
 
     \b
     rlctl status --watch
     rlctl status --wait --timeout 2m
+    rlctl status --views
     rlctl status -o json
     """
     with open_fleet(app.topology(), app.home) as fleet:
-        if watch:
-            return _watch(app, fleet)
-        report = _wait(app, fleet) if wait else read_status(fleet)
-    show(app, report)
-    return _EXITS[report.state]
+        if views:
+            return VIEWS.ask(app, fleet, watch=watch, wait=wait)
+        return STATUS.ask(app, fleet, watch=watch, wait=wait)
 
 
 def show(app: App, report: FleetStatus) -> None:
@@ -74,31 +71,10 @@ def _row(node: NodeStatus) -> list[str]:
     ]
 
 
-def _wait(app: App, fleet: Fleet) -> FleetStatus:
-    """The last reading, healthy or not: how it stands then is the result."""
-    report = read_status(fleet)
-
-    def is_healthy() -> bool:
-        nonlocal report
-        if report.state is not State.HEALTHY:
-            report = read_status(fleet)
-        return report.state is State.HEALTHY
-
-    timeout_s = app.timeout(WAIT_S)
-    try:
-        wait_until(is_healthy, timeout_s=timeout_s, clock=fleet.clock, what="healthy", every_s=WAIT_EVERY_S)
-    except TimedOut:
-        app.output.note(f"not healthy after {timeout_s:g} s")
-    return report
-
-
-def _watch(app: App, fleet: Fleet) -> int:
-    """Until Ctrl-C, which is no failure here; on a terminal each reading replaces the one before."""
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            report = read_status(fleet)
-            if not app.output.as_json:
-                click.clear()
-            show(app, report)
-            fleet.clock.sleep(WATCH_EVERY_S)
-    return Exit.INTERRUPTED
+STATUS = Question(
+    read=read_status,
+    wanted="healthy",
+    is_well=lambda report: report.state is State.HEALTHY,
+    show=show,
+    exit_code=lambda report: _EXITS[report.state],
+)

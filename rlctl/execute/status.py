@@ -9,6 +9,7 @@ from rlctl.plan.desired import Desired, missing_scripts
 from rlctl.plan.findings import Finding, State, assess, state_of
 from rlctl.plan.ownership import Ownership, ownership
 from rlctl.plan.sentinel import at, believed_primary
+from rlctl.plan.views import Views, views_of
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec
 
@@ -76,6 +77,12 @@ def read_status(fleet: Fleet) -> FleetStatus:
     """Ask every node and judge."""
     observed = fleet.observe()
     return status_of(fleet.desired(observed), observed)
+
+
+def read_views(fleet: Fleet) -> Views:
+    """Ask every node what it thinks of the others."""
+    observed = fleet.observe()
+    return views_of(fleet.desired(observed), observed)
 
 
 def status_of(desired: Desired, observed: Observed) -> FleetStatus:

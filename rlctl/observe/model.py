@@ -86,13 +86,18 @@ class OnDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentinelView:
-    """What one sentinel thinks of the fleet's primary, silent for so long; it reaches these replicas and peers."""
+    """What one sentinel thinks of the fleet's primary, silent for so long; it reaches these replicas and peers.
+
+    `silent` are those that it knows and does not reach; others agree that the primary is down where it is `failed`.
+    """
 
     primary: Address | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     replicas: tuple[Address, ...] = ()
     peers: tuple[NodeId, ...] = ()
+    silent: tuple[Address, ...] = ()
     down: bool = False
+    failed: bool = False
     usable_quorum: bool = False
     epoch: int = 0
     failing_over: bool = False

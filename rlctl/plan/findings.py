@@ -65,7 +65,7 @@ def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
         return tuple(_out_of_sight(observed))
     kind = desired.topology.kind
     specific = _cluster(desired, observed) if kind is Kind.CLUSTER else _sentinel(desired, observed)
-    found = [*_presence(observed), *_fences(observed), *_drift(desired, observed), *specific]
+    found = [*_presence(observed), *fences(observed), *_drift(desired, observed), *specific]
     return tuple(sorted(found, key=lambda one: (one.severity is Severity.DEGRADED, one.subject, one.code)))
 
 
@@ -98,7 +98,8 @@ def _presence(observed: Observed) -> Iterator[Finding]:
             yield _degraded(code, node.name, f"{node.name} {text}" + (f" ({evidence})" if evidence else ""))
 
 
-def _fences(observed: Observed) -> Iterator[Finding]:
+def fences(observed: Observed) -> Iterator[Finding]:
+    """The nodes that refuse writes because somebody wants it so."""
     for node in fenced(observed):
         lift = f"`rlctl unfence {node.name}` lifts it"
         yield _degraded(NODE_FENCED, node.name, f"{node.name} is fenced: it refuses writes; {lift}")

@@ -236,6 +236,8 @@ def test_a_sentinel_counts_only_whom_it_reaches() -> None:
     assert (view.down, view.usable_quorum) == (True, False)
     assert view.replicas == (("127.0.0.1", 21_201),)
     assert len(view.peers) == 1
+    assert view.silent == (("127.0.0.1", 21_202), ("127.0.0.1", 22_202))
+    assert not view.failed
 
 
 def test_a_sentinel_after_a_failover() -> None:
@@ -249,6 +251,7 @@ def test_a_failover_in_progress_shows() -> None:
     reply["master"][flags] += ",o_down,failover_in_progress"
     view = parse.sentinel_view(reply["master"], reply["replicas"], reply["sentinels"], quorum_ok=True)
     assert view.failing_over
+    assert view.failed
 
 
 @pytest.mark.parametrize(

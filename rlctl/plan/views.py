@@ -1,0 +1,295 @@
+"""Every node's opinion of the fleet side by side: who is primary, who takes writes, and where opinions differ. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rlctl.observe.model import NodeFacts, Observed, Peer, Role, SentinelView
+from rlctl.plan.desired import Desired
+from rlctl.plan.fence import is_fenced, lacks_replicas
+from rlctl.plan.findings import Finding, Severity, fences
+from rlctl.plan.sentinel import ONLY_SHARD, believed_primary
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import NodeName, data_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One node's opinion: whom it names as the primary of which shard, whom it doubts, whom it does not know."""
+
+    node: NodeName
+    role: Role | None
+    answers: bool
+    ok: bool | None = None
+    primaries: Mapping[int, str] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    suspected: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    epoch: int | None = None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Whom it holds for failed, or suspects."""
+        return self.failed + self.suspected
+
+    def to_json(self) -> dict[str, object]:
+        """As `status --views -o json` shows it."""
+        return {
+            "node": self.node,
+            "role": self.role,
+            "answers": self.answers,
+            "ok": self.ok,
+            "primaries": {str(shard): name for shard, name in sorted(self.primaries.items())},
+            "failed": list(self.failed),
+            "suspected": list(self.suspected),
+            "unknown": list(self.unknown),
+            "epoch": self.epoch,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Primary:
+    """A node that says it is a primary, or one that keeps silent and that others name.
+
+    It is `writable` when it would take a limiter's write now; it `wins` when it keeps its data where two meet.
+    """
+
+    node: NodeName
+    shard: int
+    epoch: int | None
+    offset: int | None
+    keys: int | None
+    writable: bool | None
+    fenced: bool
+    believed_by: int
+    asked: int
+    wins: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """As `status --views -o json` shows it."""
+        return {
+            "node": self.node,
+            "shard": self.shard,
+            "epoch": self.epoch,
+            "offset": self.offset,
+            "keys": self.keys,
+            "writable": self.writable,
+            "fenced": self.fenced,
+            "believed_by": self.believed_by,
+            "asked": self.asked,
+            "wins": self.wins,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """All opinions and what is wrong between them; of a fleet that does not exist there are none."""
+
+    name: str
+    kind: Kind
+    exists: bool
+    conflicts: tuple[Finding, ...]
+    primaries: tuple[Primary, ...]
+    views: tuple[View, ...]
+
+    @property
+    def agree(self) -> bool:
+        """Whether there is a fleet, and nothing to settle in it."""
+        return self.exists and not self.conflicts
+
+    @property
+    def contested(self) -> tuple[int, ...]:
+        """The shards with more than one primary, said or named."""
+        said = {(primary.shard, str(primary.node)) for primary in self.primaries}
+        named = {pair for view in self.views for pair in view.primaries.items()}
+        count = Counter(shard for shard, _name in said | named)
+        return tuple(sorted(shard for shard, names in count.items() if names > 1))
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `status --views -o json`."""
+        return {
+            "schema": "rlctl.status-views/1",
+            "name": self.name,
+            "kind": self.kind,
+            "agree": self.agree,
+            "conflicts": [conflict.to_json() for conflict in self.conflicts],
+            "primaries": [primary.to_json() for primary in self.primaries],
+            "views": [view.to_json() for view in self.views],
+        }
+
+
+def views_of(desired: Desired, observed: Observed) -> Views:
+    """What everybody thinks, and where that does not fit together."""
+    views = tuple(_view(desired, observed, node) for node in observed.nodes) if observed.exists else ()
+    primaries = tuple(_primaries(desired, observed, views))
+    conflicts = _conflicts(observed, primaries, views) if observed.exists else ()
+    return Views(
+        name=desired.topology.name,
+        kind=desired.topology.kind,
+        exists=observed.exists,
+        conflicts=tuple(sorted(conflicts, key=lambda one: (one.severity is Severity.DEGRADED, one.subject, one.code))),
+        primaries=primaries,
+        views=views,
+    )
+
+
+def _view(desired: Desired, observed: Observed, node: NodeFacts) -> View:
+    if not node.is_up:
+        role = Role.SENTINEL if desired.specs[node.name].is_sentinel else None
+        return View(node=node.name, role=role, answers=False)
+    view = View(node=node.name, role=node.role, answers=True)
+    if node.sentinel is not None:
+        return _of_sentinel(desired, observed, view, node.sentinel)
+    return _of_member(desired, observed, view, node) if node.table else _of_data_node(observed, view, node)
+
+
+def _of_member(desired: Desired, observed: Observed, view: View, node: NodeFacts) -> View:
+    """A cluster node's table; members that the topology does not name are a finding of `status`."""
+    names = {other.id: other.name for other in observed.nodes}
+    peers = {names[peer.id]: peer for peer in node.table if peer.id in names and not peer.handshake}
+    owners: dict[int, tuple[int, str]] = {}
+    for name, peer in peers.items():
+        shard = desired.specs[name].shard
+        if shard is not None and peer.role is Role.PRIMARY and peer.slots:
+            owners[shard] = max(owners.get(shard, (-1, "")), (peer.epoch, name))
+    return replace(
+        view,
+        ok=node.fleet_ok,
+        primaries={shard: name for shard, (_epoch, name) in owners.items()},
+        failed=tuple(name for name, peer in peers.items() if peer.failed),
+        suspected=tuple(name for name, peer in peers.items() if peer.suspected),
+        unknown=tuple(other.name for other in observed.nodes if other.name not in peers),
+        epoch=node.epoch,
+    )
+
+
+def _of_sentinel(desired: Desired, observed: Observed, view: View, sentinel: SentinelView) -> View:
+    names = {(spec.address, spec.port): str(spec.name) for spec in desired.specs.values()}
+    if sentinel.primary is None:
+        return replace(view, ok=False, unknown=tuple(name for name in desired.specs if name != view.node))
+    address, port = sentinel.primary
+    primary = names.get(sentinel.primary, f"{address}:{port}")
+    silent = {names[where] for where in sentinel.silent if where in names}
+    reached = {names[where] for where in sentinel.replicas if where in names}
+    peers = {node.name for node in observed.nodes if node.id in sentinel.peers}
+    known = {primary, view.node, *silent, *reached, *peers}
+    return replace(
+        view,
+        ok=sentinel.usable_quorum and not sentinel.down,
+        primaries={ONLY_SHARD: primary},
+        failed=(primary,) if sentinel.failed else (),
+        suspected=tuple(sorted(silent | ({primary} if sentinel.down and not sentinel.failed else set()))),
+        unknown=tuple(name for name in desired.specs if name not in known),
+        epoch=sentinel.epoch,
+    )
+
+
+def _of_data_node(observed: Observed, view: View, node: NodeFacts) -> View:
+    """A data node behind sentinels names itself, or whom it follows."""
+    if node.role is Role.PRIMARY:
+        return replace(view, primaries={ONLY_SHARD: node.name})
+    names = {other.id: other.name for other in observed.nodes}
+    if node.follows in names:
+        return replace(view, primaries={ONLY_SHARD: names[node.follows]})
+    where = "{}:{}".format(*node.follows_address) if node.follows_address else "nobody"
+    return replace(view, primaries={ONLY_SHARD: where})
+
+
+def _primaries(desired: Desired, observed: Observed, views: Sequence[View]) -> Iterator[Primary]:
+    found = list(_candidates(desired, observed, views))
+    for primary in sorted(found, key=lambda one: (one.shard, one.node)):
+        yield replace(primary, wins=_wins(desired, observed, primary, found))
+
+
+def _candidates(desired: Desired, observed: Observed, views: Sequence[View]) -> Iterator[Primary]:
+    asked = sum(view.answers for view in views)
+    for spec in data_nodes(desired.topology):
+        node, shard = observed.node(spec.name), spec.shard or ONLY_SHARD
+        believers = [view for view in views if view.primaries.get(shard) == spec.name]
+        if node.role is not Role.PRIMARY if node.is_up else not believers:
+            continue
+        yield Primary(
+            node=spec.name,
+            shard=shard,
+            epoch=_epoch(desired, observed, node, believers),
+            offset=node.offset,
+            keys=node.keys,
+            writable=_is_writable(desired, node) if node.is_up else None,
+            fenced=is_fenced(node),
+            believed_by=len(believers),
+            asked=asked,
+        )
+
+
+def _is_writable(desired: Desired, node: NodeFacts) -> bool:
+    serves = bool(node.slots) and node.fleet_ok is True if desired.topology.kind is Kind.CLUSTER else True
+    return serves and not lacks_replicas(node)
+
+
+def _epoch(desired: Desired, observed: Observed, node: NodeFacts, believers: Iterable[View]) -> int | None:
+    """A cluster node's own, or what the tables say of a silent one; behind sentinels that of who names it."""
+    if desired.topology.kind is Kind.CLUSTER:
+        return node.epoch if node.is_up else max((peer.epoch for peer in _lines(observed, node)), default=None)
+    return max((view.epoch for view in believers if view.epoch is not None), default=None)
+
+
+def _lines(observed: Observed, node: NodeFacts) -> Iterator[Peer]:
+    return (peer for other in observed.up for peer in other.table if peer.id == node.id and peer.role is Role.PRIMARY)
+
+
+def _wins(desired: Desired, observed: Observed, primary: Primary, found: Iterable[Primary]) -> bool:
+    """The higher epoch, and between equal ones the smaller id; behind sentinels whom the newest of them name."""
+    if desired.topology.kind is Kind.SENTINEL:
+        return believed_primary(desired, observed).name == primary.node
+    ids = {node.name: node.id for node in observed.nodes}
+    # A live one without slots has nothing to keep.
+    claims = [one for one in found if one.shard == primary.shard and (one.writable is None or _owns(observed, one))]
+    best = min(claims, key=lambda one: (-(one.epoch or 0), ids[one.node]), default=None)
+    return best is not None and best.node == primary.node
+
+
+def _owns(observed: Observed, primary: Primary) -> bool:
+    return bool(observed.node(primary.node).slots)
+
+
+def _conflicts(observed: Observed, primaries: Sequence[Primary], views: Sequence[View]) -> Iterator[Finding]:
+    if not any(view.answers for view in views):
+        text = "no node answers: there is no opinion to compare"
+        yield Finding(code="no-views", severity=Severity.CRITICAL, subject="fleet", text=text)
+    for shard in sorted({primary.shard for primary in primaries}):
+        yield from _two_writers(shard, [primary for primary in primaries if primary.shard == shard])
+    for shard in sorted({shard for view in views for shard in view.primaries}):
+        yield from _split(shard, [view for view in views if shard in view.primaries])
+    for node in observed.up:
+        doubters = [view.node for view in views if node.name in view.doubts]
+        if doubters:
+            text = f"{node.name} answers, but is failed or suspected for {_list(doubters)}"
+            yield Finding(code="doubted", severity=Severity.DEGRADED, subject=node.name, text=text)
+    yield from fences(observed)
+
+
+def _two_writers(shard: int, primaries: Sequence[Primary]) -> Iterator[Finding]:
+    writers = [primary.node for primary in primaries if primary.writable]
+    if len(writers) < 2:
+        return
+    winner = next((primary.node for primary in primaries if primary.wins), None)
+    losers = [name for name in writers if name != winner]
+    text = f"{_list(writers)} each take writes of shard {shard}: what {_list(losers)} takes is lost when they meet"
+    yield Finding(code="two-writers", severity=Severity.CRITICAL, subject=f"shard {shard}", text=text)
+
+
+def _split(shard: int, views: Sequence[View]) -> Iterator[Finding]:
+    named = Counter(view.primaries[shard] for view in views)
+    if len(named) < 2:
+        return
+    # Sentinels that disagree send clients to different primaries.
+    sent = {view.primaries[shard] for view in views if view.role is Role.SENTINEL}
+    severity = Severity.CRITICAL if len(sent) > 1 else Severity.DEGRADED
+    told = ", ".join(f"{name} ({count})" for name, count in sorted(named.items()))
+    text = f"views differ on the primary of shard {shard}: {told}"
+    yield Finding(code="views-split", severity=severity, subject=f"shard {shard}", text=text)
+
+
+def _list(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "")
