@@ -1,30 +1,47 @@
-"""rlctl doctor: checks with evidence and fixes."""
+"""rlctl doctor: checks with evidence and fixes, and whether an operation may begin."""
+
+from collections.abc import Iterable, Sequence
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.doctor.gates import Operation, closing
 from rlctl.doctor.model import Check, Severity
-from rlctl.errors import Exit
+from rlctl.errors import Exit, NotFound
 from rlctl.execute.doctor import run_doctor
 from rlctl.execute.fleet import open_fleet
+from rlctl.topology.model import Topology
 
 
 @click.command()
+@click.option(
+    "--gate",
+    type=click.Choice([one.value for one in Operation]),
+    help="Only what speaks against beginning this operation now.",
+)
 @with_app
-def doctor(app: App) -> int:
+def doctor(app: App, gate: str | None) -> int:
     """Check the machines and the fleet: before a deploy, and when something feels wrong.
 
     Shows what is not well; -v shows the checks that passed too. Exit 0, 11 for warnings, 12 when critical.
+    With --gate: exit 0 when the operation may begin, 8 when something speaks against it. `drill` means a live one.
 
     \b
     rlctl doctor -v
+    rlctl doctor --gate failover
     """
     topology = app.topology()
     with open_fleet(topology, app.home) as fleet:
-        checks = run_doctor(fleet)
+        observed = fleet.observe()
+        if gate not in {None, Operation.DEPLOY} and not observed.exists:
+            raise NotFound(
+                f"fleet {topology.name} is not deployed: no {gate} can begin", hint="`rlctl deploy` builds it"
+            )
+        checks = run_doctor(fleet, observed)
+    if gate is not None:
+        return _gate(app, topology, Operation(gate), checks)
     if app.output.as_json:
-        entries = [check.to_json() for check in checks]
-        app.output.result({"schema": "rlctl.doctor/1", "name": topology.name, "checks": entries})
+        app.output.result(_document(topology, checks))
     else:
         _show(app, checks)
     severities = {check.severity for check in checks}
@@ -33,11 +50,32 @@ def doctor(app: App) -> int:
     return Exit.DEGRADED if severities & {Severity.WARNING, Severity.UNKNOWN} else Exit.OK
 
 
-def _show(app: App, checks: tuple[Check, ...]) -> None:
-    shown = [check for check in checks if app.verbose or check.severity is not Severity.OK]
-    for check in shown:
+def _document(topology: Topology, checks: Iterable[Check]) -> dict[str, object]:
+    entries = [check.to_json() for check in checks]
+    return {"schema": "rlctl.doctor/1", "name": topology.name, "checks": entries}
+
+
+def _gate(app: App, topology: Topology, operation: Operation, checks: Iterable[Check]) -> int:
+    """What closes the gate, and nothing else."""
+    found = closing(operation, checks)
+    names = sorted({check.name for check in found})
+    if app.output.as_json:
+        verdict = {"operation": operation, "open": not found, "closed_by": names}
+        app.output.result(_document(topology, found) | {"gate": verdict})
+    else:
+        _list(app, found)
+        app.output.text(f"{operation}: " + (f"not now, because of {', '.join(names)}" if found else "may begin"))
+    return Exit.GUARD if found else Exit.OK
+
+
+def _show(app: App, checks: Sequence[Check]) -> None:
+    _list(app, [check for check in checks if app.verbose or check.severity is not Severity.OK])
+    passed = sum(1 for check in checks if check.severity is Severity.OK)
+    app.output.line(f"{len(checks)} checks, {passed} ok" + ("" if app.verbose else "; -v shows them all"))
+
+
+def _list(app: App, checks: Iterable[Check]) -> None:
+    for check in checks:
         app.output.line(f"{check.severity} {check.name} ({check.subject}): {check.evidence}")
         if check.fix:
             app.output.line(f"    fix: {check.fix}")
-    passed = sum(1 for check in checks if check.severity is Severity.OK)
-    app.output.line(f"{len(checks)} checks, {passed} ok" + ("" if app.verbose else "; -v shows them all"))

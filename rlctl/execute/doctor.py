@@ -18,9 +18,8 @@ from rlctl.system.host import read_host_facts
 from rlctl.system.tls import expires_at
 
 
-def run_doctor(fleet: Fleet) -> tuple[Check, ...]:
-    """Every check, the most urgent first."""
-    observed = fleet.observe()
+def run_doctor(fleet: Fleet, observed: Observed) -> tuple[Check, ...]:
+    """Every check of the machines and of the fleet as it was read, the most urgent first."""
     return sort_checks(
         (
             *host_checks(fleet.topology, read_host_facts(fleet.home.root), _machines(fleet)),

@@ -153,3 +153,30 @@ def test_a_home_that_is_a_file(cluster: LocalFleet) -> None:
     cluster.home.write_text("", encoding="utf-8")
     assert_fails(cluster, "deploy", "--yes", code=6, name="unreachable", says=str(cluster.home))
     assert cluster.home.read_text(encoding="utf-8") == ""
+
+
+def gate(fleet: LocalFleet, operation: str, expect: int) -> dict[str, object]:
+    document = fleet.run("doctor", "--gate", operation, "-o", "json", expect=expect).json()
+    assert set(document) == {"schema", "name", "checks", "gate"}
+    assert {check["name"] for check in document["checks"]} == set(document["gate"]["closed_by"])
+    return document["gate"]
+
+
+def test_gates(cluster: LocalFleet) -> None:
+    assert gate(cluster, "deploy", 0) == {"operation": "deploy", "open": True, "closed_by": []}
+    for operation in ("failover", "drill", "release"):
+        assert_fails(cluster, "doctor", "--gate", operation, code=5, name="not-found", says="is not deployed")
+    cluster.deploy()
+    for operation in ("deploy", "failover", "drill", "release"):
+        assert gate(cluster, operation, 0)["open"] is True
+    assert cluster.run("doctor", "--gate", "failover").out == "failover: may begin\n"
+    cluster.kill("node-3")
+    assert gate(cluster, "deploy", 0)["open"] is True
+    assert gate(cluster, "failover", 8) == {
+        "operation": "failover",
+        "open": False,
+        "closed_by": ["no-replica", "node-down"],
+    }
+    told = cluster.run("doctor", "--gate", "release", expect=8).out.splitlines()
+    assert told[-1] == "release: not now, because of node-down"
+    cluster.run("doctor", "--gate", "upgrade", expect=2)
