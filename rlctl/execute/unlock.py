@@ -6,7 +6,7 @@ from rlctl.errors import Refused
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.lock import LOCK_KEY, RELEASE, Owner, is_free, read_holder
 from rlctl.execute.locking import read_owner
-from rlctl.system.redis import NodeLink
+from rlctl.system.redis import CommandFailed, NodeLink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,5 +41,12 @@ def break_lock(fleet: Fleet, held: Held) -> None:
             f"the lock on this machine belongs to a running process ({held.describe()})",
             hint="end that process; its lock ends with it",
         )
-    if not held.link.call("EVAL", RELEASE, 1, LOCK_KEY, held.token):
+    try:
+        is_removed = held.link.call("EVAL", RELEASE, 1, LOCK_KEY, held.token)
+    except CommandFailed as failure:
+        raise Refused(
+            f"{held.link.endpoint}, which keeps the lock, refuses to remove it: {failure}",
+            hint="`rlctl doctor` shows what is wrong there; the lock ends by itself at most 30 s after its owner",
+        ) from failure
+    if not is_removed:
         raise Refused(f"the lock of fleet {fleet.topology.name} has changed hands meanwhile", hint="look again")

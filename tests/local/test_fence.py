@@ -1,6 +1,6 @@
 """A fence on real servers: it refuses a limiter's decisions, and only `unfence` or a restart takes it back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -140,3 +140,26 @@ def test_what_cannot_be_fenced(fleet: LocalFleet) -> None:
 
 def test_a_fleet_that_is_not_there(cluster: LocalFleet) -> None:
     assert_fails(cluster, "fence", "node-0", "--confirm", cluster.name, code=5, name="not-found", says="not deployed")
+
+
+@pytest.mark.parametrize("document", [cluster_document, sentinel_document], ids=["cluster", "sentinel"])
+def test_only_the_node_itself_has_to_answer(
+    make_fleet: Callable[[dict[str, Any]], LocalFleet], document: Callable[..., dict[str, Any]]
+) -> None:
+    """As from the wrong side of a partition: everybody else keeps silent."""
+    fleet = make_fleet(document())
+    fleet.deploy()
+    own = fleet.pid("node-0")
+    others = [process for process in fleet.processes() if process.pid != own]
+    for process in others:
+        process.suspend()
+    try:
+        done = fence(fleet)
+        assert (done["fenced"], done["changed"]) == (True, True)
+        assert setting(fleet) == "1000000"
+        views = fleet.run("status", "--views", "-o", "json", expect=None).json()
+        [primary] = [one for one in views["primaries"] if one["node"] == "node-0"]
+        assert (primary["fenced"], primary["writable"]) == (True, False)
+    finally:
+        for process in others:
+            process.resume()

@@ -128,6 +128,18 @@ def test_unlock_shows_refuses_and_breaks(shared_cluster: LocalFleet) -> None:
     shared_cluster.deploy()
 
 
+def test_a_keeper_that_refuses_writes_keeps_the_lock(shared_sentinel: LocalFleet) -> None:
+    """A fenced primary would not even let its lock go; that is said, and the lock ends with its time."""
+    with keeper(shared_sentinel) as client:
+        client.set(KEY, owner(), px=20_000)
+        client.config_set("min-replicas-to-write", 1_000_000)
+        try:
+            assert_fails(shared_sentinel, "unlock", "--yes", code=8, name="refused", says="refuses to remove it")
+        finally:
+            client.config_set("min-replicas-to-write", 0)
+        shared_sentinel.run("unlock", "--yes")
+
+
 def test_garbage_in_the_key_is_somebody_without_a_name(shared_cluster: LocalFleet) -> None:
     with keeper(shared_cluster) as client:
         client.set(KEY, "{not json", px=20_000)
