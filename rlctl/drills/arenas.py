@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from rlctl.drills.faults import Faults, SandboxFaults
 from rlctl.drills.gates import open_faults
+from rlctl.drills.hurry import hurry
 from rlctl.drills.leases import guarded
 from rlctl.drills.member import Source
 from rlctl.drills.model import Scenario, Side
 from rlctl.drills.order import Order
 from rlctl.drills.ordered import ordered_fleet
 from rlctl.drills.records import RunFolder
-from rlctl.drills.settings import SHORT_PERIODS
 from rlctl.errors import Refused
 from rlctl.execute.deploy import DeployOptions, run_deploy
 from rlctl.execute.destroy import run_destroy
@@ -26,7 +26,6 @@ from rlctl.scripts.registry import HISTORY_KEY, remember
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import own_packets, raise_loopback
 from rlctl.topology.model import Kind
-from rlctl.topology.nodes import sentinel_nodes
 
 DEPLOY_S = 60.0
 LOG_BYTES = 100_000
@@ -104,7 +103,7 @@ def _twin(setting: Setting) -> Iterator[HeldFleet]:
             options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
             run_deploy(held, options, progress, setting.stop, lambda _plan: None)
             if topology.kind is Kind.SENTINEL and not setting.order.stock_timers:
-                _hurry(held)
+                hurry(held.fleet)
             yield held
     finally:
         with hold(topology, home, ARGV[0], StopFlag(), progress, waiting=waiting, removing=True) as held:
@@ -167,13 +166,6 @@ def _check_steady(held: HeldFleet) -> None:
         raise Refused("the fleet is not there", hint="deploy it first, or run the drill without --live on a twin")
     if found:
         raise Refused(f"the fleet is not in a steady state: {found[0].text}", hint="`rlctl deploy` repairs it first")
-
-
-def _hurry(held: HeldFleet) -> None:
-    """Sentinels look around more often than they would, so that a drill is short; the report says so."""
-    words = [word for pair in SHORT_PERIODS.items() for word in map(str, pair)]
-    for spec in sentinel_nodes(held.fleet.topology):
-        held.fleet.connector.link(spec).call("SENTINEL", "DEBUG", *words)
 
 
 def _keep_logs(held: HeldFleet, folder: RunFolder) -> None:

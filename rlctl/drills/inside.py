@@ -3,12 +3,8 @@
 It is told by its folder what to do, and by its standard input, whose end means that rlctl has gone.
 """
 
-import contextlib
-import json
 import os
-import signal
 import sys
-import threading
 from pathlib import Path
 
 from rlctl.drills.arenas import Setting, arena
@@ -19,36 +15,10 @@ from rlctl.drills.records import RunFolder, RunJournal
 from rlctl.drills.runner import Run
 from rlctl.drills.stage import Processes, Stage
 from rlctl.errors import Exit, RlctlError, Unreachable
+from rlctl.execute.heir import HeirStop, Teller
 from rlctl.execute.stop import StopFlag
 from rlctl.system.clock import SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure
-
-
-class Teller:
-    """Tells rlctl, line by line, what goes on; rlctl shows it to the user."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
-        # rlctl may have gone; then nobody listens, and the run heals and ends.
-        with contextlib.suppress(BrokenPipeError):
-            sys.stdout.write(json.dumps({"note": text}) + "\n")
-            sys.stdout.flush()
-
-    def step(self, number: int, of: int, text: str, outcome: str) -> None:
-        """A step's outcome; a twin's steps are nobody's business."""
-
-
-class HeirStop(StopFlag):
-    """Stops when asked by a signal, and when rlctl has gone."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        while os.read(0, 1):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def carry_out(folder: RunFolder, order: Order, teller: Teller, stop: StopFlag) -> None:

@@ -1,0 +1,37 @@
+"""How a child process of rlctl's tells what it does, and hears that rlctl has gone."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+
+from rlctl.execute.stop import StopFlag
+
+
+class Teller:
+    """Tells rlctl, line by line, what goes on; rlctl shows it to the user."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        # rlctl may have gone; then nobody listens, and the run heals and ends.
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.write(json.dumps({"note": text}) + "\n")
+            sys.stdout.flush()
+
+    def step(self, number: int, of: int, text: str, outcome: str) -> None:
+        """A step's outcome; a twin's steps are nobody's business."""
+
+
+class HeirStop(StopFlag):
+    """Stops when asked by a signal, and when rlctl has gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
