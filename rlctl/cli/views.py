@@ -6,8 +6,9 @@ from rlctl.cli.app import App
 from rlctl.cli.looking import Question
 from rlctl.errors import Exit
 from rlctl.execute.status import read_views
-from rlctl.plan.findings import Severity
+from rlctl.plan.findings import Finding, Severity
 from rlctl.plan.views import Primary, View, Views
+from rlctl.runbooks.shelf import by_finding
 
 # So many columns fit beside the others into 80 characters.
 MOST_SHARDS = 4
@@ -27,7 +28,7 @@ def exit_code(report: Views) -> int:
 def show(app: App, report: Views) -> None:
     """The result in the form that was asked for."""
     if app.output.as_json:
-        app.output.result(report.to_json())
+        app.output.result({**report.to_json(), "conflicts": [_conflict(one) for one in report.conflicts]})
         return
     shards = sorted({shard for view in report.views for shard in view.primaries})
     shown = shards if app.verbose or len(shards) <= MOST_SHARDS else list(report.contested[:MOST_SHARDS])
@@ -46,12 +47,17 @@ def show(app: App, report: Views) -> None:
         counts = f"{alike} of {len(shards)} shards and {agreeing} of {len(report.views)} views"
         app.output.line(f"{counts} are not in question; -v shows all")
     for conflict in report.conflicts:
-        app.output.line(f"{conflict.severity} {conflict.text}")
+        page = by_finding().get(conflict.code)
+        app.output.line(f"{conflict.severity} {conflict.text}" + (f" ({page})" if page else ""))
 
 
 VIEWS = Question(
-    read=read_views, wanted="of one mind", is_well=lambda report: report.agree, show=show, exit_code=exit_code
+    read=read_views, wanted="of one mind", is_well=lambda report: report.is_settled, show=show, exit_code=exit_code
 )
+
+
+def _conflict(conflict: Finding) -> dict[str, str | None]:
+    return {**conflict.to_json(), "runbook": by_finding().get(conflict.code)}
 
 
 def _verdict(report: Views) -> str:

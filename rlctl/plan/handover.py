@@ -189,13 +189,15 @@ def _primary_silent(case: _Case) -> Refusal:
         return None
     what = "does not answer" if not case.owner.is_up else "answers as a replica"
     evidence = f" ({case.owner.evidence})" if case.owner.evidence else ""
-    way = "--takeover" if case.is_cluster and not case.has_majority else "--force"
-    hint = f"`rlctl deploy` where it may come back; else {_losing(case, way)}"
+    losing = _losing(case, without_votes=case.is_cluster and not case.has_majority)
+    hint = f"`rlctl deploy` where it may come back; else {losing}"
     return f"{case.owner.name}, the primary of shard {case.shard.number}, {what}{evidence}", hint
 
 
-def _losing(case: _Case, way: str) -> str:
-    return f"`rlctl failover {case.shard.number} {way}`, which may lose what the replica does not hold"
+def _losing(case: _Case, *, without_votes: bool) -> str:
+    number = case.shard.number
+    command = f"rlctl failover {number} --takeover`" if without_votes else f"rlctl failover {number} --force`"
+    return f"`{command}, which may lose what the replica does not hold"
 
 
 def _two_primaries(case: _Case) -> Refusal:
@@ -235,7 +237,7 @@ def _is_replacing(case: _Case, node: NodeFacts) -> bool:
 def _no_majority(case: _Case) -> Refusal:
     if not case.is_cluster or case.has_majority:
         return None
-    hint = f"`rlctl deploy` brings them back; without votes: {_losing(case, '--takeover')}"
+    hint = f"`rlctl deploy` brings them back; without votes: {_losing(case, without_votes=True)}"
     return "no majority of the primaries answers, and a failover needs their votes", hint
 
 
@@ -244,7 +246,7 @@ def _no_quorum(case: _Case) -> Refusal:
         return None
     return (
         f"no sentinel that watches {case.owner.name} sees a usable quorum",
-        f"`rlctl deploy` starts the sentinels; with one of them: {_losing(case, '--force')}",
+        f"`rlctl deploy` starts the sentinels; with one of them: {_losing(case, without_votes=False)}",
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from rlctl.observe.model import NodeFacts, Observed, Peer, Role, SentinelView
 from rlctl.plan.desired import Desired
 from rlctl.plan.fence import is_fenced, lacks_replicas
-from rlctl.plan.findings import Finding, Severity, fences
+from rlctl.plan.findings import INTENDED, Finding, Severity, fences
 from rlctl.plan.sentinel import ONLY_SHARD, believed_primary
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, data_nodes
@@ -98,6 +98,11 @@ class Views:
         return self.exists and not self.conflicts
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left but what somebody wants: a fence stays until it is lifted."""
+        return self.exists and all(conflict.code in INTENDED for conflict in self.conflicts)
+
+    @property
     def contested(self) -> tuple[int, ...]:
         """The shards with more than one primary, said or named."""
         said = {(primary.shard, str(primary.node)) for primary in self.primaries}
@@ -122,7 +127,7 @@ def views_of(desired: Desired, observed: Observed) -> Views:
     """What everybody thinks, and where that does not fit together."""
     views = tuple(_view(desired, observed, node) for node in observed.nodes) if observed.exists else ()
     primaries = tuple(_primaries(desired, observed, views))
-    conflicts = _conflicts(observed, primaries, views) if observed.exists else ()
+    conflicts = _conflicts(desired, observed, primaries, views) if observed.exists else ()
     return Views(
         name=desired.topology.name,
         kind=desired.topology.kind,
@@ -240,7 +245,7 @@ def _lines(observed: Observed, node: NodeFacts) -> Iterator[Peer]:
 def _wins(desired: Desired, observed: Observed, primary: Primary, found: Iterable[Primary]) -> bool:
     """The higher epoch, and between equal ones the smaller id; behind sentinels whom the newest of them name."""
     if desired.topology.kind is Kind.SENTINEL:
-        return believed_primary(desired, observed).name == primary.node
+        return _winner_behind_sentinels(desired, observed, found) == primary.node
     ids = {node.name: node.id for node in observed.nodes}
     # A live one without slots has nothing to keep.
     claims = [one for one in found if one.shard == primary.shard and (one.writable is None or _owns(observed, one))]
@@ -248,15 +253,27 @@ def _wins(desired: Desired, observed: Observed, primary: Primary, found: Iterabl
     return best is not None and best.node == primary.node
 
 
+def _winner_behind_sentinels(desired: Desired, observed: Observed, found: Iterable[Primary]) -> NodeName:
+    """Whom they name; while they replace that one, whoever they have promoted already and will name next."""
+    named = believed_primary(desired, observed).name
+    if not any(node.sentinel is not None and node.sentinel.failing_over for node in observed.up):
+        return named
+    return next((one.node for one in found if one.node != named and one.writable is not None), named)
+
+
 def _owns(observed: Observed, primary: Primary) -> bool:
     return bool(observed.node(primary.node).slots)
 
 
-def _conflicts(observed: Observed, primaries: Sequence[Primary], views: Sequence[View]) -> Iterator[Finding]:
+def _conflicts(
+    desired: Desired, observed: Observed, primaries: Sequence[Primary], views: Sequence[View]
+) -> Iterator[Finding]:
     if not any(view.answers for view in views):
         text = "no node answers: there is no opinion to compare"
         yield Finding(code="no-views", severity=Severity.CRITICAL, subject="fleet", text=text)
-    for shard in sorted({primary.shard for primary in primaries}):
+        return
+    for shard in sorted({spec.shard for spec in data_nodes(desired.topology) if spec.shard is not None}):
+        yield from _no_writer(shard, [primary for primary in primaries if primary.shard == shard])
         yield from _two_writers(shard, [primary for primary in primaries if primary.shard == shard])
     for shard in sorted({shard for view in views for shard in view.primaries}):
         yield from _split(shard, [view for view in views if shard in view.primaries])
@@ -266,6 +283,14 @@ def _conflicts(observed: Observed, primaries: Sequence[Primary], views: Sequence
             text = f"{node.name} answers, but is failed or suspected for {_list(doubters)}"
             yield Finding(code="doubted", severity=Severity.DEGRADED, subject=node.name, text=text)
     yield from fences(observed)
+
+
+def _no_writer(shard: int, primaries: Sequence[Primary]) -> Iterator[Finding]:
+    if any(primary.writable for primary in primaries):
+        return
+    named = f": {_list(primary.node for primary in primaries)} does not" if primaries else ""
+    text = f"nobody takes writes of shard {shard}{named}"
+    yield Finding(code="no-writer", severity=Severity.CRITICAL, subject=f"shard {shard}", text=text)
 
 
 def _two_writers(shard: int, primaries: Sequence[Primary]) -> Iterator[Finding]:

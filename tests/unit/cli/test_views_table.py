@@ -41,12 +41,13 @@ def two_primaries(state: Observed) -> Observed:
 
 def test_a_small_fleet_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
     told = lines(capsys, views(cluster(4), killed(healthy(cluster(4)), "node-1")))
-    assert told[0] == "agreeing fleet limiter, cluster, 8 views"
+    assert told[0] == "critical fleet limiter, cluster, 8 views"
     assert told[1].split() == ["PRIMARY", "SHARD", "EPOCH", "OFFSET", "KEYS", "WRITES", "BELIEVED", "BY", "WINS"]
     assert told[3].split() == ["node-1", "1", "2", "-", "-", "unknown", "7", "of", "7", "yes"]
     assert told[8].split() == ["node-1", "down", "-", "-", "-", "-", "-", "-"]
     assert told[9].split() == ["node-2", "primary", "yes", "node-0", "node-1", "node-2", "node-3", "node-1", "failed"]
-    assert len(told) == 2 + 4 + 1 + 8
+    assert told[-1] == "critical nobody takes writes of shard 1: node-1 does not (RB-01)"
+    assert len(told) == 2 + 4 + 1 + 8 + 1
     assert max(map(len, told)) <= 80
 
 
@@ -81,4 +82,6 @@ def test_exit_codes() -> None:
     rival = changed(state, "node-1", role=Role.PRIMARY, follows=None)
     assert exit_code(views(watched(), rival)) == 12
     fenced = changed(state, "node-0", settings={**state.nodes[0].settings, SETTING: FENCE}, good_replicas=2)
-    assert exit_code(views(watched(), fenced)) == 11
+    assert exit_code(views(watched(), fenced)) == 12, "nobody takes writes"
+    fenced_replica = changed(state, "node-1", settings={**state.nodes[1].settings, SETTING: FENCE}, good_replicas=0)
+    assert exit_code(views(watched(), fenced_replica)) == 11

@@ -99,7 +99,7 @@ def test_a_healthy_fleet_is_of_one_mind(topology: Topology) -> None:
 def test_the_json_of_views() -> None:
     document = seen(cluster(), partial(killed, node="node-0")).to_json()
     assert set(document) == KEYS
-    assert (document["schema"], document["kind"], document["agree"]) == ("rlctl.status-views/1", "cluster", True)
+    assert (document["schema"], document["kind"], document["agree"]) == ("rlctl.status-views/1", "cluster", False)
     primaries, views = document["primaries"], document["views"]
     assert isinstance(primaries, list)
     assert isinstance(views, list)
@@ -250,7 +250,7 @@ def test_a_replica_of_a_stranger() -> None:
 
 def test_a_fence_is_a_conflict() -> None:
     views = seen(cluster(), lacking("node-0", FENCE, 1))
-    assert codes(views) == [("node-fenced", "degraded", "node-0")]
+    assert codes(views) == [("no-writer", "critical", "shard 0"), ("node-fenced", "degraded", "node-0")]
     assert (primary(views, "node-0").fenced, primary(views, "node-0").writable) == (True, False)
 
 
@@ -260,3 +260,24 @@ def test_a_fence_is_a_conflict() -> None:
 )
 def test_whom_a_member_does_not_know(forget: Callable[[Observed], Observed]) -> None:
     assert view_of(seen(cluster(), forget), "node-0").unknown == ("node-5",)
+
+
+def test_whom_sentinels_promote_wins_before_they_name_it() -> None:
+    rival = fact("node-1", role=Role.PRIMARY, follows=None, follows_address=None, link=Link.NONE)
+    before = seen(watched(), rival)
+    assert (primary(before, "node-0").wins, primary(before, "node-1").wins) == (True, False)
+    meanwhile = seen(watched(), rival, opinion("sentinel-2", failing_over=True))
+    assert (primary(meanwhile, "node-0").wins, primary(meanwhile, "node-1").wins) == (False, True)
+    assert primary(seen(watched(), opinion("sentinel-2", failing_over=True)), "node-0").wins
+
+
+def test_a_shard_without_a_writer() -> None:
+    views = seen(cluster(), partial(killed, node="node-0"))
+    assert codes(views) == [("no-writer", "critical", "shard 0")]
+    assert views.conflicts[0].text == "nobody takes writes of shard 0: node-0 does not"
+    assert not views.is_settled
+
+
+def test_a_fence_that_stays_is_settled() -> None:
+    views = seen(cluster(), lacking("node-3", FENCE, 0))
+    assert (views.agree, views.is_settled) == (False, True)
