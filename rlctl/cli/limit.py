@@ -12,6 +12,7 @@ from rlctl.execute.connection import As, connection
 from rlctl.execute.fleet import open_fleet
 from rlctl.limiter import ALGORITHMS, Algorithm, Cause, Concurrent, Decision, Limiter, Source, new_request_id
 from rlctl.rules.explain import typed_dimensions
+from rlctl.runbooks.shelf import by_cause
 
 # A person waits longer than a service does; the budget of a service would also count the first connection.
 BUDGET_S = 1.0
@@ -82,6 +83,10 @@ def limit(
         else:
             decision = _ask(limiter, _algorithm(algorithm or "", options), identity, DIRECT, asked)
     _show(app, name or DIRECT, identity, decision)
+    if decision.cause is not None:
+        page = by_cause().get(decision.cause)
+        way = f"; `rlctl runbook show {page}`" if page else ""
+        app.output.note(f"Redis did not decide: {decision.cause}{way}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

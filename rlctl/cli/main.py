@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fence": ("rlctl.cli.fence:fence", "Let a node refuse every write, until it is unfenced."),
     "unfence": ("rlctl.cli.fence:unfence", "Let a fenced node take writes again."),
     "failover-drill": ("rlctl.cli.failover_drill:failover_drill", "Break a twin on purpose, and prove what is lost."),
+    "runbook": ("rlctl.cli.runbook:runbook", "Incident pages: read them, follow them, try them."),
     "bench": ("rlctl.cli.bench:bench", "How fast and how exact the scripts are on this fleet."),
     "capacity": ("rlctl.cli.capacity:capacity", "Memory: the models, the truth, and the plan."),
     "resize": ("rlctl.cli.resize:resize", "More memory for every data node: edits the topology, applies it."),
@@ -175,12 +176,26 @@ def _usage_hint(failure: click.UsageError) -> str:
 
 
 def _fail(argv: Sequence[str], code: int, name: str, message: str, hint: str) -> int:
+    page = _runbook(name)
     if _wants_json(argv):
-        text = json.dumps({"error": {"code": name, "message": message, "hint": hint}})
+        text = json.dumps(
+            {"error": {"code": name, "message": message, "hint": hint, **({"runbook": page} if page else {})}}
+        )
     else:
         text = f"rlctl: {message}" + (f"\n  hint: {hint}" if hint else "")
+        text += f"\n  runbook: `rlctl runbook show {page}`" if page else ""
     print(text, file=sys.stderr)  # noqa: T201  errors leave here and nowhere else
     return code
+
+
+def _runbook(code: str) -> str | None:
+    """The page that answers an error; a broken installation has none, and that is not the error to tell now."""
+    from rlctl.runbooks.shelf import by_error  # noqa: PLC0415  only a failure needs it
+
+    try:
+        return by_error().get(code)
+    except RlctlError:
+        return None
 
 
 def _wants_json(argv: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from rlctl.errors import Exit
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.status import FleetStatus, NodeStatus, read_status
 from rlctl.plan.findings import State
+from rlctl.runbooks.shelf import by_finding
 
 _EXITS = {
     State.HEALTHY: Exit.OK,
@@ -26,8 +27,8 @@ _EXITS = {
 def status(app: App, views: bool, watch: bool, wait: bool) -> int:
     """Show nodes, roles, slots, lag and views against the topology.
 
-    Exit 0 healthy, 11 degraded, 12 critical, 5 absent. With --views: 0 when all nodes agree, 12 when two primaries
-    take writes of one shard or sentinels disagree, else 11.
+    Exit 0 healthy, 11 degraded, 12 critical, 5 absent. With --views: 0 when all nodes agree, 12 when a shard has no
+    primary that takes writes, or two, or when sentinels disagree, else 11.
 
     \b
     rlctl status --watch
@@ -44,7 +45,7 @@ def status(app: App, views: bool, watch: bool, wait: bool) -> int:
 def show(app: App, report: FleetStatus) -> None:
     """The result in the form that was asked for."""
     if app.output.as_json:
-        app.output.result(report.to_json())
+        app.output.result(_document(report))
         return
     title = f"{report.state} fleet {report.name}, {report.kind}, {len(report.nodes)} nodes"
     headers = ["NODE", "ROLE", "SHARD", "ADDRESS", "SLOTS", "LINK", "LAG", "VIEW", "VERSION"]
@@ -54,7 +55,14 @@ def show(app: App, report: FleetStatus) -> None:
         title=title,
     )
     for finding in report.findings:
-        app.output.line(f"{finding.severity} {finding.text}")
+        page = by_finding().get(finding.code)
+        app.output.line(f"{finding.severity} {finding.text}" + (f" ({page})" if page else ""))
+
+
+def _document(report: FleetStatus) -> dict[str, object]:
+    """The contract, and for each finding the page that answers it."""
+    findings = [{**finding.to_json(), "runbook": by_finding().get(finding.code)} for finding in report.findings]
+    return {**report.to_json(), "findings": findings}
 
 
 def _row(node: NodeStatus) -> list[str]:

@@ -2,16 +2,18 @@
 
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
 from rlctl.doctor.host_checks import host_checks
 from rlctl.doctor.host_facts import HostFacts
-from rlctl.doctor.model import Check, failed, passed, sort_checks
+from rlctl.doctor.model import Check, Severity, failed, passed, sort_checks
 from rlctl.errors import RlctlError
 from rlctl.execute.fleet import Fleet
 from rlctl.observe.model import Observed
 from rlctl.plan.fence import is_fenced
+from rlctl.runbooks.shelf import by_finding
 from rlctl.scripts.verify import verify
 from rlctl.system.files import read_text
 from rlctl.system.host import read_host_facts
@@ -20,7 +22,7 @@ from rlctl.system.tls import expires_at
 
 def run_doctor(fleet: Fleet, observed: Observed) -> tuple[Check, ...]:
     """Every check of the machines and of the fleet as it was read, the most urgent first."""
-    return sort_checks(
+    checks = sort_checks(
         (
             *host_checks(fleet.topology, read_host_facts(fleet.home.root), _machines(fleet)),
             _server(fleet),
@@ -28,6 +30,12 @@ def run_doctor(fleet: Fleet, observed: Observed) -> tuple[Check, ...]:
             *fleet_checks(fleet.desired(observed), observed, _files(fleet.folder.root), fleet.clock.now()),
         )
     )
+    return tuple(map(_with_runbook, checks))
+
+
+def _with_runbook(check: Check) -> Check:
+    """What is not well names its page, where there is one."""
+    return check if check.severity is Severity.OK else replace(check, runbook=by_finding().get(check.name))
 
 
 def _machines(fleet: Fleet) -> Mapping[str, HostFacts | str]:

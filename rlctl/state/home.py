@@ -55,6 +55,11 @@ class Home:
         return self.root / "drills"
 
     @property
+    def transcripts(self) -> Path:
+        """What was done by the runbooks, for the reviews afterwards."""
+        return self.root / "runbooks"
+
+    @property
     def bugs(self) -> Path:
         """Where tracebacks go instead of the terminal."""
         return self.root / "bugs"

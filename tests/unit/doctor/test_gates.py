@@ -1,58 +1,25 @@
 """Gates: what speaks against an operation, and that the table names only what can be found."""
 
-import ast
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
-
 import pytest
 
-import rlctl
 from rlctl.doctor.gates import GATES, Operation, closing
 from rlctl.doctor.model import Check, Severity, failed, passed, unread, warned
-from rlctl.plan.findings import NODE_FENCED
-
-ROOT = Path(rlctl.__file__).parent
-MAKERS = {"passed", "warned", "failed", "unread", "_degraded", "_critical"}
-
-
-def constants(module: ast.Module) -> Iterator[str]:
-    """The names given to checks and findings: the first argument of their makers, `name = ...`, and tables of codes."""
-    for node in ast.walk(module):
-        match node:
-            case ast.Call(func=ast.Name(id=maker), args=[ast.Constant(value=str(name)), *_]) if maker in MAKERS:
-                yield name
-            case ast.Assign(targets=[ast.Name(id="name")], value=ast.Constant(value=str(name))):
-                yield name
-            case ast.Assign(
-                targets=[ast.Tuple(elts=[ast.Name(id="name"), *_])],
-                value=ast.Tuple(elts=[ast.Constant(value=str(name)), *_]),
-            ):
-                yield name
-            case ast.Tuple(elts=[ast.Constant(value=str(name)), ast.Constant(value=str(_))]) if "node-" in name:
-                yield name
-
-
-@cache
-def names(where: str) -> frozenset[str]:
-    return frozenset(
-        name for path in sorted(ROOT.glob(where)) for name in constants(ast.parse(path.read_text("utf-8")))
-    )
+from tests.unit.sayings import sayings
 
 
 def findings() -> frozenset[str]:
-    return names("plan/findings.py") | {NODE_FENCED}
+    return sayings("plan/findings.py")
 
 
 def test_the_names_are_found_in_the_source() -> None:
     assert {"node-down", "two-primaries", "users-drift"} <= findings()
-    assert {"disk", "ports", "memory-used", "host-facts"} <= names("doctor/*.py")
-    assert {"server", "scripts-run"} <= names("execute/doctor.py")
+    assert {"disk", "ports", "memory-used", "host-facts"} <= sayings("doctor/*.py")
+    assert {"server", "scripts-run"} <= sayings("execute/doctor.py")
 
 
 @pytest.mark.parametrize("operation", list(Operation))
 def test_a_gate_names_only_what_exists(operation: Operation) -> None:
-    assert set(GATES[operation]) <= findings() | names("doctor/*.py") | names("execute/doctor.py")
+    assert set(GATES[operation]) <= findings() | sayings("doctor/*.py") | sayings("execute/doctor.py")
     assert set(GATES[operation].values()) <= {Severity.WARNING, Severity.CRITICAL}
 
 

@@ -1,0 +1,267 @@
+"""Brings a throw-away fleet into the faults that the pages are for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from signal import Signals
+
+from redis.crc import key_slot
+
+from rlctl.drills.cast import Cast
+from rlctl.drills.cuts import isolation
+from rlctl.drills.faults import SandboxFaults
+from rlctl.drills.model import Who
+from rlctl.errors import Unreachable
+from rlctl.execute.fleet import Fleet
+from rlctl.execute.locking import keeper
+from rlctl.observe.model import Link, NodeFacts, Observed, Role
+from rlctl.observe.parse import info
+from rlctl.plan.ownership import shards
+from rlctl.plan.sentinel import believed_primary
+from rlctl.rules.model import POINTER_KEY
+from rlctl.runbooks.model import Fault
+from rlctl.scripts.drift import Registered
+from rlctl.scripts.registry import RELEASE_KEY, write_registered
+from rlctl.secrets import User
+from rlctl.system.clock import wait_until
+from rlctl.system.redis import CommandFailed, NodeLink, Reply
+from rlctl.targets.base import Launch
+from rlctl.topology.model import EvictionPolicy, Kind
+from rlctl.topology.nodes import NodeSpec, data_nodes
+
+DEADLINE_S = 60.0
+LOOK_EVERY_S = 0.1
+# A replica that heard nothing for so long is not elected, see the settings of the rehearsal that uses this.
+TOO_OLD_S = 13
+NEARLY_FULL = 0.88
+_FILLER_BYTES = 64 * 1024
+_FILLER_TTL_S = 3_600
+_BATCH = 16
+_OTHER_RELEASE = Registered(release="99.0.0", digest="0" * 40, state="applied")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A fleet to break, who plays which part in it, and its network."""
+
+    fleet: Fleet
+    cast: Cast
+    cuts: SandboxFaults
+
+    def mend(self) -> None:
+        """What others than the operator mend: the network."""
+        self.cuts.mend()
+
+    def link(self, spec: NodeSpec) -> NodeLink:
+        """A connection for one purpose; it is to be closed."""
+        return self.fleet.connector.separate_link(spec)
+
+    def send(self, spec: NodeSpec, *commands: Sequence[object]) -> list[Reply]:
+        """Commands that must not fail."""
+        with closing(self.link(spec)) as link:
+            replies = link.pipeline(commands)
+        refused = [str(reply) for reply in replies if isinstance(reply, CommandFailed)]
+        if refused:
+            raise Unreachable(f"{spec.name} does not take part in the fault: {refused[0]}", hint="see its log")
+        return replies
+
+    def kill(self, nodes: Sequence[NodeSpec]) -> None:
+        """SIGKILL."""
+        self.fleet.target.signal(nodes, Signals.SIGKILL)
+
+    def wait(self, is_so: Callable[[Observed], bool], what: str) -> None:
+        """Until the fleet shows the fault."""
+        wait_until(
+            lambda: is_so(self.fleet.observe()),
+            timeout_s=DEADLINE_S,
+            clock=self.fleet.clock,
+            what=what,
+            every_s=LOOK_EVERY_S,
+        )
+
+
+def bring_about(fault: Fault, scene: Scene) -> None:
+    """Break the fleet."""
+    FAULTS[fault](scene)
+
+
+def _kill_primary(scene: Scene) -> None:
+    scene.kill([scene.cast.victim])
+
+
+def _leave_no_heir(scene: Scene) -> None:
+    """A replica that has not heard from its primary for long is not elected when that dies."""
+    _lock_replicas_out(scene)
+    replica = scene.cast.replicas[0]
+    wait_until(
+        lambda: _silence_s(scene, replica) > TOO_OLD_S,
+        timeout_s=DEADLINE_S,
+        clock=scene.fleet.clock,
+        what=f"{replica.name} out of touch for too long",
+        every_s=LOOK_EVERY_S,
+    )
+    scene.kill([scene.cast.victim])
+
+
+def _silence_s(scene: Scene, replica: NodeSpec) -> int:
+    [text] = scene.send(replica, ("INFO", "replication"))
+    return int(info(str(text)).get("master_link_down_since_seconds", "0"))
+
+
+def _cut_primary_off(scene: Scene) -> None:
+    cast = scene.cast
+    scene.cuts.cut(isolation(cast.cut_off(Who.VICTIM), cast.everybody, ()))
+    scene.wait(lambda observed: _is_promoted(scene, observed), "a replica promoted beyond the cut")
+
+
+def _is_promoted(scene: Scene, observed: Observed) -> bool:
+    """Also in the eyes of those who order it."""
+    promoted = {spec.name for spec in scene.cast.replicas if observed.node(spec.name).role is Role.PRIMARY}
+    if scene.fleet.topology.kind is Kind.CLUSTER:
+        return bool(promoted)
+    return believed_primary(scene.fleet.desired(observed), observed).name in promoted
+
+
+def _promote_rival(scene: Scene) -> None:
+    """Nobody watches, and somebody promotes a replica by hand."""
+    rival = scene.cast.replicas[0]
+    scene.kill(scene.cast.sentinels)
+    scene.send(rival, ("REPLICAOF", "NO", "ONE"))
+
+
+def _kill_majority(scene: Scene) -> None:
+    scene.kill([scene.cast.victim, *scene.cast.of(Who.SECOND)])
+    scene.wait(lambda seen: not any(node.fleet_ok for node in seen.up), "the survivors noticing that most are gone")
+
+
+def _lock_replicas_out(scene: Scene) -> None:
+    off = ("ACL", "SETUSER", User.REPLICA.value, "off")
+    scene.send(scene.cast.victim, off, ("CLIENT", "KILL", "TYPE", "replica"))
+    replicas = [spec.name for spec in scene.cast.replicas]
+    scene.wait(lambda seen: all(seen.node(name).link is Link.DOWN for name in replicas), "replicas without a link")
+
+
+def _fill_nearly(scene: Scene) -> None:
+    for node, spec in _primaries(scene):
+        _fill(scene, node, spec, NEARLY_FULL)
+
+
+def _fill_up(scene: Scene) -> None:
+    for node, spec in _primaries(scene):
+        _fill(scene, node, spec, None)
+
+
+def _evict(scene: Scene) -> None:
+    """Somebody sets a policy that evicts, and the memory is full."""
+    for spec in data_nodes(scene.fleet.topology):
+        scene.send(spec, ("CONFIG", "SET", "maxmemory-policy", EvictionPolicy.ALLKEYS_LRU.value))
+    for node, spec in _primaries(scene):
+        while not _evicted(scene, spec):
+            scene.send(spec, *_fillers(node, _BATCH, start=_count(scene, spec)))
+
+
+def _fill(scene: Scene, node: NodeFacts, spec: NodeSpec, share: float | None) -> None:
+    """Keys that live for an hour, up to a share of the memory, or until the server takes no more."""
+    limit = scene.fleet.topology.memory.maxmemory_bytes
+    start = 0
+    with closing(scene.link(spec)) as link:
+        while share is None or int(info(str(link.call("INFO", "memory")))["used_memory"]) < share * limit:
+            replies = link.pipeline(_fillers(node, _BATCH if share is None else 1, start=start))
+            start += len(replies)
+            if any(isinstance(reply, CommandFailed) for reply in replies):
+                return
+
+
+def _fillers(node: NodeFacts, count: int, *, start: int) -> list[tuple[object, ...]]:
+    """SETs of keys that this primary owns."""
+    found: list[tuple[object, ...]] = []
+    number = start * 8
+    while len(found) < count:
+        key = f"rl:filler:{number}"
+        if not node.slots or any(low <= key_slot(key.encode()) <= high for low, high in node.slots):
+            found.append(("SET", key, "x" * _FILLER_BYTES, "EX", _FILLER_TTL_S))
+        number += 1
+    return found
+
+
+def _evicted(scene: Scene, spec: NodeSpec) -> bool:
+    [text] = scene.send(spec, ("INFO", "stats"))
+    return int(info(str(text))["evicted_keys"]) > 0
+
+
+def _count(scene: Scene, spec: NodeSpec) -> int:
+    [count] = scene.send(spec, ("DBSIZE",))
+    return int(count)
+
+
+def _flush_scripts(scene: Scene) -> None:
+    for spec in data_nodes(scene.fleet.topology):
+        scene.send(spec, ("SCRIPT", "FLUSH"))
+
+
+def _register_other_release(scene: Scene) -> None:
+    """Somebody with another rlctl applied another release: it is registered, and this one's scripts are gone."""
+    fleet = scene.fleet
+    spec = keeper(fleet, fleet.observe(), RELEASE_KEY)
+    assert spec is not None
+    with closing(scene.link(spec)) as link:
+        write_registered(link, _OTHER_RELEASE)
+    _flush_scripts(scene)
+
+
+def _kill_sentinels(scene: Scene) -> None:
+    scene.kill(scene.cast.of(Who.SENTINELS))
+
+
+def _reborn_empty(scene: Scene) -> None:
+    """A supervisor starts the primary that held the rules again before anybody noticed that it was gone."""
+    fleet = scene.fleet
+    spec = keeper(fleet, fleet.observe(), POINTER_KEY)
+    assert spec is not None
+    scene.kill([spec])
+    result = fleet.target.converge([Launch(spec=spec)])[spec.name]
+    if result.error is not None:
+        raise Unreachable(f"{spec.name} does not start: {result.error}", hint="see its log")
+    scene.fleet.connector.hang_up(spec.name)
+    scene.wait(lambda observed: _is_back(observed, spec), f"{spec.name} back with its replicas")
+
+
+def _is_back(observed: Observed, spec: NodeSpec) -> bool:
+    node = observed.node(spec.name)
+    replicas = [one for one in observed.up if one.follows == node.id]
+    serves = node.is_up and node.role is Role.PRIMARY and node.fleet_ok is not False
+    return serves and bool(replicas) and all(one.link is Link.UP for one in replicas)
+
+
+def _lock_limiter_out(scene: Scene) -> None:
+    for spec in data_nodes(scene.fleet.topology):
+        scene.send(spec, ("ACL", "SETUSER", User.LIMITER.value, "off"))
+
+
+def _primaries(scene: Scene) -> list[tuple[NodeFacts, NodeSpec]]:
+    fleet = scene.fleet
+    observed = fleet.observe()
+    specs = {spec.name: spec for spec in data_nodes(fleet.topology)}
+    if fleet.topology.kind is Kind.SENTINEL:
+        primary = believed_primary(fleet.desired(observed), observed)
+        return [(primary, specs[primary.name])]
+    owners = [shard.owner for shard in shards(fleet.topology, observed)]
+    return [(node, specs[node.name]) for node in owners if node is not None]
+
+
+FAULTS: Mapping[Fault, Callable[[Scene], None]] = {
+    Fault.PRIMARY_KILLED: _kill_primary,
+    Fault.NO_ELECTION: _leave_no_heir,
+    Fault.PRIMARY_CUT_OFF: _cut_primary_off,
+    Fault.RIVAL_PRIMARY: _promote_rival,
+    Fault.MAJORITY_KILLED: _kill_majority,
+    Fault.REPLICAS_LOCKED_OUT: _lock_replicas_out,
+    Fault.MEMORY_NEARLY_FULL: _fill_nearly,
+    Fault.MEMORY_FULL: _fill_up,
+    Fault.EVICTING: _evict,
+    Fault.SCRIPTS_FLUSHED: _flush_scripts,
+    Fault.OTHER_RELEASE: _register_other_release,
+    Fault.QUORUM_KILLED: _kill_sentinels,
+    Fault.PRIMARY_REBORN_EMPTY: _reborn_empty,
+    Fault.LIMITER_LOCKED_OUT: _lock_limiter_out,
+}

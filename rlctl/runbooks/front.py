@@ -1,0 +1,118 @@
+"""The front matter of a page: who it is for, and how it is tried. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rlctl.runbooks.model import Fault, Rehearsal, Severity
+from rlctl.topology.model import Kind
+from rlctl.topology.problems import Mistakes
+from rlctl.topology.reading import NodeReader
+from rlctl.topology.values import ValueType, choice, duration, text
+from rlctl.topology.yaml_lines import Entry, Node, compose
+from rlctl.topology.yaml_lines import Mapping as Map
+
+_DAY_MS = 24 * 3_600_000
+_WORD = text(r"[a-z][a-z0-9_-]*", "a lower-case word")
+_LINE = text(r"\S.*", "one line of text")
+_ID = text(r"RB-[0-9]{2}", "RB- and two digits")
+_KIND, _FAULT, _SEVERITY = choice(Kind), choice(Fault), choice(Severity)
+_TIME = duration(1_000, _DAY_MS)
+_LISTS: Mapping[str, ValueType[str]] = {
+    "servers": _LINE,
+    "symptoms": _LINE,
+    "findings": _WORD,
+    "error_codes": _WORD,
+    "causes": _WORD,
+    "drills": _WORD,
+}
+_KEYS = (
+    *("id", "title", "severity", "kinds", "owner", "time_to_mitigate", "escalate_after"),
+    *("servers", "symptoms", "findings", "error_codes", "causes", "drills", "rehearsals"),
+)
+_REHEARSAL_KEYS = ("fault", "kinds", "settings", "mended_before")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What stands before the page's text."""
+
+    id: str
+    title: str
+    severity: Severity
+    kinds: tuple[Kind, ...]
+    owner: str
+    mitigate_ms: int
+    escalate_after_ms: int
+    lists: Mapping[str, tuple[str, ...]]
+    rehearsals: tuple[Rehearsal, ...]
+
+
+def read_front(source: str, mistakes: Mistakes) -> Front:
+    """Read the YAML of a page; `source` begins with the lines that stand before it, so that line numbers are right."""
+    reader = NodeReader(mistakes)
+    entries = reader.keys(compose(source.encode(), mistakes), _KEYS, _KEYS)
+
+    def one(key: str, kind: ValueType[T]) -> T | None:
+        return reader.value(entries[key].value, key, kind) if key in entries else None
+
+    page_id, title, owner = one("id", _ID), one("title", _LINE), one("owner", _LINE)
+    severity = one("severity", _SEVERITY)
+    mitigate_ms, escalate_after_ms = one("time_to_mitigate", _TIME), one("escalate_after", _TIME)
+    kinds = _list(reader, entries, "kinds", _KIND)
+    lists = {key: _list(reader, entries, key, kind) for key, kind in _LISTS.items()}
+    rehearsals = _rehearsals(reader, entries)
+    _check_kinds(mistakes, entries, kinds, rehearsals)
+    if page_id is None or title is None or owner is None or severity is None:
+        mistakes.stop(1, "the front matter cannot be used")
+    if mitigate_ms is None or escalate_after_ms is None:
+        mistakes.stop(1, "the front matter cannot be used")
+    mistakes.raise_any()
+    return Front(
+        id=page_id,
+        title=title,
+        severity=severity,
+        kinds=kinds,
+        owner=owner,
+        mitigate_ms=mitigate_ms,
+        escalate_after_ms=escalate_after_ms,
+        lists=lists,
+        rehearsals=rehearsals,
+    )
+
+
+def _list(reader: NodeReader, entries: Mapping[str, Entry], key: str, kind: ValueType[T]) -> tuple[T, ...]:
+    nodes = reader.items(entries[key].value, key) if key in entries else ()
+    return tuple(value for node in nodes if (value := reader.value(node, key, kind)) is not None)
+
+
+def _rehearsals(reader: NodeReader, entries: Mapping[str, Entry]) -> tuple[Rehearsal, ...]:
+    nodes = reader.items(entries["rehearsals"].value, "rehearsals") if "rehearsals" in entries else ()
+    return tuple(one for node in nodes if (one := _rehearsal(reader, node)) is not None)
+
+
+def _rehearsal(reader: NodeReader, node: Node) -> Rehearsal | None:
+    entries = reader.keys(reader.mapping(node, "a rehearsal"), _REHEARSAL_KEYS, ("fault", "kinds"))
+    fault = reader.value(entries["fault"].value, "fault", _FAULT) if "fault" in entries else None
+    kinds = _list(reader, entries, "kinds", _KIND)
+    before = (
+        reader.value(entries["mended_before"].value, "mended_before", _WORD) if "mended_before" in entries else None
+    )
+    settings = _settings(reader, entries["settings"].value) if "settings" in entries else {}
+    return None if fault is None else Rehearsal(fault=fault, kinds=kinds, settings=settings, mended_before=before)
+
+
+def _settings(reader: NodeReader, node: Node) -> dict[str, str]:
+    found: Map = reader.mapping(node, "settings")
+    values = {key: reader.value(entry.value, key, _LINE) for key, entry in found.entries.items()}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _check_kinds(
+    mistakes: Mistakes, entries: Mapping[str, Entry], kinds: tuple[Kind, ...], rehearsals: tuple[Rehearsal, ...]
+) -> None:
+    """A kind that no rehearsal tries is a promise that nobody keeps, and the other way round."""
+    tried = {kind for rehearsal in rehearsals for kind in rehearsal.kinds}
+    if "rehearsals" in entries and tried != set(kinds):
+        mistakes.add(entries["rehearsals"].line, "rehearsals: together they try exactly the page's kinds")

@@ -1,0 +1,151 @@
+"""A runbook as a value: who it is for, its sections, and the steps in the order in which they are taken. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rlctl.topology.model import Kind
+
+
+class Risk(StrEnum):
+    """What a step may do: look, change what can be changed back, or lose something."""
+
+    READ = "read"
+    MUTATE = "mutate"
+    DANGER = "danger"
+
+
+class Severity(StrEnum):
+    """Whom the fault wakes: s1 and s2 page, s3 waits for the morning."""
+
+    S1 = "s1"
+    S2 = "s2"
+    S3 = "s3"
+
+
+class Fault(StrEnum):
+    """What a throw-away fleet can be brought into."""
+
+    PRIMARY_KILLED = "primary-killed"
+    NO_ELECTION = "no-election"
+    PRIMARY_CUT_OFF = "primary-cut-off"
+    RIVAL_PRIMARY = "rival-primary"
+    MAJORITY_KILLED = "majority-killed"
+    REPLICAS_LOCKED_OUT = "replicas-locked-out"
+    MEMORY_NEARLY_FULL = "memory-nearly-full"
+    MEMORY_FULL = "memory-full"
+    EVICTING = "evicting"
+    SCRIPTS_FLUSHED = "scripts-flushed"
+    OTHER_RELEASE = "other-release"
+    QUORUM_KILLED = "quorum-killed"
+    PRIMARY_REBORN_EMPTY = "primary-reborn-empty"
+    LIMITER_LOCKED_OUT = "limiter-locked-out"
+
+
+class Section(StrEnum):
+    """The headings of every page, in this order."""
+
+    SYMPTOM = "Symptom"
+    EFFECT = "Effect on limiting"
+    STOP = "Stop the bleeding"
+    LOOK = "First three commands"
+    DECIDE = "Decide"
+    FIX = "Fix"
+    VERIFY = "Verify"
+    UNDO = "Undo"
+    ESCALATE = "Escalate"
+    AFTERWARDS = "Afterwards"
+    BACKGROUND = "Background"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A step is taken only when what an earlier step printed satisfies a JMESPath expression."""
+
+    step: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One command of a page; `sets` names what later steps take from its output."""
+
+    id: str
+    section: Section
+    line: int
+    command: str
+    risk: Risk
+    exits: frozenset[int] = frozenset({0})
+    expect: str | None = None
+    timeout_ms: int = 60_000
+    when: Condition | None = None
+    only: Kind | None = None
+    sets: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it changes anything."""
+        return self.risk is not Risk.READ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A row of `Decide`: when the output says this, go there: a step, another runbook, or `escalate`."""
+
+    line: int
+    says: str
+    go_to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """How the page is tried: the fault on a fleet of these settings; somebody else mends it before a step."""
+
+    fault: Fault
+    kinds: tuple[Kind, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    mended_before: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runbook:
+    """A whole page.
+
+    It answers `findings` of status and doctor, `error_codes` of rlctl, and `causes` that keep decisions from Redis.
+    """
+
+    id: str
+    slug: str
+    title: str
+    severity: Severity
+    kinds: tuple[Kind, ...]
+    owner: str
+    servers: tuple[str, ...]
+    symptoms: tuple[str, ...]
+    findings: tuple[str, ...]
+    error_codes: tuple[str, ...]
+    causes: tuple[str, ...]
+    drills: tuple[str, ...]
+    mitigate_ms: int
+    escalate_after_ms: int
+    rehearsals: tuple[Rehearsal, ...]
+    sections: Mapping[Section, str]
+    steps: tuple[Step, ...]
+    decisions: tuple[Decision, ...]
+    text: str
+    source: str
+
+    @property
+    def name(self) -> str:
+        """As its file is called, without the ending."""
+        return f"{self.id}-{self.slug}"
+
+    @property
+    def risk(self) -> Risk:
+        """The greatest of its steps'."""
+        order = list(Risk)
+        return max((step.risk for step in self.steps), key=order.index, default=Risk.READ)
+
+    def steps_for(self, kind: Kind) -> tuple[Step, ...]:
+        """Those that concern fleets of this kind."""
+        return tuple(step for step in self.steps if step.only in {None, kind})

@@ -1,0 +1,64 @@
+"""The transcript of a passage: what was run, when, with what outcome, for the review afterwards."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlctl.runbooks.model import Runbook
+from rlctl.runbooks.walk import Outcome, StepResult, Walked
+from rlctl.state.home import Home
+from rlctl.system.clock import Clock
+from rlctl.system.files import append_line, make_private_folder
+
+_MOST_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """A Markdown file that grows step by step, so that it is there whatever becomes of us."""
+
+    path: Path
+    clock: Clock
+
+    @classmethod
+    def begin(cls, home: Home, clock: Clock, page: Runbook, fleet: str, who: str) -> "Transcript":
+        """A new file in the state folder."""
+        home.open_for_writing()
+        make_private_folder(home.transcripts)
+        now = clock.now()
+        path = home.transcripts / f"{now:%Y%m%d-%H%M%S-%f}-{page.name}.md"
+        transcript = cls(path=path, clock=clock)
+        began = now.isoformat(timespec="seconds")
+        transcript._write(f"# {page.id} {page.title}\n\nFleet {fleet}, begun {began} by {who}.\n")
+        return transcript
+
+    def step(self, result: StepResult) -> None:
+        """One step, with what it printed."""
+        now = self.clock.now().isoformat(timespec="seconds")
+        lines = [f"## {now} {result.step.section}: {result.step.id}: {result.outcome}", "", f"    {result.command}", ""]
+        if result.why:
+            lines += [f"{result.why}", ""]
+        if result.outcome is not Outcome.SKIPPED:
+            lines += [f"Exit {result.exit_code} after {result.elapsed_s:.1f} s.", ""]
+        for text in (result.output, result.errors):
+            lines += _quoted(text)
+        self._write("\n" + "\n".join(lines).rstrip() + "\n")
+
+    def declined(self, command: str) -> None:
+        """A step that nobody wanted."""
+        self._write(f"\nDeclined: `{command}`\n")
+
+    def end(self, walked: Walked) -> None:
+        """How it ended."""
+        failed = walked.failed
+        if failed is not None:
+            self._write(f"\nEnded at {failed.step.id}: {failed.why}.\n")
+        elif walked.recovered_s is not None:
+            self._write(f"\nOver: every check said so {walked.recovered_s:.1f} s after the first step.\n")
+
+    def _write(self, text: str) -> None:
+        append_line(self.path, text.rstrip("\n"))
+
+
+def _quoted(text: str) -> list[str]:
+    kept = text.strip()[:_MOST_CHARACTERS]
+    return [*(f"    {line}" for line in kept.splitlines()), ""] if kept else []

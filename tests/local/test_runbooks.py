@@ -1,0 +1,197 @@
+"""Pages are carried out on a deployed fleet, and their test can fail: on a dead step, a missing one, a residue."""
+
+import signal
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from rlctl.assets import asset_folder
+from rlctl.system.process import ProcessRunner
+from rlctl.system.sandbox import why_not
+from tests.conftest import skip_or_fail
+from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, wait_for
+
+LOAD = """\
+```sh id=load risk=mutate timeout=60s
+rlctl scripts apply --yes -o json
+```
+"""
+DEAD = """
+```sh id=dead risk=mutate timeout=60s
+rlctl rules apply $RL_DIR/rules.yaml --yes -o json
+```
+"""
+FENCE = """
+```sh id=fence risk=danger timeout=60s
+rlctl fence node-3 --confirm $RL_FLEET -o json
+```
+"""
+
+
+@pytest.fixture
+def fleet(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> LocalFleet:
+    found = make_fleet(cluster_document())
+    found.deploy()
+    return found
+
+
+@pytest.fixture
+def _sandbox() -> None:
+    reason = why_not(ProcessRunner())
+    if reason is not None:
+        skip_or_fail("local", reason)
+
+
+def flush(fleet: LocalFleet) -> None:
+    for node in fleet.status()["nodes"]:
+        fleet.connect(node["name"]).script_flush()
+
+
+def transcripts(fleet: LocalFleet) -> list[Path]:
+    return sorted((fleet.home / "runbooks").glob("*.md"))
+
+
+def test_a_page_is_carried_out(fleet: LocalFleet) -> None:
+    flush(fleet)
+    ran = fleet.run("runbook", "run", "RB-09", "--yes", "-o", "json")
+
+    found = ran.json()
+    assert found["schema"] == "rlctl.runbook-run/1"
+    assert (found["runbook"], found["fleet"], found["outcome"]) == ("RB-09", fleet.name, "recovered")
+    assert [step["outcome"] for step in found["steps"]] == ["done"] * 6
+    assert found["recovered_s"] > 0
+    assert fleet.status()["state"] == "healthy"
+    [transcript] = transcripts(fleet)
+    assert str(transcript) == found["transcript"]
+    assert stat.S_IMODE(transcript.stat().st_mode) == 0o600
+    text = transcript.read_text()
+    assert "rlctl scripts apply --yes" in text
+    assert "every check said so" in text
+    assert not any(secret in text for secret in passwords(fleet))
+
+
+def passwords(fleet: LocalFleet) -> list[str]:
+    return [fleet.access(who)["password"] for who in ("limiter", "admin", "monitor")]
+
+
+def test_without_leave_nothing_is_changed(fleet: LocalFleet) -> None:
+    flush(fleet)
+    ran = fleet.run("runbook", "run", "RB-09", expect=9)
+
+    assert "no terminal to ask on" in ran.err
+    assert "load" not in ran.out
+    assert fleet.run("scripts", "status", "-o", "json", expect=10).json()["drift"]
+    [transcript] = transcripts(fleet)
+    assert "Declined: `rlctl scripts apply --yes -o json`" in transcript.read_text()
+
+
+def test_danger_is_not_covered_by_yes(fleet: LocalFleet) -> None:
+    fleet.kill("node-0", "node-1")
+    ran = fleet.run("runbook", "run", "RB-04", "--yes", expect=9)
+
+    assert f"--confirm {fleet.name} agrees in advance; --yes does not" in ran.err
+    fleet.deploy()
+
+
+def test_the_wrong_page_says_so(fleet: LocalFleet) -> None:
+    ran = fleet.run("runbook", "run", "RB-09", "--yes", expect=13)
+
+    assert "at step look: exit 0, expected 10" in ran.out
+    assert "To the owner of the fleet" in ran.out, "it says how to escalate"
+    assert "RB-12 is for sentinel, the fleet is cluster" in fleet.run("runbook", "run", "RB-12", expect=5).err
+    assert "there is no runbook 'RB-99'" in fleet.run("runbook", "run", "RB-99", expect=5).err
+
+
+def test_findings_and_decisions_name_their_page(fleet: LocalFleet) -> None:
+    fleet.kill("node-3")
+    findings = {one["code"]: one for one in fleet.status(expect=None)["findings"]}
+    assert findings["node-down"]["runbook"] == "RB-01"
+    assert "(RB-01)" in fleet.run("status", expect=None).out
+    checks = {one["name"]: one for one in fleet.run("doctor", "-o", "json", expect=None).json()["checks"]}
+    assert checks["node-down"]["runbook"] == "RB-01"
+    assert checks["file-modes"]["runbook"] is None
+    fleet.deploy()
+
+    for node in fleet.status()["nodes"]:
+        fleet.connect(node["name"]).execute_command("ACL", "SETUSER", "limiter", "off")
+    words = ("limit", "--algorithm", "fixed_window", "--peek", "--on-failure", "open", "ada")
+    assert "Redis did not decide: auth; `rlctl runbook show RB-17`" in fleet.run(*words).err
+    fleet.deploy()
+
+
+def test_pages_are_shown(fleet: LocalFleet) -> None:
+    listed = fleet.run("runbook", "list", "-o", "json").json()["runbooks"]
+    assert len(listed) >= 12
+    shown = fleet.run("runbook", "show", "RB-04")
+    assert f"--takeover --confirm {fleet.name}" in shown.out
+    assert fleet.run("runbook", "show", "RB-04", "-o", "json").json()["steps"][0]["id"] == "look"
+
+
+def test_a_page_is_shown_without_a_fleet(tmp_path: Path, fleet: LocalFleet) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("version: 9\n")
+    ran = fleet.run_bare("-f", str(broken), "runbook", "show", "RB-04")
+    assert "--takeover --confirm $RL_FLEET" in ran.out
+    assert "names are not filled in" in ran.err
+
+
+@pytest.mark.usefixtures("_sandbox")
+class TestTheTest:
+    """`runbook test` on pages that were spoiled on purpose."""
+
+    def proof(self, fleet: LocalFleet, text: str, expect: int) -> dict[str, Any]:
+        page = fleet.folder / "RB-09-noscript-storm.md"
+        page.write_text(text)
+        words = ("runbook", "test", str(page), "--kind", "cluster", "-o", "json")
+        return fleet.run_bare(*words, expect=expect).json()
+
+    @pytest.fixture
+    def text(self) -> str:
+        return (asset_folder("runbooks") / "RB-09-noscript-storm.md").read_text(encoding="utf-8")
+
+    @pytest.fixture
+    def nothing_deployed(self, cluster: LocalFleet) -> LocalFleet:
+        return cluster
+
+    def test_a_page_that_is_well(self, nothing_deployed: LocalFleet, text: str) -> None:
+        found = self.proof(nothing_deployed, text, expect=0)
+        assert found["verdict"] == "pass"
+        assert found["passages"][0]["recovered_s"] > 0
+        assert [one["step"] for one in found["omissions"]] == ["load"]
+
+    def test_a_missing_step(self, nothing_deployed: LocalFleet, text: str) -> None:
+        found = self.proof(nothing_deployed, text.replace(LOAD, "Nothing.\n").replace("`load`", "`plan`"), expect=14)
+        assert found["verdict"] == "fail"
+        assert "complete: exit 10" in found["passages"][0]["reason"]
+
+    def test_a_dead_step(self, nothing_deployed: LocalFleet, text: str) -> None:
+        found = self.proof(nothing_deployed, text.replace(LOAD, LOAD + DEAD), expect=14)
+        assert found["passages"][0]["verdict"] == "pass"
+        assert {one["step"]: one["noticed"] is None for one in found["omissions"]} == {"load": False, "dead": True}
+
+    def test_a_step_that_no_fault_calls_for(self, nothing_deployed: LocalFleet, text: str) -> None:
+        never = DEAD.replace("risk=mutate", "risk=mutate when=\"look: release=='none'\"")
+        spoiled = text.replace(LOAD, LOAD + never).replace(
+            "| another release is registered | RB-10 |", "| so | `dead` |"
+        )
+        found = self.proof(nothing_deployed, spoiled, expect=14)
+        assert [one["step"] for one in found["unused"]] == ["dead"]
+
+    def test_a_residue(self, nothing_deployed: LocalFleet, text: str) -> None:
+        found = self.proof(nothing_deployed, text.replace(LOAD, LOAD + FENCE), expect=14)
+        assert "fenced" in found["passages"][0]["reason"]
+
+    def test_it_can_be_stopped(self, nothing_deployed: LocalFleet) -> None:
+        command = nothing_deployed.spawn("runbook", "test", "RB-01", "-v")
+        assert command.stderr is not None
+        assert any("starting" in line for line in command.stderr)
+        children = psutil.Process(command.pid).children(recursive=True)
+        assert children
+        command.send_signal(signal.SIGINT)
+        command.communicate(timeout=PATIENCE_S)
+        assert command.returncode == 130
+        wait_for(lambda: not any(child.is_running() for child in children), what="every process of the trials gone")

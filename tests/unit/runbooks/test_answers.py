@@ -1,0 +1,68 @@
+"""Questions to outputs, and what of an output is worth a line."""
+
+import json
+
+import pytest
+
+from rlctl.runbooks import query
+from rlctl.runbooks.gist import MOST_LINES, gist
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ("state=='healthy'", True),
+        ("state=='critical'", False),
+        ("findings", False),
+        ("!findings", True),
+        ("nodes[?alive]", True),
+        ("nodes[?!alive]", False),
+        ("!(nodes[?!alive])", True),
+        ("nodes[0].shard", True),
+        ("nothing", False),
+        ("length(state) > nodes", False),
+        ("length(nowhere)", False),
+    ],
+)
+def test_what_holds(expression: str, *, holds: bool) -> None:
+    output = json.dumps({"state": "healthy", "findings": [], "nodes": [{"alive": True, "shard": 0}]})
+    assert query.refuse(expression) == ""
+    assert query.holds(expression, output) is holds
+
+
+@pytest.mark.parametrize("output", ["", "no JSON", "{", "null"])
+def test_nothing_holds_of_no_document(output: str) -> None:
+    assert not query.holds("state", output)
+    assert query.ask("state", output) is None
+
+
+@pytest.mark.parametrize("expression", ["", "a[", "a ==", "!a[?b]", "!a.b"])
+def test_what_is_no_question(expression: str) -> None:
+    assert query.refuse(expression)
+
+
+@pytest.mark.parametrize(
+    ("document", "lines"),
+    [
+        ({"findings": [{"code": "x", "severity": "critical", "text": "it is down"}]}, ("it is down",)),
+        ({"checks": [{"severity": "ok", "evidence": "fine"}, {"severity": "warning", "evidence": "hot"}]}, ("hot",)),
+        ({"steps": [{"text": "node-0: start", "outcome": "done"}]}, ("node-0: start: done",)),
+        ({"drift": [{"class": "MISSING", "node": "node-0", "script": "gcra"}]}, ("MISSING: node-0 gcra",)),
+        ({"source": "open", "reason": "failed"}, ("decided by open (failed)",)),
+        ({"findings": "none", "steps": None}, ()),
+        ([1], ()),
+    ],
+)
+def test_the_gist_of_a_document(document: object, lines: tuple[str, ...]) -> None:
+    assert gist(json.dumps(document), "") == lines
+
+
+def test_an_error_is_told_in_its_own_words() -> None:
+    errors = "working\n" + json.dumps({"error": {"code": "refused", "message": "no", "hint": "wait"}})
+    assert gist("", errors) == ("no", "hint: wait")
+
+
+def test_a_long_output_is_cut() -> None:
+    found = gist(json.dumps({"findings": [{"text": str(n)} for n in range(20)]}), "")
+    assert found[-1] == f"and {20 - MOST_LINES} more"
+    assert len(found) == MOST_LINES + 1

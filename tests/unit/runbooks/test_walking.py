@@ -1,0 +1,165 @@
+"""A passage: steps in order, conditions, values from one step to the next, endings."""
+
+import json
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+
+from rlctl.errors import Declined, TimedOut
+from rlctl.runbooks.model import Section, Step
+from rlctl.runbooks.page import read_page
+from rlctl.runbooks.proof import LEAST_PATIENCE_S, patience
+from rlctl.runbooks.walk import Outcome, StepResult, Walk, Walked
+from rlctl.system.process import Finished
+from rlctl.topology.model import Kind
+from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
+
+ILL = {"state": "degraded", "findings": [{"code": "x", "text": "ill"}], "nodes": [{"name": "node 0", "shard": 0}]}
+WELL = {"state": "healthy", "findings": [], "nodes": [{"name": "node-0", "shard": 0}]}
+
+
+class Ticking:
+    """Every look at the clock is a second later."""
+
+    def __init__(self) -> None:
+        self._ticks = count()
+
+    def monotonic(self) -> float:
+        return float(next(self._ticks))
+
+
+@dataclass
+class Pretender:
+    """Answers commands by their beginning."""
+
+    answers: dict[str, list[Finished | TimedOut]]
+    asked: list[tuple[str, float]] = field(default_factory=list)
+
+    def run(self, command: str, *, timeout_s: float) -> Finished:
+        self.asked.append((command, timeout_s))
+        answers = next(answers for start, answers in self.answers.items() if command.startswith(start))
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, TimedOut):
+            raise answer
+        return answer
+
+
+def printed(document: object, code: int = 0) -> Finished:
+    return Finished(code=code, output=json.dumps(document), errors="")
+
+
+def hand(**changes: list[Finished | TimedOut]) -> Pretender:
+    answers: dict[str, list[Finished | TimedOut]] = {
+        "rlctl status": [printed(ILL, 11), printed(WELL)],
+        "rlctl doctor": [printed({})],
+        "rlctl history": [printed({})],
+        "rlctl deploy": [printed({})],
+        "rlctl unfence": [printed({})],
+    }
+    return Pretender({**answers, **{f"rlctl {name}": value for name, value in changes.items()}})
+
+
+def walk(pretender: Pretender, **changes: object) -> tuple[Walked, list[StepResult]]:
+    told: list[StepResult] = []
+    settings: dict[str, object] = {
+        "page": read_page(FRONT + BODY, NAME),
+        "kind": Kind.CLUSTER,
+        "values": {"RL_FLEET": "limiter"},
+        "hand": pretender,
+        "clock": Ticking(),
+        "agree": lambda _step, _command: None,
+        "tell": told.append,
+        **changes,
+    }
+    return Walk(**settings).carry_out(), told  # type: ignore[arg-type]
+
+
+def outcomes(walked: Walked) -> dict[str, str]:
+    return {result.step.id: result.outcome.value for result in walked.results}
+
+
+def test_from_the_first_step_to_the_last() -> None:
+    pretender = hand()
+    walked, told = walk(pretender)
+    assert set(outcomes(walked).values()) == {"done"}
+    assert walked.failed is None
+    assert walked.recovered_s is not None
+    assert tuple(told) == walked.results
+    assert pretender.asked[-1] == ("rlctl unfence 'node 0' --yes -o json", 60.0), "values are quoted"
+    assert pretender.asked[3] == ("rlctl deploy --yes -o json", 120.0)
+
+
+def test_a_step_that_is_not_called_for() -> None:
+    walked, _ = walk(hand(status=[printed(WELL)]))
+    assert outcomes(walked)["fix"] == "skipped"
+    assert walked.failed is None
+
+
+def test_a_step_of_the_other_kind() -> None:
+    walked, _ = walk(hand(), kind=Kind.SENTINEL)
+    assert "fix" not in outcomes(walked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "step", "why"),
+    [
+        ({"status": [printed(ILL, 12)]}, "look", "exit 12, expected 0 or 11"),
+        ({"deploy": [Finished(code=13, output="", errors="{}")]}, "fix", "exit 13, expected 0"),
+        ({"deploy": [TimedOut("slow")]}, "fix", "did not end within 120 s"),
+        ({"status": [printed(ILL, 11), printed(ILL)]}, "well", "expected: state=='healthy'"),
+        ({"status": [printed(ILL, 11), Finished(code=0, output="no JSON", errors="")]}, "well", "expected: state"),
+        ({"status": [printed({"findings": []}), printed(WELL)]}, "unfence", "nothing before it told $RL_NODE"),
+    ],
+)
+def test_it_ends_where_something_is_not_as_expected(
+    changes: dict[str, list[Finished | TimedOut]], step: str, why: str
+) -> None:
+    walked, told = walk(hand(**changes))
+    assert walked.failed is not None
+    assert walked.failed.step.id == step
+    assert walked.failed.why.startswith(why)
+    assert told[-1] is walked.failed
+    assert walked.recovered_s is None
+
+
+def test_nothing_that_mutates_is_done_without_leave() -> None:
+    asked: list[str] = []
+
+    def refuse(step: Step, command: str) -> None:
+        asked.append(f"{step.id}: {command}")
+        raise Declined("no")
+
+    pretender = hand()
+    with pytest.raises(Declined):
+        walk(pretender, agree=refuse)
+    assert asked == ["fix: rlctl deploy --yes -o json"]
+    assert not any(command.startswith("rlctl deploy") for command, _ in pretender.asked)
+
+
+def test_steps_can_be_left_out_and_hurried() -> None:
+    pretender = hand()
+    walked, _ = walk(pretender, omitted=frozenset({"fix"}), patience_s={"doctor": 7.0})
+    assert "fix" not in outcomes(walked)
+    assert dict(pretender.asked)["rlctl doctor -o json"] == 7.0
+
+
+def test_others_act_before_a_step() -> None:
+    seen: list[str] = []
+    walk(hand(), before=lambda step: seen.append(step.id))
+    assert seen == ["look", "doctor", "history", "fix", "well", "unfence"]
+
+
+def test_recovery_is_told_only_by_checks() -> None:
+    walked, _ = walk(hand())
+    checks = [result for result in walked.results if result.step.section is Section.VERIFY]
+    assert len(checks) == 1
+    assert all(result.outcome is Outcome.DONE for result in checks)
+    assert walked.recovered_s is not None
+    assert walked.recovered_s < sum(2 for _ in walked.results) + 2
+
+
+def test_patience_grows_with_what_was_needed() -> None:
+    given = patience([{"id": "a", "elapsed_s": 0.1}, {"id": "b", "elapsed_s": 10.0}])
+    assert given["a"] == LEAST_PATIENCE_S
+    assert given["b"] == 30.0
