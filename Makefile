@@ -1,6 +1,6 @@
 # One door for people and for CI. Every target first sees to its own set-up (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test format lint types coverage test-unit test-local test-browser test-docker test-hosts bench soak soak-drills wheel clean
+.PHONY: help setup demo check test format lint types coverage test-unit test-local test-runbooks test-browser test-docker test-hosts bench soak soak-drills wheel clean
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
@@ -25,7 +25,7 @@ demo: setup  ## a throw-away 3+3 fleet: deploy, status, a few decisions, destroy
 
 check: format lint types test-unit  ## format, lint, types, unit tests
 
-test: format lint types coverage test-local test-browser test-docker test-hosts  ## everything check does, the coverage gate, all layers of tests
+test: format lint types coverage test-local test-runbooks test-browser test-docker test-hosts  ## everything check does, the coverage gate, all layers of tests
 
 format: setup
 	$(BIN)/ruff format --check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
@@ -51,6 +51,10 @@ coverage: setup
 
 test-local: setup  ## tests on real servers of this machine
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/local
+
+test-runbooks: setup  ## every runbook from its faults to health on throw-away fleets; needs namespaces
+	@$(BIN)/rlctl runbook test -j $(WORKERS) || { code=$$?; \
+		if [ $$code -eq 8 ] && [ -z "$$CI" ]; then echo 'SKIPPED: the runbooks are not tried here'; else exit $$code; fi; }
 
 test-browser: setup  ## reports in a headless Chromium, light and dark, wide and narrow
 	$(BIN)/python -m pytest tests/browser

@@ -28,12 +28,14 @@ PURE_RULES = (
     "states",
     "table",
 )
+PURE_RUNBOOKS = ("blocks", "front", "gist", "index", "model", "order", "page", "query")
 PURE_FILES = (
     *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py"),
     *("rlctl/system/playbook_events.py", "rlctl/targets/remains.py"),
     *(f"rlctl/bench/{name}.py" for name in ("subjects", "stats", "figures", "attack", "claims", "scaling")),
     *(f"rlctl/drills/{name}.py" for name in PURE_DRILLS),
     *(f"rlctl/rules/{name}.py" for name in PURE_RULES),
+    *(f"rlctl/runbooks/{name}.py" for name in PURE_RUNBOOKS),
 )
 # What draws, fills and asks servers; all else of capacity is calculation.
 IMPURE_CAPACITY = {f"rlctl/capacity/{name}.py" for name in ("calibrate", "drawing", "measure", "report", "sampling")}
