@@ -89,12 +89,15 @@ def test_without_leave_nothing_is_changed(fleet: LocalFleet) -> None:
     assert "Declined: `rlctl scripts apply --yes -o json`" in transcript.read_text()
 
 
-def test_danger_is_not_covered_by_yes(fleet: LocalFleet) -> None:
+def test_danger_is_not_covered_by_yes(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> None:
+    fleet = make_fleet(cluster_document(persistence={"mode": "none"}))
+    fleet.deploy()
     fleet.kill("node-0", "node-1")
+    wait_for(lambda: fleet.run("status", "--views", expect=None).code == 12, what="the majority missed")
     ran = fleet.run("runbook", "run", "RB-04", "--yes", expect=9)
 
     assert f"--confirm {fleet.name} agrees in advance; --yes does not" in ran.err
-    fleet.deploy()
+    assert "failover 0 --takeover" in ran.err
 
 
 def test_the_wrong_page_says_so(fleet: LocalFleet) -> None:
