@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 
+from rlctl.errors import Exit
 from rlctl.execute.stop import StopFlag
 
 
@@ -24,6 +25,16 @@ class Teller:
         """A step's outcome; a twin's steps are nobody's business."""
 
 
+def end_with_rlctl() -> None:
+    """End at once when rlctl has gone: for a process that leaves nothing behind to put in order."""
+
+    def listen() -> None:
+        _await_end_of_input()
+        os._exit(Exit.TERMINATED)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
 class HeirStop(StopFlag):
     """Stops when asked by a signal, and when rlctl has gone."""
 
@@ -32,6 +43,10 @@ class HeirStop(StopFlag):
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        while os.read(0, 1):
-            pass
+        _await_end_of_input()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _await_end_of_input() -> None:
+    while os.read(0, 1):
+        pass

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlctl.errors import Exit, Interrupted, Refused, TimedOut, Unreachable
+from rlctl.errors import Refused, TimedOut, Unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.runbooks.model import Rehearsal, Runbook, Step
@@ -152,21 +152,19 @@ class Prover:
             write_private(folder / ORDER, json.dumps(order.to_json()))
             environment = ["env", f"RLCTL_HOME={folder / 'home'}", "PYTHONDONTWRITEBYTECODE=1"]
             argv = enter_argv([*environment, sys.executable, "-m", "rlctl.runbooks.trial", str(folder)])
-            with Child(argv) as child:
+            # Ctrl-C is for rlctl alone.
+            with Child(argv, detached=True) as child:
                 code = self._listen(child, f"{order.page} {order.kind}")
                 complaint = child.complaint()
-            if code in {Exit.INTERRUPTED, Exit.TERMINATED}:
-                raise Interrupted("stopped; the throw-away fleets are gone", hint="the same command starts anew")
             text = read_text(folder / RESULT)
             if text is None:
-                failure = read_text(folder / FAILURE) or complaint
+                failure = read_text(folder / FAILURE) or complaint or f"exit {code}"
                 raise Unreachable(f"a trial of {order.page} could not be made: {failure}", hint="run it with -v")
         return TrialResult.from_json(json.loads(text))
 
     def _listen(self, child: Child, what: str) -> int:
-        """Pass on what it says; when we are told to stop, so is it."""
-        told_to_stop = False
-        while True:
+        """Pass on what it says, to its end or ours."""
+        while not self.stop.is_set:
             try:
                 line = child.hear(timeout_s=LISTEN_S)
             except TimedOut:
@@ -175,9 +173,7 @@ class Prover:
                 return child.wait(timeout_s=END_S)
             if line and self.is_detailed:
                 self.progress.note(f"  {what}: {json.loads(line)['note']}")
-            if self.stop.is_set and not told_to_stop:
-                told_to_stop = True
-                child.close()
+        raise self.stop.kind("stopped; the throw-away fleets are gone", hint="the same command starts anew")
 
 
 def patience(steps: Sequence[Mapping[str, object]]) -> dict[str, float]:

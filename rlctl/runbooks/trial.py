@@ -15,7 +15,7 @@ from rlctl.drills.hurry import hurry
 from rlctl.errors import Exit, RlctlError, TimedOut, Unreachable
 from rlctl.execute.deploy import DeployOptions, plan_deploy, run_deploy
 from rlctl.execute.fleet import open_fleet
-from rlctl.execute.heir import HeirStop, Teller
+from rlctl.execute.heir import Teller, end_with_rlctl
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.quiet import QUIET
 from rlctl.execute.stop import StopFlag
@@ -54,7 +54,7 @@ rules:
 """
 
 
-def carry_out(order: TrialOrder, folder: Path, teller: Teller, stop: StopFlag) -> TrialResult:
+def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
     """Build a fleet, break it, follow the page, and look at what is left."""
     raise_loopback()
     page = find(order.page)
@@ -64,7 +64,7 @@ def carry_out(order: TrialOrder, folder: Path, teller: Teller, stop: StopFlag) -
     write_private(file, topology_text(topology))
     write_private(folder / "rules.yaml", RULES)
     hand = OwnHand(runner=ProcessRunner(), file=file)
-    _build(topology, home, hand, teller, stop)
+    _build(topology, home, hand, teller)
     with open_fleet(topology, home) as fleet:
         before = snapshot(fleet)
         with closing(SandboxFaults(own_packets(ProcessRunner()), NAME.replace("-", "_"))) as cuts:
@@ -87,7 +87,9 @@ def carry_out(order: TrialOrder, folder: Path, teller: Teller, stop: StopFlag) -
     return _result(walked, residue)
 
 
-def _build(topology: Topology, home: Home, hand: OwnHand, teller: Teller, stop: StopFlag) -> None:
+def _build(topology: Topology, home: Home, hand: OwnHand, teller: Teller) -> None:
+    # Who stops us ends us: there is no safe point to wait for.
+    stop = StopFlag()
     with hold(topology, home, ARGV[0], stop, teller, waiting=Waiting(wanted=False)) as held:
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
         run_deploy(held, options, teller, stop, lambda _plan: None)
@@ -140,10 +142,9 @@ def main() -> int:
     os.umask(0o077)
     folder = Path(sys.argv[1])
     order = TrialOrder.from_json(json.loads((folder / ORDER).read_text(encoding="utf-8")))
-    stop = HeirStop()
+    end_with_rlctl()
     try:
-        with stop.armed():
-            result = carry_out(order, folder, Teller(), stop)
+        result = carry_out(order, folder, Teller())
     except (LinkFailure, CommandFailed) as failure:
         return _failed(folder, f"a node did not do as told: {failure}", Exit.UNREACHABLE)
     except RlctlError as failure:

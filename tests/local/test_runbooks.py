@@ -3,6 +3,7 @@
 import signal
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,18 @@ from rlctl.assets import asset_folder
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import why_not
 from tests.conftest import skip_or_fail
-from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, wait_for
+from tests.local.driver import SERVERS, LocalFleet, cluster_document, wait_for
 
+# No trial is waited for.
+STOPPED_S = 5.0
 LOAD = """\
 ```sh id=load risk=mutate timeout=60s
 rlctl scripts apply --yes -o json
+```
+"""
+WAIT = """\
+```sh id=load risk=read timeout=5m
+rlctl status --wait --timeout 5m -o json
 ```
 """
 DEAD = """
@@ -188,13 +196,38 @@ class TestTheTest:
         found = self.proof(nothing_deployed, text.replace(LOAD, LOAD + FENCE), expect=14)
         assert "fenced" in found["passages"][0]["reason"]
 
-    def test_it_can_be_stopped(self, nothing_deployed: LocalFleet) -> None:
-        command = nothing_deployed.spawn("runbook", "test", "RB-01", "-v")
-        assert command.stderr is not None
-        assert any("starting" in line for line in command.stderr)
-        children = psutil.Process(command.pid).children(recursive=True)
-        assert children
-        command.send_signal(signal.SIGINT)
-        command.communicate(timeout=PATIENCE_S)
-        assert command.returncode == 130
-        wait_for(lambda: not any(child.is_running() for child in children), what="every process of the trials gone")
+    @pytest.mark.parametrize(
+        ("number", "code"),
+        [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
+        ids=["int", "term", "kill"],
+    )
+    def test_it_can_be_stopped(
+        self, nothing_deployed: LocalFleet, text: str, number: signal.Signals, code: int
+    ) -> None:
+        page = nothing_deployed.folder / "RB-09-noscript-storm.md"
+        page.write_text(text.replace(LOAD, WAIT))
+        command = nothing_deployed.spawn("runbook", "test", str(page), "--kind", "cluster", "-v")
+        try:
+            assert command.stderr is not None
+            assert any("history: done" in line for line in command.stderr), "the next step waits in vain"
+            found = trial_processes(command.pid)
+            assert any(name in SERVERS for name, _words in found.values())
+            command.send_signal(number)
+            command.communicate(timeout=STOPPED_S)
+        finally:
+            command.kill()
+            command.communicate()
+        assert command.returncode == code
+        wait_for(lambda: not any(child.is_running() for child in found), what="every process of the trials gone")
+        folders = {Path(word) for _name, words in found.values() for word in words if "/rlctl-runbook-" in word}
+        assert folders
+        assert number == signal.SIGKILL or not any(folder.exists() for folder in folders)
+
+
+def trial_processes(pid: int) -> dict[psutil.Process, tuple[str, list[str]]]:
+    """All below this one, with their names and command lines; what ends meanwhile is none."""
+    found = {}
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error):
+            found[child] = (child.name(), child.cmdline())
+    return found
