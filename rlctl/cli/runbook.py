@@ -8,7 +8,7 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.cli.runbook_output import show_page, show_pages, show_proof, show_result, show_walked
-from rlctl.errors import Declined, Exit, InvalidFile, NotFound, Unreachable
+from rlctl.errors import Declined, Exit, Interrupted, InvalidFile, NotFound, Unreachable
 from rlctl.execute.journal import current_user
 from rlctl.execute.stop import StopFlag
 from rlctl.runbooks.blocks import FLEET, FOLDER
@@ -18,7 +18,7 @@ from rlctl.runbooks.shelf import all_shipped, find
 from rlctl.runbooks.transcript import Transcript
 from rlctl.runbooks.walk import OwnHand, StepResult, Walk, Walked
 from rlctl.system.clock import SystemClock
-from rlctl.system.process import ProcessRunner
+from rlctl.system.process import PatientRunner
 from rlctl.topology.model import Kind, Topology
 
 
@@ -80,7 +80,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
     if topology.kind not in wanted.kinds:
         kinds = " and ".join(wanted.kinds)
         raise NotFound(f"{wanted.id} is for {kinds}, the fleet is {topology.kind}", hint="`rlctl runbook list`")
-    clock = SystemClock()
+    clock, stop = SystemClock(), StopFlag()
     transcript = Transcript.begin(app.home, clock, wanted, topology.name, current_user())
 
     def agree(step: Step, command: str) -> None:
@@ -90,6 +90,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
             transcript.declined(command)
             app.output.note(f"transcript: {transcript.path}")
             raise
+        stop.check()
 
     def tell(result: StepResult) -> None:
         transcript.step(result)
@@ -99,13 +100,13 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
         page=wanted,
         kind=topology.kind,
         values=_values(topology, app.file),
-        hand=OwnHand(runner=ProcessRunner(), file=app.file),
+        hand=OwnHand(runner=PatientRunner(is_stopped=lambda: stop.is_set), file=app.file),
         clock=clock,
         agree=agree,
         tell=tell,
+        before=lambda _step: stop.check(),
     )
-    walked = walk.carry_out()
-    transcript.end(walked)
+    walked = _carry_out(app, walk, transcript, stop)
     show_walked(app, wanted, topology.name, walked, transcript.path)
     return _exit(walked)
 
@@ -135,6 +136,20 @@ def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None) -> 
         proof = prover.prove(wanted, kinds)
     show_proof(app, proof, SystemClock().monotonic() - started_s)
     return Exit.OK if proof.holds else Exit.DRILL_FAILED
+
+
+def _carry_out(app: App, walk: Walk, transcript: Transcript, stop: StopFlag) -> Walked:
+    """All of it, or until somebody stops us; the step that runs then is told to stop, and ends in its own way."""
+    try:
+        with stop.armed():
+            walked = walk.carry_out()
+            stop.check()
+    except Interrupted as failure:
+        transcript.interrupted(failure.message)
+        app.output.note(f"transcript: {transcript.path}")
+        raise
+    transcript.end(walked)
+    return walked
 
 
 def _agree(app: App, topology: Topology, step: Step, command: str, *, yes: bool, confirm: str | None) -> None:

@@ -47,6 +47,10 @@ class Transcript:
         """A step that nobody wanted."""
         self._write(f"\nDeclined: `{command}`\n")
 
+    def interrupted(self, message: str) -> None:
+        """Somebody stopped it."""
+        self._write(f"\nInterrupted: {message}.\n")
+
     def end(self, walked: Walked) -> None:
         """How it ended."""
         failed = walked.failed

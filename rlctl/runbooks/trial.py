@@ -30,7 +30,7 @@ from rlctl.runbooks.walk import Outcome, OwnHand, StepResult, Walk, Walked
 from rlctl.state.home import Home
 from rlctl.system.clock import wait_until
 from rlctl.system.files import write_private
-from rlctl.system.process import ProcessRunner
+from rlctl.system.process import PatientRunner, ProcessRunner
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.system.sandbox import own_packets, raise_loopback
 from rlctl.targets.server_program import find_any_server
@@ -63,7 +63,7 @@ def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
     home, file = Home.from_environment(), folder / "topology.yaml"
     write_private(file, topology_text(topology))
     write_private(folder / "rules.yaml", RULES)
-    hand = OwnHand(runner=ProcessRunner(), file=file)
+    hand = OwnHand(runner=PatientRunner(is_stopped=lambda: False), file=file)
     _build(topology, home, hand, teller)
     with open_fleet(topology, home) as fleet:
         before = snapshot(fleet)

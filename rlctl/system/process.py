@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,8 +14,12 @@ from typing import Protocol
 import psutil
 
 from rlctl.errors import TimedOut, Unreachable
+from rlctl.system.clock import SystemClock
 from rlctl.system.files import PRIVATE_FILE, read_damaged, write_private
 
+# So long an operation of rlctl's that is told to end may take to its next safe point.
+END_S = 30.0
+_LOOK_EVERY_S = 0.05
 # psutil's create time is computed from ticks; two readings of it may differ by rounding.
 _SAME_START_S = 0.05
 # What Linux appends to the working folder of a process when the folder is removed.
@@ -46,13 +50,70 @@ class ProcessRunner:
         """Run it; a program that is missing is Unreachable, one that takes too long TimedOut."""
         try:
             done = subprocess.run(
-                list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout_s,
+                check=False,
             )
         except subprocess.TimeoutExpired as failure:
             raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s", hint=_PROGRAM_HINT) from failure
         except OSError as failure:
             raise Unreachable(f"cannot run {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
         return Finished(code=done.returncode, output=done.stdout, errors=done.stderr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatientRunner:
+    """Runs programs that may hold a fleet's lock: they are told to end before they are killed.
+
+    Ctrl-C is for rlctl alone, which passes it on; a program that was told so tells how it ended.
+    """
+
+    is_stopped: Callable[[], bool]
+
+    def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
+        """Run it; a program that is missing is Unreachable, one that takes too long TimedOut."""
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as failure:
+            raise Unreachable(f"cannot run {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
+        with process:
+            said = self._listen(process, timeout_s)
+            late = said is None and not self.is_stopped()
+            output, errors = said or _end(process)
+        if late:
+            raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s", hint=_PROGRAM_HINT)
+        return Finished(code=process.returncode, output=output, errors=errors)
+
+    def _listen(self, process: "subprocess.Popen[str]", timeout_s: float) -> tuple[str, str] | None:
+        """What it says until it ends; nothing yet when it is to be ended."""
+        clock = SystemClock()
+        until_s = clock.monotonic() + timeout_s
+        while not self.is_stopped() and clock.monotonic() < until_s:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=_LOOK_EVERY_S)
+        return None
+
+
+def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """Tell it to end, and after a while make it; what it said until then."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=END_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,32 @@ def test_danger_is_not_covered_by_yes(make_fleet: Callable[[dict[str, Any]], Loc
     assert "failover 0 --takeover" in ran.err
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"])
+def test_a_passage_that_is_stopped_stops_its_step(fleet: LocalFleet, number: signal.Signals, code: int) -> None:
+    flush(fleet)
+    page = fleet.folder / "RB-09-noscript-storm.md"
+    page.write_text((asset_folder("runbooks") / page.name).read_text(encoding="utf-8").replace(LOAD, WAIT))
+    command = fleet.spawn("runbook", "run", str(page), "--yes")
+    try:
+        wait_for(lambda: steps_below(command.pid, "--wait"), "the step that waits in vain")
+        steps = steps_below(command.pid, "--wait")
+        command.send_signal(number)
+        _out, said = command.communicate(timeout=STOPPED_S)
+    finally:
+        command.kill()
+        command.communicate()
+    assert command.returncode == code
+    assert not any(step.is_running() for step in steps)
+    [transcript] = transcripts(fleet)
+    assert f"transcript: {transcript}" in said
+    assert transcript.read_text().rstrip().endswith("Interrupted: stopped at a safe point; what was done stays.")
+
+
+def steps_below(pid: int, word: str) -> list[psutil.Process]:
+    """The steps that a passage is at, by a word of their command."""
+    return [child for child, (_name, words) in processes_below(pid).items() if word in words]
+
+
 def test_the_wrong_page_says_so(fleet: LocalFleet) -> None:
     ran = fleet.run("runbook", "run", "RB-09", "--yes", expect=13)
 
@@ -210,7 +236,7 @@ class TestTheTest:
         try:
             assert command.stderr is not None
             assert any("history: done" in line for line in command.stderr), "the next step waits in vain"
-            found = trial_processes(command.pid)
+            found = processes_below(command.pid)
             assert any(name in SERVERS for name, _words in found.values())
             command.send_signal(number)
             command.communicate(timeout=STOPPED_S)
@@ -224,7 +250,7 @@ class TestTheTest:
         assert number == signal.SIGKILL or not any(folder.exists() for folder in folders)
 
 
-def trial_processes(pid: int) -> dict[psutil.Process, tuple[str, list[str]]]:
+def processes_below(pid: int) -> dict[psutil.Process, tuple[str, list[str]]]:
     """All below this one, with their names and command lines; what ends meanwhile is none."""
     found = {}
     for child in psutil.Process(pid).children(recursive=True):

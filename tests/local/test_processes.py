@@ -1,0 +1,65 @@
+"""Programs that are run to their end: those that are late or stopped may put things in order first."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rlctl.errors import TimedOut
+from rlctl.system import process
+from rlctl.system.process import PatientRunner, ProcessRunner, Runner
+from tests.local.driver import PATIENCE_S
+
+TIDY = """
+import pathlib, signal, sys, time
+def end(*_):
+    pathlib.Path(sys.argv[2]).write_text("tidy")
+    print("ended")
+    sys.exit(143)
+signal.signal(signal.SIGTERM, end)
+pathlib.Path(sys.argv[1]).write_text("begun")
+time.sleep(600)
+"""
+STUBBORN = TIDY.replace("signal.SIGTERM, end", "signal.SIGTERM, signal.SIG_IGN")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "begun", tmp_path / "tidy"
+
+
+def argv(program: str, places: tuple[Path, Path]) -> list[str]:
+    return [sys.executable, "-c", program, *map(str, places)]
+
+
+def once(begun: Path) -> Callable[[], bool]:
+    """Stopped as soon as the program works."""
+    return begun.exists
+
+
+def test_a_late_program_puts_things_in_order(places: tuple[Path, Path]) -> None:
+    with pytest.raises(TimedOut, match="did not end within 2 s"):
+        PatientRunner(is_stopped=lambda: False).run(argv(TIDY, places), timeout_s=2.0)
+    assert places[1].read_text() == "tidy"
+
+
+def test_a_stopped_program_tells_how_it_ended(places: tuple[Path, Path]) -> None:
+    done = PatientRunner(is_stopped=once(places[0])).run(argv(TIDY, places), timeout_s=PATIENCE_S)
+    assert (done.code, done.output) == (143, "ended\n")
+
+
+def test_a_stubborn_program_is_killed(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "END_S", 0.2)
+    done = PatientRunner(is_stopped=once(places[0])).run(argv(STUBBORN, places), timeout_s=PATIENCE_S)
+    assert done.code == -9
+    assert not places[1].exists()
+
+
+@pytest.mark.parametrize("runner", [ProcessRunner(), PatientRunner(is_stopped=lambda: False)], ids=["plain", "patient"])
+def test_what_is_no_text_is_replaced(runner: Runner) -> None:
+    done = runner.run(
+        [sys.executable, "-c", "import os; os.write(1, b'a\\xffb'); os.write(2, b'x' * 3_000_000)"], timeout_s=60
+    )
+    assert done.output == "a\N{REPLACEMENT CHARACTER}b"
+    assert len(done.errors) == 3_000_000
