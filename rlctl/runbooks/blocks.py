@@ -212,6 +212,8 @@ def _wrong_with(step: Step) -> list[str]:
     except ValueError as failure:
         return [f"the command cannot be taken apart: {failure}"]
     wrong = []
+    if given[:1] and given[0].startswith("-"):
+        wrong.append("the command's name comes first, its options after it")
     if given[:1] and given[0] in _SECRETIVE:
         wrong.append("what prints secrets has no place on a page: a transcript is kept")
     if not step.mutates and not _looks(given):

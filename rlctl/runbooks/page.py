@@ -113,8 +113,9 @@ def _wrong_steps(front: Front, steps: Sequence[Step]) -> Iterator[tuple[int, str
     first = [step for step in steps if step.section is Section.LOOK]
     if len(first) != FIRST_COMMANDS:
         yield 1, f"{Section.LOOK}: there are {len(first)}"
-    if not any(step.section is Section.VERIFY for step in steps):
-        yield 1, f"{Section.VERIFY}: nothing tells that it is over"
+    checks = [step for step in steps if step.section is Section.VERIFY and step.when is None]
+    unsure = [kind for kind in front.kinds if not any(step.only in {None, kind} for step in checks)]
+    yield from ((1, f"{Section.VERIFY}: on {kind} nothing tells in every case that it is over") for kind in unsure)
     ids = [step.id for step in steps]
     for step in steps:
         if ids.count(step.id) > 1:

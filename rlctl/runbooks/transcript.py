@@ -64,5 +64,7 @@ class Transcript:
 
 
 def _quoted(text: str) -> list[str]:
-    kept = text.strip()[:_MOST_CHARACTERS]
-    return [*(f"    {line}" for line in kept.splitlines()), ""] if kept else []
+    kept = text.strip()
+    lines = [*(f"    {line}" for line in kept[:_MOST_CHARACTERS].splitlines()), ""] if kept else []
+    more = len(kept) - _MOST_CHARACTERS
+    return [*lines, f"{more} more characters are left out.", ""] if more > 0 else lines

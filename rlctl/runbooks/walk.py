@@ -126,7 +126,7 @@ class Walk:
             if result.outcome is Outcome.FAILED:
                 break
             outputs[step.id] = result.output
-            if step.section is Section.VERIFY:
+            if step.section is Section.VERIFY and result.outcome is Outcome.DONE:
                 recovered_s = self.clock.monotonic() - started
         ended_well = bool(results) and results[-1].outcome is not Outcome.FAILED
         return Walked(results=tuple(results), recovered_s=recovered_s if ended_well else None)
@@ -136,7 +136,7 @@ class Walk:
         if step.when is not None and not query.holds(step.when.query, outputs.get(step.when.step, "")):
             why = f"{step.when.step} did not say: {step.when.query}"
             return StepResult(step=step, command=command, outcome=Outcome.SKIPPED, why=why)
-        if unknown := variables(command):
+        if unknown := [name for name in variables(step.command) if name not in values]:
             why = f"nothing before it told ${unknown[0]}"
             return StepResult(step=step, command=command, outcome=Outcome.FAILED, why=why)
         if step.mutates:

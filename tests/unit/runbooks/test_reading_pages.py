@@ -149,6 +149,13 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
         ("deploy --yes", "deploy --confirm x", "risk=danger is what wants --confirm"),
         ("rlctl history", "rlctl destroy", "this command changes something"),
         ("rlctl history", "rlctl env", "what prints secrets has no place on a page"),
+        ("rlctl history -o json", "rlctl -o json env", "the command's name comes first"),
+        (
+            "id=well risk=read expect=\"state=='healthy'\"",
+            "id=well risk=read only=sentinel",
+            "on cluster nothing tells in every case",
+        ),
+        ("id=well risk=read", 'id=well risk=read when="look: state"', "Verify: on cluster nothing tells in every case"),
         ("rlctl history -o json", "rlctl history\nrlctl status", "a block holds one command of rlctl, on one line"),
         ("rlctl history -o json", "redis-cli info", "a block holds one command of rlctl, on one line"),
         ("rlctl history -o json", "rlctl history 'x", "the command cannot be taken apart"),

@@ -1,13 +1,14 @@
 """A passage: steps in order, conditions, values from one step to the next, endings."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import pytest
 
 from rlctl.errors import Declined, TimedOut
-from rlctl.runbooks.model import Section, Step
+from rlctl.runbooks.blocks import words
+from rlctl.runbooks.model import Condition, Section, Step
 from rlctl.runbooks.page import read_page
 from rlctl.runbooks.proof import LEAST_PATIENCE_S, patience
 from rlctl.runbooks.walk import Outcome, StepResult, Walk, Walked
@@ -94,6 +95,24 @@ def test_a_step_that_is_not_called_for() -> None:
     walked, _ = walk(hand(status=[printed(WELL)]))
     assert outcomes(walked)["fix"] == "skipped"
     assert walked.failed is None
+
+
+def test_values_may_look_like_variables() -> None:
+    odd = {"name": "node $RL_FLEET ${x} 'y'", "shard": 0}
+    pretender = hand(status=[printed({**ILL, "nodes": [odd]}, 11), printed(WELL)])
+    walked, _ = walk(pretender)
+    assert walked.failed is None
+    assert words(pretender.asked[-1][0])[2] == odd["name"]
+
+
+def test_a_check_that_is_left_out_says_nothing() -> None:
+    page = read_page(FRONT + BODY, NAME)
+    never = Condition(step="look", query="state=='healthy'")
+    steps = tuple(replace(step, when=never) if step.section is Section.VERIFY else step for step in page.steps)
+    walked, _ = walk(hand(), page=replace(page, steps=steps))
+    assert outcomes(walked)["well"] == "skipped"
+    assert walked.failed is None
+    assert walked.recovered_s is None
 
 
 def test_a_step_of_the_other_kind() -> None:
