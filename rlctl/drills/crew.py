@@ -1,7 +1,6 @@
 """The clients of a run: starts their processes, tells them when to begin, and reads what they noted."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -11,6 +10,7 @@ from rlctl.drills.model import Load, Mode
 from rlctl.drills.records import RunFolder
 from rlctl.drills.wire import Entry
 from rlctl.errors import Unreachable
+from rlctl.system.process import OWN_PYTHON
 from rlctl.system.talk import Child
 
 READY_S = 30.0
@@ -34,7 +34,7 @@ class Crew:
     def start(self) -> None:
         """Start every client's process and wait until it could begin."""
         for member in self._members:
-            child = Child([sys.executable, "-m", self._program])
+            child = Child([*OWN_PYTHON, "-m", self._program])
             self._children[member.name] = child
             child.tell(json.dumps(self._settings(member)))
         for name, child in self._children.items():

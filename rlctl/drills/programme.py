@@ -3,7 +3,6 @@
 import json
 import secrets
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +27,7 @@ from rlctl.observe.model import Role
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock
 from rlctl.system.ports import free_base_port
-from rlctl.system.process import ProcessId, ProcessRunner
+from rlctl.system.process import OWN_PYTHON, ProcessId, ProcessRunner
 from rlctl.system.sandbox import enter_argv, why_not
 from rlctl.system.talk import Child
 from rlctl.topology.load import load_topology
@@ -189,7 +188,7 @@ class Programme:
 
     def _carry_out(self, folder: RunFolder, progress: Progress, stop: StopFlag) -> int:
         """Start the process that does it and pass on what it says; when we are told to stop, so is it."""
-        argv = [sys.executable, "-m", "rlctl.drills.inside", str(folder.root)]
+        argv = [*OWN_PYTHON, "-m", "rlctl.drills.inside", str(folder.root)]
         order = read_order(folder)
         with Child(enter_argv(argv) if order.sandbox else argv) as child:
             owner = ProcessId.of(child.pid)

@@ -333,10 +333,10 @@ class _Move:
 
 @contextmanager
 def _told(node: NodeName, hint: str) -> Iterator[None]:
-    """What a server refuses, or a connection that breaks, in rlctl's words."""
+    """What a server refuses, or a connection that breaks, in rlctl's words; what got lost may have been obeyed."""
     try:
         yield
     except CommandFailed as failure:
         raise Refused(f"{node} refuses: {failure}", hint=hint) from failure
     except LinkFailure as failure:
-        raise Unreachable(f"{node} did not answer: {failure}", hint=hint) from failure
+        raise Unreachable(f"{node} did not answer: {failure}", hint=_LOOK) from failure

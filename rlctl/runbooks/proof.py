@@ -1,7 +1,6 @@
 """Proves pages: each is followed from every fault to health, and again without each step that changes something."""
 
 import json
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from rlctl.runbooks.model import Rehearsal, Runbook, Step
 from rlctl.runbooks.order import FAILURE, ORDER, REST, RESULT, TrialOrder, TrialResult
 from rlctl.runbooks.shelf import address
 from rlctl.system.files import read_text, write_private
-from rlctl.system.process import ProcessRunner
+from rlctl.system.process import OWN_PYTHON, ProcessRunner
 from rlctl.system.sandbox import enter_argv, why_not
 from rlctl.system.talk import Child
 from rlctl.topology.model import Kind
@@ -151,7 +150,7 @@ class Prover:
             folder = Path(name)
             write_private(folder / ORDER, json.dumps(order.to_json()))
             environment = ["env", f"RLCTL_HOME={folder / 'home'}", "PYTHONDONTWRITEBYTECODE=1"]
-            argv = enter_argv([*environment, sys.executable, "-m", "rlctl.runbooks.trial", str(folder)])
+            argv = enter_argv([*environment, *OWN_PYTHON, "-m", "rlctl.runbooks.trial", str(folder)])
             # Ctrl-C is for rlctl alone.
             with Child(argv, detached=True) as child:
                 code = self._listen(child, f"{order.page} {order.kind}")

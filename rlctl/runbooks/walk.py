@@ -1,6 +1,5 @@
 """Carries the steps of a page out one after another, and says of each what became of it."""
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,7 +12,7 @@ from rlctl.runbooks.blocks import filled, variables, words
 from rlctl.runbooks.gist import gist
 from rlctl.runbooks.model import Runbook, Section, Step
 from rlctl.system.clock import Clock
-from rlctl.system.process import Finished, Runner
+from rlctl.system.process import OWN_PYTHON, Finished, Runner
 from rlctl.topology.model import Kind
 
 
@@ -86,7 +85,7 @@ class OwnHand:
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
         """One command of rlctl."""
-        argv = [sys.executable, "-m", "rlctl", "--file", str(self.file), *words(command)[1:]]
+        argv = [*OWN_PYTHON, "-m", "rlctl", "--file", str(self.file), *words(command)[1:]]
         return self.runner.run(argv, timeout_s=timeout_s)
 
 

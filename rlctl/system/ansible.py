@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from rlctl.errors import Unreachable
 from rlctl.system.files import make_private_folder, read_damaged, write_private
 from rlctl.system.playbook_events import End, Event, PlaybookRun, TaskResult, parse_events
+from rlctl.system.process import OWN_PYTHON
 
 LOOK_EVERY_S = 0.05
 END_S = 10.0
@@ -70,7 +70,7 @@ def run_playbook(
 
 def playbook_argv(call: Playbook, variables: Path) -> list[str]:
     """The command line."""
-    argv = [sys.executable, "-c", _ATTACHED, "playbook", str(call.path), "--inventory", str(call.inventory)]
+    argv = [*OWN_PYTHON, "-c", _ATTACHED, "playbook", str(call.path), "--inventory", str(call.inventory)]
     argv += ["--limit", ",".join(call.hosts), "--extra-vars", f"@{variables}"]
     return [*argv, "--check"] if call.check else argv
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from rlctl.errors import TimedOut, Unreachable
 from rlctl.system.clock import SystemClock
 from rlctl.system.files import PRIVATE_FILE, read_damaged, write_private
 
+# Our own interpreter, blind to the working folder: there anybody may have put a module that is called like one of ours.
+OWN_PYTHON = (sys.executable, "-P")
 # So long an operation of rlctl's that is told to end may take to its next safe point.
 END_S = 30.0
 _LOOK_EVERY_S = 0.05

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from rlctl.state.home import Home
 from rlctl.system.ansible import AnsibleSettings, Playbook, run_playbook
 from rlctl.system.files import make_private_folder, write_private
 from rlctl.system.playbook_events import Event, PlaybookRun, TaskResult
+from rlctl.system.process import OWN_PYTHON
 from rlctl.targets.base import Watcher
 from rlctl.topology.dump import topology_text
 from rlctl.topology.model import Topology
@@ -37,7 +37,7 @@ class HostPlaybooks:
         """One playbook on some hosts; a check run works on copies of its own, so that it disturbs no real one."""
         stage = self._folder.stage(rehearsal=check)
         inventory = self._write_inventory(stage / "ansible")
-        own = {"rlctl_command": [sys.executable, "-m", "rlctl"], "rlctl_stage_folder": str(stage)}
+        own = {"rlctl_command": [*OWN_PYTHON, "-m", "rlctl"], "rlctl_stage_folder": str(stage)}
         call = Playbook(
             path=asset_folder("playbooks") / name,
             inventory=inventory,

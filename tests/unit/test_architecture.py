@@ -93,6 +93,8 @@ def broken_rules(where: str, module: ast.Module) -> list[str]:
         and where not in {"rlctl/cli/output.py", "rlctl/cli/main.py"},
         "sleeping belongs to the clock": {"time.sleep", "sleep"} & set(calls(module))
         and where != "rlctl/system/clock.py",
+        "rlctl starts itself by OWN_PYTHON, blind to the working folder": "sys.executable" in ast.unparse(module)
+        and where != "rlctl/system/process.py",
         "every failure has a name": catches_everything(module) and where != "rlctl/cli/main.py",
         "every module says what it is for": not ast.get_docstring(module),
     }
@@ -137,6 +139,12 @@ def test_the_pure_parts_exist() -> None:
             "rlctl/secrets.py", "def f():\n import psutil", "a pure module imports psutil", id="a late import"
         ),
         pytest.param("rlctl/execute/x.py", "import rich.table", "click and rich belong to rlctl/cli", id="rich"),
+        pytest.param(
+            "rlctl/drills/x.py",
+            "import sys\nargv = [sys.executable, '-m', 'rlctl']",
+            "rlctl starts itself by OWN_PYTHON, blind to the working folder",
+            id="own interpreter",
+        ),
         pytest.param("rlctl/targets/x.py", "import subprocess", "subprocess belongs to rlctl/system", id="subprocess"),
         pytest.param("rlctl/cli/status.py", "print(1)", "print belongs to the output of rlctl/cli", id="print"),
         pytest.param("rlctl/execute/x.py", "import time\ntime.sleep(1)", "sleeping belongs to the clock", id="sleep"),

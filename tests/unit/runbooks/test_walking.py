@@ -1,8 +1,11 @@
 """A passage: steps in order, conditions, values from one step to the next, endings."""
 
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,7 @@ from rlctl.runbooks.blocks import words
 from rlctl.runbooks.model import Condition, Section, Step
 from rlctl.runbooks.page import read_page
 from rlctl.runbooks.proof import LEAST_PATIENCE_S, patience
-from rlctl.runbooks.walk import Outcome, StepResult, Walk, Walked
+from rlctl.runbooks.walk import Outcome, OwnHand, StepResult, Walk, Walked
 from rlctl.system.process import Finished
 from rlctl.topology.model import Kind
 from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
@@ -176,6 +179,19 @@ def test_recovery_is_told_only_by_checks() -> None:
     assert all(result.outcome is Outcome.DONE for result in checks)
     assert walked.recovered_s is not None
     assert walked.recovered_s < sum(2 for _ in walked.results) + 2
+
+
+def test_a_step_is_run_by_this_very_rlctl(tmp_path: Path) -> None:
+    seen: list[Sequence[str]] = []
+
+    class Noting:
+        def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
+            seen.append(argv)
+            return Finished(code=0, output=str(timeout_s), errors="")
+
+    OwnHand(runner=Noting(), file=tmp_path / "my fleet.yaml").run("rlctl unfence 'node 0' --yes", timeout_s=1.0)
+    own = [sys.executable, "-P", "-m", "rlctl", "--file", str(tmp_path / "my fleet.yaml")]
+    assert seen == [[*own, "unfence", "node 0", "--yes"]], "whatever lies in the working folder"
 
 
 def test_patience_grows_with_what_was_needed() -> None:
