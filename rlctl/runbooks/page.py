@@ -86,13 +86,23 @@ def _sections(front: Front, body: Lines, mistakes: Mistakes) -> dict[Section, Li
 
 
 def _steps(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Step, ...]:
-    found = [
-        step
-        for section, lines in sections.items()
-        for block in fenced(lines)[0]
-        if (step := read_step(block, section, mistakes)) is not None
-    ]
+    found: list[Step] = []
+    for section, lines in sections.items():
+        blocks, outside = fenced(lines)
+        for block in blocks:
+            step = read_step(block, section, mistakes)
+            if step is None:
+                continue
+            found.append(step)
+            before = [line for number, line in outside if number < block.line and line.strip()]
+            if before[-1:] != [label(step)]:
+                mistakes.add(block.line, f"{step.id}: the line before it is for the reader: {label(step)}")
     return tuple(found)
+
+
+def label(step: Step) -> str:
+    """What stands above a step's command: attributes are seen by machines only, and Decide names steps by their ids."""
+    return f"**`{step.id}`** ({step.risk})"
 
 
 def _decisions(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Decision, ...]:

@@ -19,21 +19,25 @@ from tests.local.driver import SERVERS, LocalFleet, cluster_document, wait_for
 # No trial is waited for.
 STOPPED_S = 5.0
 LOAD = """\
+**`load`** (mutate)
 ```sh id=load risk=mutate timeout=60s
 rlctl scripts apply --yes -o json
 ```
 """
 WAIT = """\
+**`load`** (read)
 ```sh id=load risk=read timeout=5m
 rlctl status --wait --timeout 5m -o json
 ```
 """
 DEAD = """
+**`dead`** (mutate)
 ```sh id=dead risk=mutate timeout=60s
 rlctl rules apply $RL_DIR/rules.yaml --yes -o json
 ```
 """
 FENCE = """
+**`fence`** (danger)
 ```sh id=fence risk=danger timeout=60s
 rlctl fence node-3 --confirm $RL_FLEET -o json
 ```

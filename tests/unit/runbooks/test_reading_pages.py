@@ -40,12 +40,15 @@ Over-admits.
 Nothing.
 
 ## First three commands
+**`look`** (read)
 ```sh id=look risk=read expect-exit=0,11 sets="RL_NODE=nodes[0].name; RL_SHARD=nodes[0].shard"
 rlctl status -o json
 ```
+**`doctor`** (read)
 ```sh id=doctor risk=read expect-exit=0,11,12
 rlctl doctor -o json
 ```
+**`history`** (read)
 ```sh id=history risk=read
 rlctl history -o json
 ```
@@ -57,16 +60,19 @@ rlctl history -o json
 | many are | RB-04 |
 
 ## Fix
+**`fix`** (mutate)
 ```sh id=fix risk=mutate when="look: findings[?code=='x']" timeout=2m only=cluster
 rlctl deploy --yes -o json
 ```
 
 ## Verify
+**`well`** (read)
 ```sh id=well risk=read expect="state=='healthy'"
 rlctl status -o json
 ```
 
 ## Undo
+**`unfence`** (mutate)
 ```sh id=unfence risk=mutate
 rlctl unfence $RL_NODE --yes -o json
 ```
@@ -140,7 +146,9 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
         ("only=cluster", "only=ring", "only: `ring` is no kind of fleet"),
         ('when="look: ', 'when="', "when: write `STEP: EXPRESSION`"),
         ('when="look: ', 'when="well: ', "fix: when: no step well comes before it"),
-        ("rlctl status -o json\n```\n```sh id=doctor", "rlctl status\n```\n```sh id=doctor", "look prints no JSON"),
+        ("rlctl status -o json\n```\n**`doctor`", "rlctl status\n```\n**`doctor`", "look prints no JSON"),
+        ("**`fix`** (mutate)\n", "", "fix: the line before it is for the reader: **`fix`** (mutate)"),
+        ("**`fix`** (mutate)\n", "**`fix`** (read)\n", "fix: the line before it is for the reader"),
         ("findings[?code=='x']", "findings[?", "when: no JMESPath expression"),
         ("state=='healthy'", "!findings[?code]", "the `!` concerns only the first word"),
         ("RL_NODE=", "RL_FLEET=", "sets: `RL_FLEET` cannot be set"),
