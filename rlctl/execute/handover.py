@@ -169,7 +169,7 @@ class _Move:
         """Tell who has to be told; the offset up to which the old primary had written, where its writes were paused."""
         if self._is_cluster:
             words = () if self.order.mode is Mode.PLANNED else (self.order.mode.upper(),)
-            with _told(self.order.new, _UNCHANGED):
+            with in_own_words(self.order.new, _UNCHANGED):
                 self._link(self.order.new).call("CLUSTER", "FAILOVER", *words)
             return None
         if self.order.mode is Mode.PLANNED:
@@ -179,7 +179,7 @@ class _Move:
 
     def _order_sentinel(self) -> None:
         assert self.order.sentinel is not None
-        with _told(self.order.sentinel, _UNCHANGED):
+        with in_own_words(self.order.sentinel, _UNCHANGED):
             self._link(self.order.sentinel).call("SENTINEL", "FAILOVER", self.fleet.topology.name)
 
     def _hand_over_paused(self) -> int | None:
@@ -187,12 +187,12 @@ class _Move:
         link = self.fleet.connector.separate_link(self._specs[self.order.old])
         pause = WritePause(link, self.fleet.clock)
         try:
-            with _told(self.order.old, _UNCHANGED):
+            with in_own_words(self.order.old, _UNCHANGED):
                 paused_at = pause.hold()
                 self._await_copies(paused_at)
             self._stop.check()
             self._order_sentinel()
-            with _told(self.order.old, _LOOK):
+            with in_own_words(self.order.old, _LOOK):
                 self._redirect(pause)
         finally:
             pause.lift()
@@ -332,7 +332,7 @@ class _Move:
 
 
 @contextmanager
-def _told(node: NodeName, hint: str) -> Iterator[None]:
+def in_own_words(node: NodeName, hint: str) -> Iterator[None]:
     """What a server refuses, or a connection that breaks, in rlctl's words; what got lost may have been obeyed."""
     try:
         yield
