@@ -14,7 +14,7 @@ from rlctl.runbooks.blocks import words
 from rlctl.runbooks.model import Condition, Section, Step
 from rlctl.runbooks.page import read_page
 from rlctl.runbooks.proof import LEAST_PATIENCE_S, patience
-from rlctl.runbooks.walk import Outcome, OwnHand, StepResult, Walk, Walked
+from rlctl.runbooks.walk import OwnHand, StepResult, Walk, Walked
 from rlctl.system.process import Finished
 from rlctl.topology.model import Kind
 from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
@@ -172,13 +172,10 @@ def test_others_act_before_a_step() -> None:
     assert seen == ["look", "doctor", "history", "fix", "well", "unfence"]
 
 
-def test_recovery_is_told_only_by_checks() -> None:
+def test_recovery_is_the_time_of_the_last_check() -> None:
     walked, _ = walk(hand())
-    checks = [result for result in walked.results if result.step.section is Section.VERIFY]
-    assert len(checks) == 1
-    assert all(result.outcome is Outcome.DONE for result in checks)
-    assert walked.recovered_s is not None
-    assert walked.recovered_s < sum(2 for _ in walked.results) + 2
+    assert [result.step.section for result in walked.results][-2:] == [Section.VERIFY, Section.UNDO]
+    assert walked.recovered_s == 2 * 5 + 1, "two looks at the clock for each step to the check, and one after it"
 
 
 def test_a_step_is_run_by_this_very_rlctl(tmp_path: Path) -> None:
