@@ -17,6 +17,7 @@ from rlctl.plan.steps import Configure, PreparePlace, describe
 from rlctl.state.home import Home
 from rlctl.system.files import check_unchanged, replace_text
 from rlctl.system.host import read_host_facts
+from rlctl.targets.base import NOBODY, Watcher
 from rlctl.topology.checks import check
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import TargetName, Topology
@@ -81,7 +82,7 @@ def make_resize(file: Path, source: bytes, size_bytes: int | None) -> Resize:
 def plan_resize(resize: Resize, home: Home, progress: Progress) -> Plan:
     """What it would do now; Refused where it would not."""
     with open_fleet(resize.after, home) as fleet:
-        _check_ready(resize, fleet, progress)
+        _check_ready(resize, fleet, progress, NOBODY)
         plan = plan_deploy(fleet, progress)
     _check_own(plan)
     return plan
@@ -101,7 +102,7 @@ def run_resize(
     held.take(fleet.observe())
     # Whoever held the lock until now may have written the file.
     check_unchanged(resize.file, resize.text)
-    _check_ready(resize, fleet, progress)
+    _check_ready(resize, fleet, progress, Watcher(note=progress.note, check_stop=stop.check))
     is_written = False
 
     def write(plan: Plan) -> None:
@@ -122,18 +123,18 @@ def run_resize(
         ) from failure
 
 
-def _check_ready(resize: Resize, fleet: Fleet, progress: Progress) -> None:
-    """Only a fleet that is as its topology says gets more memory, and only where there is some."""
-    with open_fleet(resize.before, fleet.home) as present:
-        steps = plan_deploy(present, progress).steps
-    if steps:
-        more = f" (+{len(steps) - 1} more)" if len(steps) > 1 else ""
-        raise Refused(f"the fleet is not as {resize.file} says; to do is: {describe(steps[0])}{more}", hint=_FIRST)
+def _check_ready(resize: Resize, fleet: Fleet, progress: Progress, watcher: Watcher) -> None:
+    """Only where there is memory, asked first for it is told at once, and only a fleet that is as its topology says."""
     if faults := tuple(lacking_room(resize.before, resize.after, _machines(fleet))):
         raise Refused(
             f"no room for {resize.now} a node: {'; '.join(faults)}",
             hint="ask for less, end what else takes memory there, or use larger machines",
         )
+    with open_fleet(resize.before, fleet.home, watcher=watcher) as present:
+        steps = plan_deploy(present, progress).steps
+    if steps:
+        more = f" (+{len(steps) - 1} more)" if len(steps) > 1 else ""
+        raise Refused(f"the fleet is not as {resize.file} says; to do is: {describe(steps[0])}{more}", hint=_FIRST)
 
 
 def _machines(fleet: Fleet) -> Mapping[str | None, HostFacts]:
