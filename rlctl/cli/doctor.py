@@ -76,6 +76,7 @@ def _show(app: App, checks: Sequence[Check]) -> None:
 
 def _list(app: App, checks: Iterable[Check]) -> None:
     for check in checks:
-        app.output.line(f"{check.severity} {check.name} ({check.subject}): {check.evidence}")
+        page = f" ({check.runbook})" if check.runbook else ""
+        app.output.line(f"{check.severity} {check.name} ({check.subject}): {check.evidence}{page}")
         if check.fix:
             app.output.line(f"    fix: {check.fix}")

@@ -1,13 +1,22 @@
 """rlctl runbook: incident pages to read, to carry out, and to try against real faults."""
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.cli.runbook_output import show_page, show_pages, show_proof, show_result, show_walked
+from rlctl.cli.runbook_output import (
+    show_announced,
+    show_page,
+    show_pages,
+    show_proof,
+    show_result,
+    show_start,
+    show_walked,
+)
 from rlctl.errors import Declined, Exit, Interrupted, InvalidFile, NotFound, Unreachable
 from rlctl.execute.journal import current_user
 from rlctl.execute.stop import StopFlag
@@ -86,16 +95,21 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
     def agree(step: Step, command: str) -> None:
         try:
             _agree(app, topology, step, command, yes=yes, confirm=confirm)
-        except Declined:
+        except Declined as answer:
             transcript.declined(command)
             app.output.note(f"transcript: {transcript.path}")
-            raise
+            message = f"{answer.message}: stopped at {step.id}, which was not carried out"
+            raise Declined(message, hint=_hint(wanted, topology, step)) from answer
         stop.check()
+
+    def announce(step: Step, command: str) -> None:
+        show_announced(app, step, command)
 
     def tell(result: StepResult) -> None:
         transcript.step(result)
         show_result(app, result)
 
+    show_start(app, wanted, topology, transcript.path)
     walk = Walk(
         page=wanted,
         kind=topology.kind,
@@ -104,6 +118,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
         clock=clock,
         agree=agree,
         tell=tell,
+        announce=announce,
         before=lambda _step: stop.check(),
     )
     walked = _carry_out(app, walk, transcript, stop)
@@ -156,7 +171,15 @@ def _agree(app: App, topology: Topology, step: Step, command: str, *, yes: bool,
     if step.risk is Risk.DANGER:
         app.agree_to_loss(topology.name, (f"{step.id}: {command}",), confirmed=confirm)
     else:
-        app.agree(f"{step.id}: {command}\n  carry this out?", yes=yes)
+        app.agree(f"  changes the fleet {topology.name}; carry this out?", yes=yes)
+
+
+def _hint(page: Runbook, topology: Topology, step: Step) -> str:
+    if sys.stdin.isatty():
+        return f"what was done before it stays done; `rlctl runbook show {page.id}` for going on by hand"
+    if step.risk is Risk.DANGER:
+        return f"--confirm {topology.name} agrees in advance; --yes does not"
+    return "--yes agrees in advance"
 
 
 def _exit(walked: Walked) -> Exit:

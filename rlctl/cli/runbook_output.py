@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rlctl.cli.app import App
-from rlctl.runbooks.blocks import filled
-from rlctl.runbooks.model import Runbook, Section
+from rlctl.runbooks.blocks import filled, variables
+from rlctl.runbooks.model import Runbook, Section, Step
 from rlctl.runbooks.proof import Omission, Proof
 from rlctl.runbooks.walk import Outcome, StepResult, Walked
+from rlctl.topology.model import Topology
 from rlctl.topology.units import format_duration
 
 
@@ -65,25 +66,43 @@ def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
         from rich.markdown import Markdown  # noqa: PLC0415  costs start-up time that only this command pays
 
         app.output.line(head)
-        app.output.console().print(Markdown(_without_attributes(text)))
+        app.output.console().print(Markdown(_with_names(text, page.steps)))
     else:
         app.output.text(f"{text}\n{head}")
 
 
-def _without_attributes(text: str) -> str:
-    """What a fence says for machines is none of a reader's business."""
-    lines = (line if not line.startswith("```sh ") else "```sh" for line in text.splitlines())
+def _with_names(text: str, steps: Sequence[Step]) -> str:
+    """A fence's attributes are for machines; of them a reader wants the name that `Decide` speaks of, and the risk."""
+    rest = iter(steps)
+    lines = (f"```sh\n{_name(next(rest), steps)}" if line.startswith("```sh ") else line for line in text.splitlines())
     return "\n".join(lines)
+
+
+def _name(step: Step, steps: Sequence[Step]) -> str:
+    """As a shell takes it for a comment: the block can be copied whole."""
+    used = variables(step.command)
+    sources = [f"${name} from {one.id}" for one in steps for name in one.sets if name in used]
+    kind = [f"only {step.only}"] if step.only else []
+    return f"# {', '.join([step.id, *([step.risk] if step.mutates else []), *kind, *sources])}"
+
+
+def show_start(app: App, page: Runbook, topology: Topology, transcript: Path) -> None:
+    """On which fleet this goes, and where it is kept, before anything is done."""
+    app.output.note(f"{page.id} {page.title}, on {topology.name} ({topology.kind}); transcript: {transcript}")
+
+
+def show_announced(app: App, step: Step, command: str) -> None:
+    """A step before it is taken: some take minutes."""
+    app.output.note(f"{step.section}: {step.id}: {command}")
 
 
 def show_result(app: App, result: StepResult) -> None:
     """A step as it ends; who reads JSON is told on stderr too."""
-    app.output.note(f"{result.step.section}: {result.step.id}: {result.command}")
     if result.outcome is Outcome.SKIPPED:
         app.output.note(f"    not called for: {result.why}")
         return
-    why = f", {result.why}" if result.why else ""
-    app.output.note(f"    {result.outcome} after {result.elapsed_s:.1f} s, exit {result.exit_code}{why}")
+    ending = result.why if result.why.startswith("exit ") else f"exit {result.exit_code}, {result.why}".rstrip(", ")
+    app.output.note(f"    {result.outcome} after {result.elapsed_s:.1f} s, {ending}")
     for line in result.gist:
         app.output.note(f"    {line}")
 
@@ -115,7 +134,11 @@ def show_walked(app: App, page: Runbook, fleet: str, walked: Walked, transcript:
 
 
 def _way_on(page: Runbook, walked: Walked) -> Iterator[str]:
-    """What the page says of escalation, and what is still to be taken back."""
+    """What the page says of escalation, and what is still to be taken back; neither where the fault is another."""
+    if walked.failed is not None and walked.failed.step.section is Section.LOOK:
+        yield f"nothing was changed: this is not what {page.id} is for, or it is over; `rlctl status` names the page"
+        yield f"by hand: `rlctl runbook show {page.id}`, see {Section.DECIDE}"
+        return
     yield from page.sections[Section.ESCALATE].splitlines()
     is_changed = any(result.step.mutates and result.outcome is Outcome.DONE for result in walked.results)
     left = [step for step in page.steps if step.section is Section.UNDO]

@@ -23,9 +23,10 @@ def _from_document(document: object) -> Iterator[str]:
         return
     for key in _LISTS:
         entries = document.get(key)
-        for entry in entries if isinstance(entries, Sequence) and not isinstance(entries, str) else ():
-            if isinstance(entry, Mapping) and entry.get("severity") not in _WELL:
-                yield from _told(entry)
+        found = entries if isinstance(entries, Sequence) and not isinstance(entries, str) else ()
+        ill = [entry for entry in found if isinstance(entry, Mapping) and entry.get("severity") not in _WELL]
+        # Of many scripts that one node lacks, a line for the node.
+        yield from dict.fromkeys(line for entry in sorted(ill, key=_urgency) for line in _told(entry))
     if isinstance(document.get("source"), str):
         yield f"decided by {document['source']} ({document.get('reason')})"
 
@@ -33,8 +34,14 @@ def _from_document(document: object) -> Iterator[str]:
 def _told(entry: Mapping[str, object]) -> Iterator[str]:
     text = next((str(entry[key]) for key in _TEXTS if entry.get(key)), None)
     if text is not None:
-        where = " ".join(str(entry[key]) for key in ("node", "script", "outcome") if entry.get(key))
-        yield f"{text}: {where}" if where else text
+        where = " ".join(str(entry[key]) for key in ("node", "outcome") if entry.get(key))
+        check = f"{entry['name']} ({entry.get('subject')}): " if entry.get("name") else ""
+        yield f"{check}{text}: {where}" if where else f"{check}{text}"
+
+
+def _urgency(entry: Mapping[str, object]) -> bool:
+    """What is critical comes first."""
+    return entry.get("severity") != "critical"
 
 
 def _from_error(errors: str) -> Iterator[str]:

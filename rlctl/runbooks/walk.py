@@ -93,7 +93,8 @@ class OwnHand:
 class Walk:
     """One passage through a page.
 
-    `agree` raises Declined where a step that mutates is not wanted; `omitted` steps are left out, and `patience_s`
+    `announce` says a step and its command before it is taken, for some take minutes. `agree` raises Declined where a
+    step that mutates is not wanted; `omitted` steps are left out, and `patience_s`
     shortens the time that single steps get.
     """
 
@@ -104,6 +105,7 @@ class Walk:
     clock: Clock
     agree: Callable[[Step, str], None]
     tell: Callable[[StepResult], None]
+    announce: Callable[[Step, str], None] = lambda _step, _command: None
     before: Callable[[Step], None] = lambda _step: None
     omitted: frozenset[str] = frozenset()
     patience_s: Mapping[str, float] = field(default_factory=dict)
@@ -132,6 +134,7 @@ class Walk:
 
     def _take(self, step: Step, outputs: Mapping[str, str], values: dict[str, str]) -> StepResult:
         command = filled(step.command, values)
+        self.announce(step, command)
         if step.when is not None and not query.holds(step.when.query, outputs.get(step.when.step, "")):
             why = f"{step.when.step} did not say: {step.when.query}"
             return StepResult(step=step, command=command, outcome=Outcome.SKIPPED, why=why)

@@ -15,6 +15,7 @@ from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import why_not
 from tests.conftest import skip_or_fail
 from tests.local.driver import SERVERS, LocalFleet, cluster_document, wait_for
+from tests.local.terminal import ANSI, at_terminal
 
 # No trial is waited for.
 STOPPED_S = 5.0
@@ -94,7 +95,9 @@ def test_without_leave_nothing_is_changed(fleet: LocalFleet) -> None:
     flush(fleet)
     ran = fleet.run("runbook", "run", "RB-09", expect=9)
 
-    assert "no terminal to ask on" in ran.err
+    assert "stopped at load, which was not carried out" in ran.err
+    assert "--yes agrees in advance" in ran.err
+    assert f"RB-09 NOSCRIPT storm, on {fleet.name} (cluster); transcript: " in ran.err
     assert "load" not in ran.out
     assert fleet.run("scripts", "status", "-o", "json", expect=10).json()["drift"]
     [transcript] = transcripts(fleet)
@@ -142,7 +145,8 @@ def test_the_wrong_page_says_so(fleet: LocalFleet) -> None:
     ran = fleet.run("runbook", "run", "RB-09", "--yes", expect=13)
 
     assert "at step look: exit 0, expected 10" in ran.out
-    assert "To the owner of the fleet" in ran.out, "it says how to escalate"
+    assert "nothing was changed: this is not what RB-09 is for" in ran.out
+    assert "To the owner of the fleet" not in ran.out, "nobody is called for a fault that is not there"
     assert "RB-12 is for sentinel, the fleet is cluster" in fleet.run("runbook", "run", "RB-12", expect=5).err
     assert "there is no runbook 'RB-99'" in fleet.run("runbook", "run", "RB-99", expect=5).err
 
@@ -152,6 +156,7 @@ def test_findings_and_decisions_name_their_page(fleet: LocalFleet) -> None:
     findings = {one["code"]: one for one in fleet.status(expect=None)["findings"]}
     assert findings["node-down"]["runbook"] == "RB-01"
     assert "(RB-01)" in fleet.run("status", expect=None).out
+    assert "(RB-01)" in fleet.run("doctor", expect=None).out
     checks = {one["name"]: one for one in fleet.run("doctor", "-o", "json", expect=None).json()["checks"]}
     assert checks["node-down"]["runbook"] == "RB-01"
     assert checks["file-modes"]["runbook"] is None
@@ -170,6 +175,24 @@ def test_pages_are_shown(fleet: LocalFleet) -> None:
     shown = fleet.run("runbook", "show", "RB-04")
     assert f"--takeover --confirm {fleet.name}" in shown.out
     assert fleet.run("runbook", "show", "RB-04", "-o", "json").json()["steps"][0]["id"] == "look"
+
+
+def test_a_terminal_shows_the_names_that_decide_speaks_of(fleet: LocalFleet) -> None:
+    with at_terminal(fleet, "runbook", "show", "RB-01") as terminal:
+        _, shown = terminal.finish()
+    assert "# elect, danger, only cluster, $RL_SHARD from wait" in ANSI.sub("", shown)
+
+
+def test_it_asks_with_the_step_and_the_fleet(fleet: LocalFleet) -> None:
+    flush(fleet)
+    with at_terminal(fleet, "runbook", "run", "RB-09") as terminal:
+        asked = ANSI.sub("", terminal.read_until("carry this out?"))
+        terminal.answer("n")
+        code, shown = terminal.finish()
+    assert f"load: rlctl scripts apply --yes -o json\n  changes the fleet {fleet.name};" in asked
+    assert code == 9
+    assert "stopped at load, which was not carried out" in shown
+    assert "--dry-run" not in shown, "no such option here"
 
 
 def test_a_page_is_shown_without_a_fleet(tmp_path: Path, fleet: LocalFleet) -> None:

@@ -47,7 +47,16 @@ def test_what_is_no_question(expression: str) -> None:
         ({"findings": [{"code": "x", "severity": "critical", "text": "it is down"}]}, ("it is down",)),
         ({"checks": [{"severity": "ok", "evidence": "fine"}, {"severity": "warning", "evidence": "hot"}]}, ("hot",)),
         ({"steps": [{"text": "node-0: start", "outcome": "done"}]}, ("node-0: start: done",)),
-        ({"drift": [{"class": "MISSING", "node": "node-0", "script": "gcra"}]}, ("MISSING: node-0 gcra",)),
+        ({"drift": [{"class": "MISSING", "node": "node-0", "script": "gcra"}] * 2}, ("MISSING: node-0",)),
+        (
+            {
+                "checks": [
+                    {"name": "clock", "severity": "warning", "subject": "m", "evidence": "off"},
+                    {"name": "memory-used", "severity": "critical", "subject": "node-0", "evidence": "99%"},
+                ]
+            },
+            ("memory-used (node-0): 99%", "clock (m): off"),
+        ),
         ({"source": "open", "reason": "failed"}, ("decided by open (failed)",)),
         ({"findings": "none", "steps": None}, ()),
         ([1], ()),

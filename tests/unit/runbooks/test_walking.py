@@ -166,6 +166,18 @@ def test_steps_can_be_left_out_and_hurried() -> None:
     assert dict(pretender.asked)["rlctl doctor -o json"] == 7.0
 
 
+def test_a_step_is_announced_before_it_is_taken() -> None:
+    happened: list[str] = []
+    walk(
+        hand(),
+        announce=lambda step, _command: happened.append(step.id),
+        agree=lambda step, _command: happened.append(f"agree {step.id}"),
+        tell=lambda result: happened.append(f"{result.step.id} {result.outcome}"),
+    )
+    assert happened[:2] == ["look", "look done"]
+    assert happened.index("fix") < happened.index("agree fix") < happened.index("fix done")
+
+
 def test_others_act_before_a_step() -> None:
     seen: list[str] = []
     walk(hand(), before=lambda step: seen.append(step.id))
