@@ -1,5 +1,6 @@
 """Pages are carried out on a deployed fleet, and their test can fail: on a dead step, a missing one, a residue."""
 
+import shutil
 import signal
 import stat
 from collections.abc import Callable
@@ -274,7 +275,9 @@ class TestTheTest:
         wait_for(lambda: not any(child.is_running() for child in found), what="every process of the trials gone")
         folders = {Path(word) for _name, words in found.values() for word in words if "/rlctl-runbook-" in word}
         assert folders
-        assert number == signal.SIGKILL or not any(folder.exists() for folder in folders)
+        assert any(folder.exists() for folder in folders) == (number == signal.SIGKILL)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def processes_below(pid: int) -> dict[psutil.Process, tuple[str, list[str]]]:
