@@ -21,7 +21,7 @@ from rlctl.errors import Declined, Exit, Interrupted, InvalidFile, NotFound, Unr
 from rlctl.execute.journal import current_user
 from rlctl.execute.stop import StopFlag
 from rlctl.runbooks.blocks import FLEET, FOLDER
-from rlctl.runbooks.model import Risk, Section, Step
+from rlctl.runbooks.model import Risk, Runbook, Section, Step
 from rlctl.runbooks.proof import Prover
 from rlctl.runbooks.shelf import all_shipped, find
 from rlctl.runbooks.transcript import Transcript

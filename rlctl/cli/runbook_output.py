@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rlctl.cli.app import App
-from rlctl.runbooks.blocks import filled, variables
+from rlctl.runbooks.blocks import filled
 from rlctl.runbooks.model import Runbook, Section, Step
 from rlctl.runbooks.proof import Omission, Proof
 from rlctl.runbooks.walk import Outcome, StepResult, Walked
@@ -66,24 +66,14 @@ def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
         from rich.markdown import Markdown  # noqa: PLC0415  costs start-up time that only this command pays
 
         app.output.line(head)
-        app.output.console().print(Markdown(_with_names(text, page.steps)))
+        app.output.console().print(Markdown(_without_attributes(text)))
     else:
         app.output.text(f"{text}\n{head}")
 
 
-def _with_names(text: str, steps: Sequence[Step]) -> str:
-    """A fence's attributes are for machines; of them a reader wants the name that `Decide` speaks of, and the risk."""
-    rest = iter(steps)
-    lines = (f"```sh\n{_name(next(rest), steps)}" if line.startswith("```sh ") else line for line in text.splitlines())
-    return "\n".join(lines)
-
-
-def _name(step: Step, steps: Sequence[Step]) -> str:
-    """As a shell takes it for a comment: the block can be copied whole."""
-    used = variables(step.command)
-    sources = [f"${name} from {one.id}" for one in steps for name in one.sets if name in used]
-    kind = [f"only {step.only}"] if step.only else []
-    return f"# {', '.join([step.id, *([step.risk] if step.mutates else []), *kind, *sources])}"
+def _without_attributes(text: str) -> str:
+    """What a fence says for machines; for readers it stands above it."""
+    return "\n".join("```sh" if line.startswith("```sh ") else line for line in text.splitlines())
 
 
 def show_start(app: App, page: Runbook, topology: Topology, transcript: Path) -> None:

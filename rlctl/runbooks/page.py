@@ -93,16 +93,19 @@ def _steps(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Step,
             step = read_step(block, section, mistakes)
             if step is None:
                 continue
-            found.append(step)
             before = [line for number, line in outside if number < block.line and line.strip()]
-            if before[-1:] != [label(step)]:
-                mistakes.add(block.line, f"{step.id}: the line before it is for the reader: {label(step)}")
+            if before[-1:] != [label(step, found)]:
+                mistakes.add(block.line, f"{step.id}: the line before it is for the reader: {label(step, found)}")
+            found.append(step)
     return tuple(found)
 
 
-def label(step: Step) -> str:
-    """What stands above a step's command: attributes are seen by machines only, and Decide names steps by their ids."""
-    return f"**`{step.id}`** ({step.risk})"
+def label(step: Step, earlier: Sequence[Step]) -> str:
+    """What stands above a command: only machines see its attributes, and Decide names steps by their ids."""
+    used = variables(step.command)
+    sources = [f"`${name}` from `{one.id}`" for one in earlier for name in one.sets if name in used]
+    only = [f"only {step.only}"] if step.only else []
+    return f"**`{step.id}`** ({', '.join([step.risk, *only, *sources])})"
 
 
 def _decisions(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Decision, ...]:

@@ -145,6 +145,14 @@ class Prover:
         return Omission(page=page, kind=kind, step=step, noticed=noticed)
 
     def _try(self, order: TrialOrder) -> TrialResult:
+        """A fleet that cannot be built on a busy machine says nothing of a page: once more, then it is told."""
+        try:
+            return self._try_once(order)
+        except Unreachable as failure:
+            self.progress.note(f"{failure.message}; once more")
+        return self._try_once(order)
+
+    def _try_once(self, order: TrialOrder) -> TrialResult:
         self.stop.check()
         with tempfile.TemporaryDirectory(prefix="rlctl-runbook-") as name:
             folder = Path(name)

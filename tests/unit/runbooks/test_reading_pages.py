@@ -60,7 +60,7 @@ rlctl history -o json
 | many are | RB-04 |
 
 ## Fix
-**`fix`** (mutate)
+**`fix`** (mutate, only cluster)
 ```sh id=fix risk=mutate when="look: findings[?code=='x']" timeout=2m only=cluster
 rlctl deploy --yes -o json
 ```
@@ -72,7 +72,7 @@ rlctl status -o json
 ```
 
 ## Undo
-**`unfence`** (mutate)
+**`unfence`** (mutate, `$RL_NODE` from `look`)
 ```sh id=unfence risk=mutate
 rlctl unfence $RL_NODE --yes -o json
 ```
@@ -147,8 +147,12 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
         ('when="look: ', 'when="', "when: write `STEP: EXPRESSION`"),
         ('when="look: ', 'when="well: ', "fix: when: no step well comes before it"),
         ("rlctl status -o json\n```\n**`doctor`", "rlctl status\n```\n**`doctor`", "look prints no JSON"),
-        ("**`fix`** (mutate)\n", "", "fix: the line before it is for the reader: **`fix`** (mutate)"),
-        ("**`fix`** (mutate)\n", "**`fix`** (read)\n", "fix: the line before it is for the reader"),
+        (
+            "**`fix`** (mutate, only cluster)\n",
+            "",
+            "fix: the line before it is for the reader: **`fix`** (mutate, only cluster)",
+        ),
+        ("**`fix`** (mutate, only cluster)\n", "**`fix`** (mutate)\n", "fix: the line before it is for the reader"),
         ("findings[?code=='x']", "findings[?", "when: no JMESPath expression"),
         ("state=='healthy'", "!findings[?code]", "the `!` concerns only the first word"),
         ("RL_NODE=", "RL_FLEET=", "sets: `RL_FLEET` cannot be set"),
