@@ -94,7 +94,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
 
     def agree(step: Step, command: str) -> None:
         try:
-            _agree(app, topology, step, command, yes=yes, confirm=confirm)
+            _agree(app, topology, step, yes=yes, confirm=confirm)
         except Declined as answer:
             transcript.declined(command)
             app.output.note(f"transcript: {transcript.path}")
@@ -167,9 +167,9 @@ def _carry_out(app: App, walk: Walk, transcript: Transcript, stop: StopFlag) -> 
     return walked
 
 
-def _agree(app: App, topology: Topology, step: Step, command: str, *, yes: bool, confirm: str | None) -> None:
+def _agree(app: App, topology: Topology, step: Step, *, yes: bool, confirm: str | None) -> None:
     if step.risk is Risk.DANGER:
-        app.agree_to_loss(topology.name, (f"{step.id}: {command}",), confirmed=confirm)
+        app.agree_to_loss(topology.name, (step.prose or step.id,), confirmed=confirm)
     else:
         app.agree(f"  changes the fleet {topology.name}; carry this out?", yes=yes)
 

@@ -68,7 +68,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One command of a page; `sets` names what later steps take from its output."""
+    """One command of a page, and what the page says of it; `sets` names what later steps take from its output."""
 
     id: str
     section: Section
@@ -81,6 +81,7 @@ class Step:
     when: Condition | None = None
     only: Kind | None = None
     sets: Mapping[str, str] = field(default_factory=dict)
+    prose: str = ""
 
     @property
     def mutates(self) -> bool:

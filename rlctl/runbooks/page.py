@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from rlctl.runbooks.blocks import GIVEN, fenced, read_step, variables
 from rlctl.runbooks.front import Front, read_front
-from rlctl.runbooks.model import Decision, Runbook, Section, Step
+from rlctl.runbooks.model import Decision, Risk, Runbook, Section, Step
 from rlctl.topology.problems import Mistakes, shown
 
 ESCALATE = "escalate"
@@ -93,11 +94,20 @@ def _steps(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Step,
             step = read_step(block, section, mistakes)
             if step is None:
                 continue
-            before = [line for number, line in outside if number < block.line and line.strip()]
-            if before[-1:] != [label(step, found)]:
+            *before, last = [line for number, line in outside if number < block.line] or [""]
+            if last != label(step, found):
                 mistakes.add(block.line, f"{step.id}: the line before it is for the reader: {label(step, found)}")
-            found.append(step)
+            prose = _last_paragraph(before)
+            if step.risk is Risk.DANGER and not prose:
+                mistakes.add(block.line, f"{step.id}: the paragraph above says what may be lost: it is the question")
+            found.append(replace(step, prose=prose))
     return tuple(found)
+
+
+def _last_paragraph(lines: Sequence[str]) -> str:
+    """What the page says right before, in one line."""
+    paragraph = "\n".join(lines).strip().rpartition("\n\n")[2]
+    return "" if paragraph.startswith("**`") else " ".join(paragraph.split())
 
 
 def label(step: Step, earlier: Sequence[Step]) -> str:

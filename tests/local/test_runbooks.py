@@ -39,6 +39,8 @@ rlctl rules apply $RL_DIR/rules.yaml --yes -o json
 ```
 """
 FENCE = """
+A replica refuses what nobody writes to it:
+
 **`fence`** (danger)
 ```sh id=fence risk=danger timeout=60s
 rlctl fence node-3 --confirm $RL_FLEET -o json
@@ -114,6 +116,7 @@ def test_danger_is_not_covered_by_yes(make_fleet: Callable[[dict[str, Any]], Loc
 
     assert f"--confirm {fleet.name} agrees in advance; --yes does not" in ran.err
     assert "failover 0 --takeover" in ran.err
+    assert "LOSS: Promote the replica of one dead shard without an election." in ran.err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"])
@@ -181,7 +184,7 @@ def test_pages_are_shown(fleet: LocalFleet) -> None:
 def test_a_terminal_shows_the_names_that_decide_speaks_of(fleet: LocalFleet) -> None:
     with at_terminal(fleet, "runbook", "show", "RB-01") as terminal:
         _, shown = terminal.finish()
-    assert "# elect, danger, only cluster, $RL_SHARD from wait" in ANSI.sub("", shown)
+    assert "elect (danger, only cluster, $RL_SHARD from wait)" in ANSI.sub("", shown)
 
 
 def test_it_asks_with_the_step_and_the_fleet(fleet: LocalFleet) -> None:

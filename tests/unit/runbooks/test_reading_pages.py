@@ -60,6 +60,9 @@ rlctl history -o json
 | many are | RB-04 |
 
 ## Fix
+Mend it.
+All of it:
+
 **`fix`** (mutate, only cluster)
 ```sh id=fix risk=mutate when="look: findings[?code=='x']" timeout=2m only=cluster
 rlctl deploy --yes -o json
@@ -108,6 +111,7 @@ def test_a_page_that_is_well() -> None:
     assert (fix.risk, fix.timeout_ms, fix.only) == (Risk.MUTATE, 120_000, Kind.CLUSTER)
     assert fix.when == Condition(step="look", query="findings[?code=='x']")
     assert well.expect == "state=='healthy'"
+    assert (fix.prose, well.prose) == ("Mend it. All of it:", "")
     assert [(one.says, one.go_to) for one in page.decisions] == [("a node is ill", "fix"), ("many are", "RB-04")]
     assert page.steps_for(Kind.SENTINEL) == (*page.steps[:3], *page.steps[4:])
     assert page.risk is Risk.MUTATE
@@ -152,6 +156,7 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
             "",
             "fix: the line before it is for the reader: **`fix`** (mutate, only cluster)",
         ),
+        ("id=well risk=read", "id=well risk=danger", "well: the paragraph above says what may be lost"),
         ("**`fix`** (mutate, only cluster)\n", "**`fix`** (mutate)\n", "fix: the line before it is for the reader"),
         ("findings[?code=='x']", "findings[?", "when: no JMESPath expression"),
         ("state=='healthy'", "!findings[?code]", "the `!` concerns only the first word"),
