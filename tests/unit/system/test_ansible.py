@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from rlctl.system.ansible import AnsibleSettings, Playbook, playbook_argv, playbook_environment
+from rlctl.system.process import OWN_PYTHON
 
 CALL = Playbook(path=Path("/p/place.yml"), inventory=Path("/i/hosts.yml"), hosts=["h1", "h2"], variables={"a": "b"})
 SETTINGS = AnsibleSettings(home=Path("/home/state"), sockets=Path("/run/x"))
@@ -8,7 +9,8 @@ SETTINGS = AnsibleSettings(home=Path("/home/state"), sockets=Path("/run/x"))
 
 def test_variables_never_stand_in_the_command_line() -> None:
     argv = playbook_argv(CALL, Path("/v/variables.json"))
-    assert argv[3:] == [
+    assert tuple(argv[:2]) == OWN_PYTHON
+    assert argv[4:] == [
         *("playbook", "/p/place.yml", "--inventory", "/i/hosts.yml"),
         *("--limit", "h1,h2", "--extra-vars", "@/v/variables.json"),
     ]
