@@ -23,6 +23,7 @@ VERBS = [
     *(("secrets", "export"), ("secrets", "import"), ("render", "config")),
     *(("schema", of) for of in ("topology", "rules", "scenario", "failover-drill-run")),
     *(("failover-drill", verb) for verb in ("run", "list", "show", "report", "heal")),
+    *(("runbook", verb) for verb in ("list", "show", "run", "test")),
     *(("capacity", verb) for verb in ("model", "predict", "compare", "plan", "measure")),
     *(("rules", verb) for verb in ("plan", "apply", "status", "shadow", "canary", "promote", "rollback", "explain")),
     *(("scripts", verb) for verb in ("list", "plan", "apply", "status", "verify", "rollback", "history", "watch")),
@@ -44,6 +45,7 @@ def test_help_of_every_command_shows_an_example(cluster: LocalFleet, words: tupl
         "rules",
         "capacity",
         "failover-drill",
+        "runbook",
     }
 
 
