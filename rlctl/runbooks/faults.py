@@ -34,6 +34,8 @@ LOOK_EVERY_S = 0.1
 # A replica that heard nothing for so long is not elected, see the settings of the rehearsal that uses this.
 TOO_OLD_S = 13
 NEARLY_FULL = 0.88
+# A server that evicts is never full: no more than so many times its memory is written.
+MOST_FILLED = 2
 _FILLER_BYTES = 64 * 1024
 _FILLER_TTL_S = 3_600
 _BATCH = 16
@@ -168,6 +170,8 @@ def _fill(scene: Scene, node: NodeFacts, spec: NodeSpec, share: float | None) ->
         while share is None or int(info(str(link.call("INFO", "memory")))["used_memory"]) < share * limit:
             replies = link.pipeline(_fillers(node, _BATCH if share is None else 1, start=start))
             start += len(replies)
+            if start * _FILLER_BYTES > MOST_FILLED * limit:
+                raise Unreachable(f"{spec.name} takes more than its memory: it evicts", hint="use the fault evicting")
             if any(isinstance(reply, CommandFailed) for reply in replies):
                 return
 

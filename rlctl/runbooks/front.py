@@ -62,13 +62,18 @@ def read_front(source: str, mistakes: Mistakes) -> Front:
     mitigate_ms, escalate_after_ms = one("time_to_mitigate", _TIME), one("escalate_after", _TIME)
     kinds = _list(reader, entries, "kinds", _KIND)
     lists = {key: _list(reader, entries, key, kind) for key, kind in _LISTS.items()}
-    rehearsals = _rehearsals(reader, entries)
-    _check_kinds(mistakes, entries, kinds, rehearsals)
-    if page_id is None or title is None or owner is None or severity is None:
-        mistakes.stop(1, "the front matter cannot be used")
-    if mitigate_ms is None or escalate_after_ms is None:
-        mistakes.stop(1, "the front matter cannot be used")
+    read = _rehearsals(reader, entries)
+    rehearsals = tuple(one for one in read if one is not None)
+    if len(rehearsals) == len(read):
+        _check_kinds(mistakes, entries, kinds, rehearsals)
+    # Whatever is missing below was noted as a mistake above.
     mistakes.raise_any()
+    assert page_id is not None
+    assert title is not None
+    assert owner is not None
+    assert severity is not None
+    assert mitigate_ms is not None
+    assert escalate_after_ms is not None
     return Front(
         id=page_id,
         title=title,
@@ -87,9 +92,10 @@ def _list(reader: NodeReader, entries: Mapping[str, Entry], key: str, kind: Valu
     return tuple(value for node in nodes if (value := reader.value(node, key, kind)) is not None)
 
 
-def _rehearsals(reader: NodeReader, entries: Mapping[str, Entry]) -> tuple[Rehearsal, ...]:
+def _rehearsals(reader: NodeReader, entries: Mapping[str, Entry]) -> list[Rehearsal | None]:
+    """None in the place of one that cannot be read."""
     nodes = reader.items(entries["rehearsals"].value, "rehearsals") if "rehearsals" in entries else ()
-    return tuple(one for node in nodes if (one := _rehearsal(reader, node)) is not None)
+    return [_rehearsal(reader, node) for node in nodes]
 
 
 def _rehearsal(reader: NodeReader, node: Node) -> Rehearsal | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import PurePath
 
 from rlctl.runbooks.blocks import GIVEN, fenced, read_step, variables
@@ -72,12 +73,12 @@ def _sections(front: Front, body: Lines, mistakes: Mistakes) -> dict[Section, Li
     """The text under each heading; the headings are given, in their order."""
     heads = [(position, number, line) for position, (number, line) in enumerate(body) if re.match(r"#{1,2} ", line)]
     wanted = [f"# {front.id} {front.title}", *(f"## {section}" for section in Section)]
-    if [line for _, _, line in heads] != wanted:
-        odd = next(
-            (one for one, right in zip(heads, wanted, strict=False) if one[2] != right), (heads or [(0, 1, "")])[-1]
-        )
-        right = next((right for one, right in zip(heads, wanted, strict=False) if one[2] != right), wanted[-1])
-        mistakes.stop(odd[1], f"the headings are, in this order: {', '.join(Section)}; here belongs {shown(right)}")
+    found_heads = [line for _, _, line in heads]
+    if found_heads != wanted:
+        right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(found_heads, wanted, strict=False)))
+        number = heads[min(right, len(heads) - 1)][1] if heads else 1
+        belongs = shown(wanted[min(right, len(wanted) - 1)])
+        mistakes.stop(number, f"the headings are, in this order: {', '.join(Section)}; here belongs {belongs}")
     ends = [position for position, _, _ in heads[2:]] + [len(body)]
     found = {section: body[head[0] + 1 : end] for section, head, end in zip(Section, heads[1:], ends, strict=True)}
     for (section, lines), head in zip(found.items(), heads[1:], strict=True):

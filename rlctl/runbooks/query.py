@@ -7,8 +7,7 @@ from jmespath import compile as compile_query
 from jmespath.exceptions import JMESPathError
 
 _LISTS = frozenset({"filter_projection", "projection", "value_projection", "subexpression", "index_expression"})
-# What JMESPath takes for false.
-_FALSE: tuple[object, ...] = (None, False, "", [], {})
+_EMPTY: tuple[object, ...] = ("", [], {})
 
 
 def refuse(query: str) -> str:
@@ -36,6 +35,6 @@ def ask(query: str, output: str) -> Any:  # noqa: ANN401  JSON holds anything
 
 
 def holds(query: str, output: str) -> bool:
-    """Whether the answer counts as true."""
+    """Whether the answer counts as true, as JMESPath counts: 0 does."""
     answer = ask(query, output)
-    return not any(answer is false or (answer == false and type(answer) is type(false)) for false in _FALSE)
+    return answer is not None and answer is not False and answer not in _EMPTY

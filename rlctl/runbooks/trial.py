@@ -67,7 +67,7 @@ def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
     _build(topology, home, hand, teller)
     with open_fleet(topology, home) as fleet:
         before = snapshot(fleet)
-        with closing(SandboxFaults(own_packets(ProcessRunner()), NAME.replace("-", "_"))) as cuts:
+        with closing(SandboxFaults(own_packets(ProcessRunner()), NAME)) as cuts:
             scene = Scene(fleet=fleet, cast=cast(topology, fleet.observe()), cuts=cuts)
             bring_about(rehearsal.fault, scene)
             walk = Walk(
