@@ -1,5 +1,6 @@
 """One writer a fleet: a file lock that dies with its process, and a key in Redis that other machines see."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -7,16 +8,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-import psutil
-
 from rlctl.errors import LockHeld, Unreachable
 from rlctl.execute.journal import current_user
 from rlctl.system.files import PRIVATE_FILE
+from rlctl.system.process import ProcessId
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 LOCK_KEY = "rlctl:{lock}"
@@ -33,8 +33,7 @@ class Owner:
 
     user: str
     host: str
-    pid: int
-    started: float
+    process: ProcessId
     command: str
     since: float
 
@@ -44,8 +43,7 @@ class Owner:
         return cls(
             user=current_user(),
             host=socket.gethostname(),
-            pid=os.getpid(),
-            started=psutil.Process().create_time(),
+            process=ProcessId.ours(),
             command=command,
             since=time.time(),
         )
@@ -56,8 +54,8 @@ class Owner:
             {
                 "owner": self.user,
                 "host": self.host,
-                "pid": self.pid,
-                "started": self.started,
+                "pid": self.process.pid,
+                "started": self.process.started,
                 "command": self.command,
                 "since": self.since,
             }
@@ -71,8 +69,7 @@ class Owner:
             return cls(
                 user=str(record["owner"]),
                 host=str(record["host"]),
-                pid=int(record["pid"]),
-                started=float(record["started"]),
+                process=ProcessId(pid=int(record["pid"]), started=float(record["started"])),
                 command=str(record["command"]),
                 since=float(record["since"]),
             )
@@ -81,17 +78,12 @@ class Owner:
 
     def is_surely_dead(self) -> bool:
         """Whether it ran on this machine and is gone; of other machines we cannot know."""
-        if self.host != socket.gethostname():
-            return False
-        try:
-            return abs(psutil.Process(self.pid).create_time() - self.started) > 1.0
-        except psutil.Error:
-            return True
+        return self.host == socket.gethostname() and not self.process.is_alive()
 
     def describe(self) -> str:
         """For people."""
         age = max(0, round(time.time() - self.since))
-        return f"{self.user}@{self.host}, pid {self.pid}, `rlctl {self.command}`, for {age} s"
+        return f"{self.user}@{self.host}, pid {self.process.pid}, `rlctl {self.command}`, for {age} s"
 
 
 @contextmanager
@@ -132,10 +124,13 @@ def is_free(path: Path) -> bool:
 
 
 class FleetLock:
-    """The key in Redis, refreshed in the background as long as the operation runs."""
+    """The key in Redis, refreshed in the background as long as the operation runs.
 
-    def __init__(self, open_link: Callable[[], NodeLink], owner: Owner) -> None:
-        self._open_link = open_link
+    The links lead to who may hold it, the likeliest first: a failover in the middle of an operation moves the key.
+    """
+
+    def __init__(self, open_links: Callable[[], Iterator[NodeLink]], owner: Owner) -> None:
+        self._open_links = open_links
         self._token = owner.to_text()
         self._ended = threading.Event()
         self._taken_over = False
@@ -143,8 +138,7 @@ class FleetLock:
 
     def acquire(self, *, wait: Callable[[], bool]) -> None:
         """Take the key; LockHeld names the owner. An owner that died on this machine is no owner."""
-        link = self._open_link()
-        try:
+        with closing(next(self._open_links())) as link:
             while link.call("SET", LOCK_KEY, self._token, "NX", "PX", TTL_MS) is None:
                 text = link.call("GET", LOCK_KEY)
                 holder = Owner.from_text(text) if text else None
@@ -152,8 +146,6 @@ class FleetLock:
                     link.call("EVAL", RELEASE, 1, LOCK_KEY, text)
                 elif not wait():
                     raise _held(holder)
-        finally:
-            link.close()
         self._thread = threading.Thread(target=self._refresh, daemon=True, name="fleet-lock")
         self._thread.start()
 
@@ -168,25 +160,23 @@ class FleetLock:
         if self._thread is None:
             return
         self._thread.join()
-        link = self._open_link()
-        try:
-            link.call("EVAL", RELEASE, 1, LOCK_KEY, self._token)
-        except (LinkFailure, CommandFailed):
-            return
-        finally:
-            link.close()
+        self._ask(lambda link: bool(link.call("EVAL", RELEASE, 1, LOCK_KEY, self._token)))
 
     def _refresh(self) -> None:
         while not self._ended.wait(REFRESH_S):
-            link = self._open_link()
-            try:
-                kept = link.call("EVAL", REFRESH, 1, LOCK_KEY, self._token, TTL_MS)
-                self._taken_over = not kept and link.call("EXISTS", LOCK_KEY) == 1
-            except (LinkFailure, CommandFailed):
-                # The shard that holds the lock may be failing over; the file lock still holds.
-                continue
-            finally:
-                link.close()
+            self._ask(self._extend)
+
+    def _extend(self, link: NodeLink) -> bool:
+        kept = bool(link.call("EVAL", REFRESH, 1, LOCK_KEY, self._token, TTL_MS))
+        self._taken_over = not kept and link.call("EXISTS", LOCK_KEY) == 1
+        return kept
+
+    def _ask(self, ask: Callable[[NodeLink], bool]) -> None:
+        """Ask until one has our key; where nobody has it, such as in a failover, the file lock still holds."""
+        for link in self._open_links():
+            with closing(link), contextlib.suppress(LinkFailure, CommandFailed):
+                if ask(link):
+                    return
 
 
 def _try_flock(stream: TextIO) -> bool:

@@ -18,7 +18,7 @@ from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.targets.base import Watcher
 from rlctl.topology.model import Kind, Topology
-from rlctl.topology.nodes import NodeSpec, all_nodes
+from rlctl.topology.nodes import NodeSpec, all_nodes, data_nodes
 
 WAIT_EVERY_S = 0.2
 
@@ -49,7 +49,7 @@ class HeldFleet:
         if spec is None:
             return
         self._keeper = spec
-        lock = FleetLock(self._open_link, self._owner)
+        lock = FleetLock(self._open_links, self._owner)
         try:
             lock.acquire(wait=self._wait)
         except (LinkFailure, CommandFailed):
@@ -74,9 +74,12 @@ class HeldFleet:
         if self._lock is not None:
             self._lock.release()
 
-    def _open_link(self) -> NodeLink:
+    def _open_links(self) -> Iterator[NodeLink]:
+        """To the keeper, then to whoever may have taken over from it."""
         assert self._keeper is not None
-        return self.fleet.connector.separate_link(self._keeper)
+        others = [spec for spec in data_nodes(self.fleet.topology) if spec != self._keeper]
+        for spec in (self._keeper, *others):
+            yield self.fleet.connector.separate_link(spec)
 
 
 @contextmanager

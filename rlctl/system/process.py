@@ -23,7 +23,7 @@ OWN_PYTHON = (sys.executable, "-P")
 # So long an operation of rlctl's that is told to end may take to its next safe point.
 END_S = 30.0
 _LOOK_EVERY_S = 0.05
-# psutil's create time is computed from ticks; two readings of it may differ by rounding.
+# The start is computed from ticks; two readings of it may differ by rounding.
 _SAME_START_S = 0.05
 # What Linux appends to the working folder of a process when the folder is removed.
 _REMOVED = " (deleted)"
@@ -121,16 +121,24 @@ def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process for good: a pid alone is soon somebody else's."""
+    """A process for good: a pid alone is soon somebody else's.
+
+    Its start is counted from the machine's own: the time of day is set anew at times, and nobody has died then.
+    """
 
     pid: int
     started: float
 
     @classmethod
+    def ours(cls) -> "ProcessId":
+        """This process."""
+        return cls(pid=os.getpid(), started=_started_s(psutil.Process()))
+
+    @classmethod
     def of(cls, pid: int) -> "ProcessId | None":
         """The process that has this pid now."""
         try:
-            return cls(pid=pid, started=psutil.Process(pid).create_time())
+            return cls(pid=pid, started=_started_s(psutil.Process(pid)))
         except psutil.Error:
             return None
 
@@ -138,7 +146,7 @@ class ProcessId:
         """Whether this very process still runs; a zombie does not."""
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started) < _SAME_START_S
+            same = abs(_started_s(process) - self.started) < _SAME_START_S
             return same and process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
@@ -177,6 +185,10 @@ class ProcessId:
             return None
 
 
+def _started_s(process: psutil.Process) -> float:
+    return process.create_time() - psutil.boot_time()
+
+
 def processes_below(folder: Path) -> dict[Path, list[tuple[ProcessId, str]]]:
     """All processes that work right below the folder, by their own one, each with its command line."""
     parent, found = folder.resolve(), dict[Path, list[tuple[ProcessId, str]]]()
@@ -184,7 +196,7 @@ def processes_below(folder: Path) -> dict[Path, list[tuple[ProcessId, str]]]:
         try:
             own = Path(process.cwd().removesuffix(_REMOVED))
             if own.parent == parent:
-                one = ProcessId(pid=process.pid, started=process.create_time())
+                one = ProcessId(pid=process.pid, started=_started_s(process))
                 found.setdefault(own, []).append((one, " ".join(process.cmdline())))
         except (psutil.Error, OSError):
             continue

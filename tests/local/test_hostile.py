@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from rlctl.system.process import ProcessId
 from tests.conftest import skip_or_fail
 from tests.local.counts import read_counts, write_counts, write_until
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
@@ -296,7 +297,8 @@ def test_destroy_never_ends_a_process_that_is_not_ours(sentinel: LocalFleet, pro
     sentinel.kill("node-2", "sentinel-2")
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
-        started = psutil.Process(bystander.pid).create_time() if proof == "pid-and-start" else 0.0
+        found = ProcessId.of(bystander.pid)
+        started = found.started if found is not None and proof == "pid-and-start" else 0.0
         for name in ("node-2", "sentinel-2"):
             folder = sentinel.node_folder(name)
             record = json.dumps({"pid": bystander.pid, "started": started})

@@ -1,5 +1,6 @@
 """One writer at a time: on this machine by a file, between machines by a key in the fleet."""
 
+import contextlib
 import json
 import os
 import re
@@ -9,12 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
-import psutil
 import pytest
+import redis
 from redis import Redis, RedisCluster
 
+from rlctl.system.process import ProcessId
 from tests.local.driver import LocalFleet, wait_for
 from tests.local.failures import assert_fails
 from tests.local.terminal import at_terminal
@@ -150,16 +152,17 @@ def test_garbage_in_the_key_is_somebody_without_a_name(shared_cluster: LocalFlee
 
 def test_the_key_of_a_dead_process_of_this_host_is_taken_over_at_once(shared_cluster: LocalFleet) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
-    started = psutil.Process(gone.pid).create_time()
+    dead = ProcessId.of(gone.pid)
     gone.wait()
+    assert dead is not None
     with keeper(shared_cluster) as client:
-        client.set(KEY, owner(host=socket.gethostname(), pid=gone.pid, started=started), px=25_000)
+        client.set(KEY, owner(host=socket.gethostname(), pid=dead.pid, started=dead.started), px=25_000)
         shared_cluster.deploy()
         assert not client.exists(KEY)
         # A pid that is somebody else's by now is no owner either.
-        client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=started - 3600), px=25_000)
+        client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=dead.started - 3600), px=25_000)
         shared_cluster.deploy()
-        mine = psutil.Process().create_time()
+        mine = ProcessId.ours().started
         client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=mine), px=25_000)
         assert_fails(shared_cluster, "deploy", "--yes", code=8, name="lock-held", says=f"pid {os.getpid()}")
 
@@ -182,6 +185,39 @@ def test_the_lock_while_a_deploy_asks(shared_cluster: LocalFleet) -> None:
         assert not client.exists(KEY)
     drifted.close()
     assert lock_file(shared_cluster) == ""
+
+
+def keepers(fleet: LocalFleet) -> list[str]:
+    """The primaries that hold the key."""
+    count = 6 if fleet.document["kind"] == "cluster" else 3
+    return [name for name in (f"node-{index}" for index in range(count)) if is_keeper(fleet, name)]
+
+
+def is_keeper(fleet: LocalFleet, name: str) -> bool:
+    with closing(fleet.connect(name)) as node, contextlib.suppress(redis.ConnectionError, redis.ResponseError):
+        return node.info("replication")["role"] == "master" and node.exists(KEY) == 1
+    return False
+
+
+@pytest.mark.parametrize("kind", ["cluster", "sentinel"])
+def test_the_lock_goes_with_its_shard(kind: str, request: pytest.FixtureRequest) -> None:
+    """A failover in the middle of an operation moves the key; the operation gives it back where it is then."""
+    fleet: LocalFleet = request.getfixturevalue(kind)
+    fleet.deploy()
+    fleet.connect("node-2").config_set("maxmemory", "50mb")
+    with at_terminal(fleet, "deploy") as terminal:
+        terminal.read_until("[y/N]")
+        (old,) = keepers(fleet)
+        replica = fleet.connect(old).info("replication")["slave0"]["port"] - fleet.base_port
+        if kind == "cluster":
+            fleet.connect(f"node-{replica}").execute_command("CLUSTER", "FAILOVER")
+        else:
+            fleet.connect("sentinel-0").execute_command("SENTINEL", "FAILOVER", fleet.name)
+        wait_for(lambda: keepers(fleet) not in ([], [old]), "another keeper")
+        wait_for(lambda: not is_keeper(fleet, old), "the old keeper a replica")
+        terminal.answer("n")
+        assert terminal.finish()[0] == 9
+        assert keepers(fleet) == []
 
 
 def test_a_broken_lock_stops_its_owner_from_breaking_the_next(shared_cluster: LocalFleet) -> None:

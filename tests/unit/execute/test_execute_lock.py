@@ -1,14 +1,18 @@
 """Who holds a lock: the stored text, and what is said of its owner."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rlctl.errors import Exit, LockHeld
 from rlctl.execute.lock import Owner, file_lock, is_free, read_holder
+from rlctl.system.process import ProcessId
 
-OWNER = Owner(user="ann", host="elsewhere", pid=42, started=1_000.5, command="deploy", since=2_000.25)
+PROCESS = ProcessId(pid=42, started=1_000.5)
+OWNER = Owner(user="ann", host="elsewhere", process=PROCESS, command="deploy", since=2_000.25)
 WORDS = {"owner": "ann", "host": "h", "pid": 1, "started": 1.0, "command": "deploy", "since": 1.0}
 
 
@@ -48,10 +52,17 @@ def test_this_process_is_alive() -> None:
 
 def test_another_process_with_our_pid_is_not_the_owner() -> None:
     mine = Owner.myself("deploy")
-    earlier = Owner(
-        user=mine.user, host=mine.host, pid=mine.pid, started=mine.started - 60, command="deploy", since=mine.since
-    )
-    assert earlier.is_surely_dead()
+    earlier = ProcessId(pid=mine.process.pid, started=mine.process.started - 60)
+    assert replace(mine, process=earlier).is_surely_dead()
+
+
+def test_the_time_of_day_may_be_set_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system counts a process's start in the time of day from the machine's own, which moves with the clock."""
+    mine = Owner.myself("deploy")
+    boot, create = psutil.boot_time(), psutil.Process.create_time
+    monkeypatch.setattr(psutil, "boot_time", lambda: boot + 3600)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: create(process) + 3600)
+    assert not mine.is_surely_dead()
 
 
 def test_people_are_told_who_and_since_when() -> None:
