@@ -1,8 +1,9 @@
 """Target local: detached server processes on this machine, one folder each."""
 
 import errno
+import re
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
@@ -26,6 +27,8 @@ from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
 
 STOP_S = 5.0
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
+# A server's child that writes its data down. It may outlive its server, and puts its file in place all the same.
+_SAVER = re.compile("(redis|valkey)-(rdb|aof)-")
 
 
 class LocalTarget(OnThisMachine):
@@ -62,6 +65,7 @@ class LocalTarget(OnThisMachine):
         make_private_folder(self._folder.nodes)
         for launch in launches:
             self._node(launch.spec).prepare(launch, program.version)
+        self._end_savers([launch.spec.name for launch in launches if not self._is_running(launch.spec)])
         leaders = [launch for launch in launches if launch.follow is None]
         followers = [launch for launch in launches if launch.follow is not None]
         results: dict[NodeName, NodeResult] = {}
@@ -84,6 +88,7 @@ class LocalTarget(OnThisMachine):
         running = {name: process for name, process in found.items() if process is not None}
         stubborn = self._stop(running.values(), Signals.SIGTERM)
         stubborn = self._stop(stubborn, Signals.SIGKILL)
+        self._end_savers([name for name in names if running.get(name) not in stubborn])
         results: dict[NodeName, NodeResult] = {}
         for name in names:
             if running.get(name) in stubborn:
@@ -151,14 +156,25 @@ class LocalTarget(OnThisMachine):
                 return process
         return self._servers().get(NodeName(folder.name)) if folder.is_dir() else None
 
+    def _is_running(self, spec: NodeSpec) -> bool:
+        return self._process(self._folder.node(spec.name)) is not None
+
     def _servers(self) -> dict[NodeName, ProcessId]:
-        """The fleet's servers as a look at all processes finds them; a shell that stands in a node's folder is none."""
-        return {
-            NodeName(folder.name): process
-            for folder, inside in processes_below(self._folder.nodes).items()
-            for process, command in inside
-            if process.is_alive() and any(mark in command for mark in self._marks(NodeName(folder.name)))
-        }
+        """The fleet's servers, as a look at all processes finds them."""
+        return {name: process for name, process, command in self._at_work() if not _SAVER.match(command)}
+
+    def _end_savers(self, names: Sequence[NodeName]) -> None:
+        """What dead servers of these nodes left at work: it would write into a folder that is removed or used anew."""
+        savers = [process for name, process, command in self._at_work() if name in names and _SAVER.match(command)]
+        self._stop(savers, Signals.SIGKILL)
+
+    def _at_work(self) -> Iterator[tuple[NodeName, ProcessId, str]]:
+        """The fleet's processes with their command lines; a shell that stands in a node's folder is none of them."""
+        for folder, inside in processes_below(self._folder.nodes).items():
+            name = NodeName(folder.name)
+            for process, command in inside:
+                if process.is_alive() and any(mark in command for mark in self._marks(name)):
+                    yield name, process, command
 
     def _marks(self, name: NodeName) -> tuple[str, str]:
         """How a server's command line names its node: while it starts, and afterwards."""
@@ -166,9 +182,9 @@ class LocalTarget(OnThisMachine):
         return str(static_conf), process_title(self._topology.name, name)
 
     def _start(self, program: ServerProgram, launch: Launch) -> None:
-        node = self._node(launch.spec)
-        if self._process(node.root) is not None:
+        if self._is_running(launch.spec):
             return
+        node = self._node(launch.spec)
         pid = start_detached(node.argv(program.path, launch), folder=node.root, output=node.output)
         started = ProcessId.of(pid)
         if started is not None:

@@ -17,7 +17,7 @@ import pytest
 from rlctl.system.process import ProcessId
 from tests.conftest import skip_or_fail
 from tests.local.counts import read_counts, write_counts, write_until
-from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
+from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, is_gone, sentinel_document, wait_for
 from tests.local.failures import assert_fails
 from tests.local.servers import script
 from tests.local.strangers import HOST, Foreign, foreign_server, listener
@@ -311,6 +311,33 @@ def test_destroy_never_ends_a_process_that_is_not_ours(sentinel: LocalFleet, pro
     finally:
         bystander.kill()
         bystander.wait(timeout=30)
+
+
+def leave_a_saver(fleet: LocalFleet, name: str) -> psutil.Process:
+    """Kill a server in the middle of a save: its child writes on, and would put its file in place in the end."""
+    write_counts(fleet)
+    client = fleet.connect(name)
+    client.config_set("rdb-key-save-delay", 1_000_000)
+    client.bgsave()
+    wait_for(lambda: psutil.Process(fleet.pid(name)).children() != [], "the save begun")
+    (saver,) = psutil.Process(fleet.pid(name)).children()
+    fleet.kill(name)
+    assert not is_gone(saver.pid)
+    return saver
+
+
+def test_a_dead_servers_save_goes_on_and_is_ended_with_its_node(sentinel: LocalFleet) -> None:
+    sentinel.deploy()
+    saver = leave_a_saver(sentinel, "node-2")
+    (found,) = sentinel.status(expect=11)["findings"]
+    assert found["text"].startswith("node-2 is down")
+    sentinel.deploy()
+    assert is_gone(saver.pid)
+
+    saver = leave_a_saver(sentinel, "node-2")
+    sentinel.run("destroy", "--confirm", "limiter")
+    assert is_gone(saver.pid)
+    assert_nothing_made(sentinel)
 
 
 def test_a_fleet_whose_folder_vanished_is_still_ended(cluster: LocalFleet) -> None:
