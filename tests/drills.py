@@ -60,11 +60,16 @@ def journal(folder: Path | None) -> str:
 
 def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
     """rlctl and the process that carries the run out, as an out-of-memory killer might; not the watchdog."""
-    carriers = _below(started, "rlctl.drills.inside")
+    carriers = carriers_of(started)
     started.kill()
     for carrier in carriers:
         carrier.kill()
     started.communicate()
+
+
+def carriers_of(started: "subprocess.Popen[str]") -> list[psutil.Process]:
+    """The processes that carry its run out."""
+    return _below(started, "rlctl.drills.inside")
 
 
 def _below(started: "subprocess.Popen[str]", program: str) -> list[psutil.Process]:

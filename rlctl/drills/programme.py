@@ -18,6 +18,7 @@ from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile
 from rlctl.drills.settings import SHORT_PERIODS, TWIN_NAME, hosts_base_port, placed_twin_of, twin_of
 from rlctl.drills.shelf import sweep_all
+from rlctl.drills.sweep import sweep
 from rlctl.drills.verdict import Judged, judge
 from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
 from rlctl.execute.fleet import open_fleet
@@ -202,8 +203,11 @@ class Programme:
                     told_to_stop = True
                     child.close()
             code = child.wait(timeout_s=END_S)
-            if code not in set(Exit) or code == Exit.BUG:
-                raise Unreachable(f"run {folder.id} ended with {code}: {child.complaint()}", hint=f"see {folder.root}")
+        if code not in {Exit.OK, Exit.INTERRUPTED, Exit.TERMINATED}:
+            # What it could not put in order itself.
+            sweep(folder, progress)
+        if code not in set(Exit) or code == Exit.BUG:
+            raise Unreachable(f"run {folder.id} ended with {code}: {child.complaint()}", hint=f"see {folder.root}")
         return code
 
 

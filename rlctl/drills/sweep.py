@@ -11,6 +11,7 @@ from rlctl.drills.order import Order
 from rlctl.drills.ordered import ordered_fleet
 from rlctl.drills.records import RunFolder, RunJournal, journal_lines
 from rlctl.drills.stage import STOPPING
+from rlctl.errors import Unreachable
 from rlctl.execute.deploy import DeployOptions, run_deploy
 from rlctl.execute.destroy import run_destroy
 from rlctl.execute.fleet import open_fleet
@@ -40,7 +41,7 @@ def sweep(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
         if not order.sandbox:
             done = _resume(folder, order)
             _remove_twin(folder, order, progress)
-        shutil.rmtree(folder.twin, ignore_errors=True)
+        _remove_folder(folder)
         done.append("removed the twin")
     if done:
         RunJournal(folder, SystemClock()).write("swept", done=done)
@@ -103,3 +104,15 @@ def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
     with hold(twin, home, ARGV[0], StopFlag(), progress, waiting=_WAITING, removing=True) as held:
         _mend(held, folder)
         run_destroy(held, ARGV, progress)
+
+
+def _remove_folder(folder: RunFolder) -> None:
+    try:
+        shutil.rmtree(folder.twin)
+    except FileNotFoundError:
+        # Somebody else sweeps too.
+        return
+    except OSError as failure:
+        raise Unreachable(
+            f"cannot remove {folder.twin}: {failure.strerror}", hint="remove it by hand; nothing runs in it"
+        ) from failure

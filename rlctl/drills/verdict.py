@@ -120,6 +120,9 @@ def _verdict(evidence: Evidence, checks: Sequence[Check], seen: Sequence[Seen]) 
     if evidence.first("ended") is None and evidence.first("cleaned") is None:
         last = evidence.events[-1].name if evidence.events else "nothing"
         broken = (f"the run was killed after `{last}`", *broken)
+    failed = evidence.first("failed")
+    if failed is not None:
+        broken = (f"the run failed: {failed.details.get('message')}", *broken)
     if stall := _stall(evidence):
         broken = (*broken, stall)
     blown = evidence.first("budget")

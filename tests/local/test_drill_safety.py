@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.drills import journal, kill_at, processes_of, run_folder
+from tests.drills import carriers_of, journal, kill_at, processes_of, run_folder
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, is_gone, sentinel_document, wait_for
 
 MakeFleet = Callable[[dict[str, Any]], LocalFleet]
@@ -94,6 +94,23 @@ def test_a_stopped_drill_cleans_up(make_fleet: MakeFleet, number: signal.Signals
     assert '"cleaned"' in journal(folder)
     assert not processes_of(folder)
     assert not (folder / "twin").exists()
+
+
+def test_what_its_process_leaves_behind_rlctl_removes(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(cluster_document(name="left"))
+    started = fleet.spawn("failover-drill", "run", "split-brain")
+    wait_for(lambda: '"event": "cut"' in journal(run_folder(fleet)), what="the cut")
+    folder = run_folder(fleet)
+    assert folder is not None
+    for carrier in carriers_of(started):
+        carrier.kill()
+    _out, err = started.communicate(timeout=PATIENCE_S)
+
+    assert started.returncode == 6
+    assert f"run {folder.name} ended with" in err
+    assert not processes_of(folder)
+    assert not (folder / "twin").exists()
+    assert fleet.run("failover-drill", "heal").out.strip() == "nothing to heal"
 
 
 @pytest.fixture(params=[cluster_document, sentinel_document], ids=["cluster", "sentinel"])

@@ -421,6 +421,14 @@ def test_a_killed_run_is_inconclusive_and_says_so_first() -> None:
     assert {check.code for check in judged.checks if not check.ok} == {"I3", "I5", "I8", "I11"}
 
 
+def test_a_run_that_failed_while_it_tidied_up_is_inconclusive_and_says_why() -> None:
+    run = write_loss()
+    failed = event("failed", 19.05, code="partly-done", message="node-1: cannot remove its folder", hint="")
+    judged = judge(replace(run, events=(*run.events[:-1], failed)))
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.reasons == ("the run failed: node-1: cannot remove its folder",)
+
+
 def test_of_a_killed_run_the_losses_are_unknown_and_not_none() -> None:
     metrics = judge(killed_run()).metrics
     unknown = [Metric.LOST, Metric.LOST_LOCAL, Metric.LOST_SHARE, Metric.LOST_SPAN, Metric.LOST_SPAN_OFF]
