@@ -6,13 +6,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from rlctl.errors import TimedOut
 from rlctl.runbooks import query
 from rlctl.runbooks.blocks import filled, variables, words
 from rlctl.runbooks.gist import gist
 from rlctl.runbooks.model import Runbook, Section, Step
 from rlctl.system.clock import Clock
-from rlctl.system.process import OWN_PYTHON, Finished, Runner
+from rlctl.system.process import OWN_PYTHON, Finished, OutOfTime, PatientRunner
 from rlctl.topology.model import Kind
 
 
@@ -73,18 +72,18 @@ class Hand(Protocol):
     """Whoever runs the commands of a page."""
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
-        """One command of rlctl."""
+        """One command of rlctl; OutOfTime where it takes too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnHand:
     """This very rlctl, on the fleet of one topology file, with nobody to ask."""
 
-    runner: Runner
+    runner: PatientRunner
     file: Path
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
-        """One command of rlctl."""
+        """One command of rlctl; OutOfTime where it takes too long."""
         argv = [*OWN_PYTHON, "-m", "rlctl", "--file", str(self.file), *words(command)[1:]]
         return self.runner.run(argv, timeout_s=timeout_s)
 
@@ -153,12 +152,9 @@ class Walk:
         started = self.clock.monotonic()
         try:
             done = self.hand.run(command, timeout_s=timeout_s)
-        except TimedOut:
-            why = f"did not end within {timeout_s:g} s"
-            return StepResult(
-                step=step, command=command, outcome=Outcome.FAILED, why=why, elapsed_s=self.clock.monotonic() - started
-            )
-        why = _wrong(step, done)
+            why = _wrong(step, done)
+        except OutOfTime as failure:
+            done, why = failure.done, f"did not end within {timeout_s:g} s"
         return StepResult(
             step=step,
             command=command,

@@ -39,6 +39,14 @@ class Finished:
     errors: str
 
 
+class OutOfTime(TimedOut):
+    """A program was told to end when its time was over; `done` has what it had said by then."""
+
+    def __init__(self, message: str, *, hint: str, done: Finished) -> None:
+        super().__init__(message, hint=hint)
+        self.done = done
+
+
 class Runner(Protocol):
     """Something that runs a program to its end."""
 
@@ -78,7 +86,7 @@ class PatientRunner:
     is_stopped: Callable[[], bool]
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
-        """Run it; a program that is missing is Unreachable, one that takes too long TimedOut."""
+        """Run it; a program that is missing is Unreachable, one that takes too long OutOfTime."""
         try:
             process = subprocess.Popen(
                 list(argv),
@@ -95,9 +103,10 @@ class PatientRunner:
             said = self._listen(process, timeout_s)
             late = said is None and not self.is_stopped()
             output, errors = said or _end(process)
+        done = Finished(code=process.returncode, output=output, errors=errors)
         if late:
-            raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s", hint=_PROGRAM_HINT)
-        return Finished(code=process.returncode, output=output, errors=errors)
+            raise OutOfTime(f"{argv[0]} did not end within {timeout_s:g} s", hint=_PROGRAM_HINT, done=done)
+        return done
 
     def _listen(self, process: "subprocess.Popen[str]", timeout_s: float) -> tuple[str, str] | None:
         """What it says until it ends; nothing yet when it is to be ended."""

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.errors import TimedOut
 from rlctl.system import process
-from rlctl.system.process import PatientRunner, ProcessRunner, Runner
+from rlctl.system.process import Finished, OutOfTime, PatientRunner, ProcessRunner, Runner
 from tests.local.driver import PATIENCE_S
 
 TIDY = """
@@ -39,8 +38,9 @@ def once(begun: Path) -> Callable[[], bool]:
 
 
 def test_a_late_program_puts_things_in_order(places: tuple[Path, Path]) -> None:
-    with pytest.raises(TimedOut, match="did not end within 2 s"):
+    with pytest.raises(OutOfTime, match="did not end within 2 s") as caught:
         PatientRunner(is_stopped=lambda: False).run(argv(TIDY, places), timeout_s=2.0)
+    assert caught.value.done == Finished(code=143, output="ended\n", errors="")
     assert places[1].read_text() == "tidy"
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.errors import Declined, TimedOut
+from rlctl.errors import Declined
 from rlctl.runbooks.blocks import words
 from rlctl.runbooks.model import Condition, Section, Step
 from rlctl.runbooks.page import read_page
 from rlctl.runbooks.proof import LEAST_PATIENCE_S, patience
 from rlctl.runbooks.walk import OwnHand, StepResult, Walk, Walked
-from rlctl.system.process import Finished
+from rlctl.system.process import Finished, OutOfTime
 from rlctl.topology.model import Kind
 from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
 
@@ -33,18 +33,21 @@ class Ticking:
         return float(next(self._ticks))
 
 
+LATE = OutOfTime("slow", hint="", done=Finished(code=143, output="", errors="3/6 node-2: start\n"))
+
+
 @dataclass
 class Pretender:
     """Answers commands by their beginning."""
 
-    answers: dict[str, list[Finished | TimedOut]]
+    answers: dict[str, list[Finished | OutOfTime]]
     asked: list[tuple[str, float]] = field(default_factory=list)
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
         self.asked.append((command, timeout_s))
         answers = next(answers for start, answers in self.answers.items() if command.startswith(start))
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, TimedOut):
+        if isinstance(answer, OutOfTime):
             raise answer
         return answer
 
@@ -53,8 +56,8 @@ def printed(document: object, code: int = 0) -> Finished:
     return Finished(code=code, output=json.dumps(document), errors="")
 
 
-def hand(**changes: list[Finished | TimedOut]) -> Pretender:
-    answers: dict[str, list[Finished | TimedOut]] = {
+def hand(**changes: list[Finished | OutOfTime]) -> Pretender:
+    answers: dict[str, list[Finished | OutOfTime]] = {
         "rlctl status": [printed(ILL, 11), printed(WELL)],
         "rlctl doctor": [printed({})],
         "rlctl history": [printed({})],
@@ -128,14 +131,14 @@ def test_a_step_of_the_other_kind() -> None:
     [
         ({"status": [printed(ILL, 12)]}, "look", "exit 12, expected 0 or 11"),
         ({"deploy": [Finished(code=13, output="", errors="{}")]}, "fix", "exit 13, expected 0"),
-        ({"deploy": [TimedOut("slow")]}, "fix", "did not end within 120 s"),
+        ({"deploy": [LATE]}, "fix", "did not end within 120 s"),
         ({"status": [printed(ILL, 11), printed(ILL)]}, "well", "expected: state=='healthy'"),
         ({"status": [printed(ILL, 11), Finished(code=0, output="no JSON", errors="")]}, "well", "expected: state"),
         ({"status": [printed({"findings": []}), printed(WELL)]}, "unfence", "nothing before it told $RL_NODE"),
     ],
 )
 def test_it_ends_where_something_is_not_as_expected(
-    changes: dict[str, list[Finished | TimedOut]], step: str, why: str
+    changes: dict[str, list[Finished | OutOfTime]], step: str, why: str
 ) -> None:
     walked, told = walk(hand(**changes))
     assert walked.failed is not None
@@ -143,6 +146,12 @@ def test_it_ends_where_something_is_not_as_expected(
     assert walked.failed.why.startswith(why)
     assert told[-1] is walked.failed
     assert walked.recovered_s is None
+
+
+def test_a_step_out_of_time_keeps_what_it_said() -> None:
+    walked, _ = walk(hand(deploy=[LATE]))
+    assert walked.failed is not None
+    assert (walked.failed.exit_code, walked.failed.output, walked.failed.errors) == (143, "", "3/6 node-2: start\n")
 
 
 def test_nothing_that_mutates_is_done_without_leave() -> None:
