@@ -11,7 +11,7 @@ from rlctl.render.redis_conf import tunables
 from rlctl.scripts.model import Release
 from rlctl.secrets import FleetSecrets, User
 from rlctl.system.connect import Connector
-from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, NodeLink, NotRedis, Reply, greeting
+from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, NotRedis, Reply, greeting
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, node_id
 
@@ -26,7 +26,8 @@ _PRESENCE = {
     "denied": Presence.DENIED,
 }
 _SECTIONS = ("server", "replication", "persistence", "memory", "keyspace")
-_CLUSTER_QUESTIONS: tuple[tuple[object, ...], ...] = (("CLUSTER", "MYID"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
+Question = tuple[object, ...]
+_CLUSTER_QUESTIONS: tuple[Question, ...] = (("CLUSTER", "MYID"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 
 
 class Collector:
@@ -83,15 +84,15 @@ class Collector:
         if not self._connector.is_open(spec):
             self._check_greeting(spec)
         link = self._connector.link(spec)
-        known = _sentinel(facts, link, self._topology) if spec.is_sentinel else self._data(facts, link)
-        return replace(known, users_off=self._users_off(spec, link)) if known.is_up else known
+        questions = _sentinel_questions(self._topology.name) if spec.is_sentinel else self._data_questions()
+        users = users_of(spec) if self._topology.security.acl else ()
+        answers = link.pipeline([*questions, *(("ACL", "GETUSER", user.value) for user in users)])
+        own, of_users = answers[: len(questions)], answers[len(questions) :]
+        known = _sentinel(facts, own) if spec.is_sentinel else self._data(facts, link.endpoint, own)
+        return replace(known, users_off=self._users_off(users, of_users)) if known.is_up else known
 
-    def _users_off(self, spec: NodeSpec, link: NodeLink) -> frozenset[str]:
+    def _users_off(self, users: Sequence[User], answers: Sequence[Reply]) -> frozenset[str]:
         """The fleet's own users that this node would turn away."""
-        if not self._topology.security.acl:
-            return frozenset()
-        users = users_of(spec)
-        answers = link.pipeline([("ACL", "GETUSER", user.value) for user in users])
         return frozenset(
             user.value for user, answer in zip(users, answers, strict=True) if not self._lets_in(user, answer)
         )
@@ -120,22 +121,21 @@ class Collector:
         if self._topology.security.acl and not answer.startswith("-NOAUTH"):
             raise NotRedis(f"{spec.endpoint}: answers without asking for a password")
 
-    def _data(self, facts: NodeFacts, link: NodeLink) -> NodeFacts:
-        is_cluster = self._topology.kind is Kind.CLUSTER
-        answers = link.pipeline(
-            [
-                ("INFO", *_SECTIONS),
-                ("CONFIG", "GET", *tunables(self._topology)),
-                ("ACL", "GETUSER", REVISION_USER),
-                ("SCRIPT", "EXISTS", *self._sha1s),
-                *(_CLUSTER_QUESTIONS if is_cluster else ()),
-            ]
+    def _data_questions(self) -> tuple[Question, ...]:
+        return (
+            ("INFO", *_SECTIONS),
+            ("CONFIG", "GET", *tunables(self._topology)),
+            ("ACL", "GETUSER", REVISION_USER),
+            ("SCRIPT", "EXISTS", *self._sha1s),
+            *(_CLUSTER_QUESTIONS if self._topology.kind is Kind.CLUSTER else ()),
         )
+
+    def _data(self, facts: NodeFacts, endpoint: str, answers: Sequence[Reply]) -> NodeFacts:
         general = parse.info(_text(answers[0]))
         if general.get("loading") == "1":
-            return replace(facts, presence=Presence.LOADING, evidence=f"{link.endpoint}: loading its data")
+            return replace(facts, presence=Presence.LOADING, evidence=f"{endpoint}: loading its data")
         facts = replace(_general(facts, general, answers[1], answers[2]), scripts=self._held(answers[3]))
-        return _cluster(facts, answers[4:]) if is_cluster else self._proven(facts)
+        return _cluster(facts, answers[4:]) if self._topology.kind is Kind.CLUSTER else self._proven(facts)
 
     def _held(self, answer: Reply) -> frozenset[str] | None:
         if isinstance(answer, CommandFailed):
@@ -196,25 +196,26 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
     )
 
 
-def _sentinel(facts: NodeFacts, link: NodeLink, topology: Topology) -> NodeFacts:
-    name = topology.name
-    own_id, general, acl, primary, quorum = link.pipeline(
-        [
-            ("SENTINEL", "MYID"),
-            ("INFO", "server"),
-            ("ACL", "GETUSER", REVISION_USER),
-            ("SENTINEL", "MASTER", name),
-            ("SENTINEL", "CKQUORUM", name),
-        ]
+def _sentinel_questions(name: str) -> tuple[Question, ...]:
+    return (
+        ("SENTINEL", "MYID"),
+        ("INFO", "server"),
+        ("ACL", "GETUSER", REVISION_USER),
+        ("SENTINEL", "MASTER", name),
+        ("SENTINEL", "REPLICAS", name),
+        ("SENTINEL", "SENTINELS", name),
+        ("SENTINEL", "CKQUORUM", name),
     )
+
+
+def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
+    own_id, general, acl, primary, replicas, peers, quorum = answers
     if own_id != facts.id:
         return replace(facts, presence=Presence.FOREIGN, evidence=f"its sentinel id is {own_id}, not ours")
     server = parse.info(_text(general))
     flavor, version = parse.server_family(server)
     view = SentinelView()
     if not isinstance(primary, CommandFailed):
-        replicas = link.call("SENTINEL", "REPLICAS", name)
-        peers = link.call("SENTINEL", "SENTINELS", name)
         view = parse.sentinel_view(primary, replicas, peers, quorum_ok=not isinstance(quorum, CommandFailed))
     return replace(
         facts,

@@ -18,6 +18,7 @@ from rlctl.secrets import FleetSecrets
 from rlctl.state.home import Home
 from rlctl.system import on_host
 from rlctl.system.clock import Clock
+from rlctl.system.playbook_events import PlaybookRun
 from rlctl.system.ports import answers
 from rlctl.system.ssh import Ssh, socket_folder
 from rlctl.targets.base import HostDrift, Launch, NodeResult, Watcher
@@ -36,10 +37,15 @@ LOG_LINES = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Looked:
-    """A look, or why there was none, and when."""
+    """A look, or why there was none, and when; to learn that a host is off takes its time."""
 
     at: float
+    took_s: float
     found: Look | RlctlError
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether another look would be too soon."""
+        return now - self.at <= max(LOOK_S, self.took_s)
 
 
 class HostsTarget:
@@ -102,16 +108,19 @@ class HostsTarget:
         """What the playbook would change on each host."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         self._watcher.note(f"looking at {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
-        run = self._playbooks.run("place.yml", hosts, check=True)
-        found: dict[str, HostDrift] = {}
-        for host in hosts:
-            problem = run.problem(host)
-            if problem is None:
-                found[host] = HostDrift(changes=run.changes(host))
-            else:
-                found[host] = HostDrift(problem=self._named(host, problem))
+        found = {host: HostDrift(problem=problem) for host, problem in self._just_failed(hosts).items()}
+        willing = [host for host in hosts if host not in found]
+        if willing:
+            run = self._playbooks.run("place.yml", willing, check=True)
+            found |= {host: self._drift_of(run, host) for host in willing}
         self._in_order |= {host for host, drift in found.items() if not drift.changes and drift.problem is None}
         return found
+
+    def _drift_of(self, run: PlaybookRun, host: str) -> HostDrift:
+        problem = run.problem(host)
+        return (
+            HostDrift(changes=run.changes(host)) if problem is None else HostDrift(problem=self._named(host, problem))
+        )
 
     def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
         """Run the playbook that places everything and starts nothing."""
@@ -231,17 +240,31 @@ class HostsTarget:
         """One look a host, a moment old at most."""
         wanted = {host_name(host): host for host in hosts}
         now = self._clock.monotonic()
-        stale = [
-            host for name, host in wanted.items() if name not in self._looked or now - self._looked[name].at > LOOK_S
-        ]
+        stale = {
+            name: host
+            for name, host in wanted.items()
+            if name not in self._looked or not self._looked[name].is_fresh(now)
+        }
         if stale:
             with ThreadPoolExecutor(max_workers=min(WORKERS, len(stale))) as pool:
-                found = list(pool.map(self._ask, stale))
-            now = self._clock.monotonic()
-            self._looked |= {
-                host_name(host): _Looked(at=now, found=one) for host, one in zip(stale, found, strict=True)
-            }
+                self._looked |= zip(stale, pool.map(self._look_at, stale.values()), strict=True)
         return {name: self._looked[name].found for name in wanted}
+
+    def _just_failed(self, hosts: Iterable[str]) -> Mapping[str, RlctlError]:
+        """Why hosts could not be looked at a moment ago: whatever else asks them waits for as long."""
+        now = self._clock.monotonic()
+        known = {host: self._looked[host] for host in hosts if host in self._looked}
+        return {
+            host: looked.found
+            for host, looked in known.items()
+            if isinstance(looked.found, RlctlError) and looked.is_fresh(now)
+        }
+
+    def _look_at(self, host: HostEntry) -> _Looked:
+        started = self._clock.monotonic()
+        found = self._ask(host)
+        now = self._clock.monotonic()
+        return _Looked(at=now, took_s=now - started, found=found)
 
     def _ask(self, host: HostEntry) -> Look | RlctlError:
         name = host_name(host)

@@ -129,6 +129,7 @@ def test_a_host_that_is_off_is_named_and_what_it_held_comes_back(cluster: HostsF
         refused = cluster.deploy(expect=None)
         assert refused.code in {6, 13}
         assert "host h3 cannot be reached" in refused.error()["message"]
+        assert "  host h3: " not in refused.err, "a playbook waits for a host of which it is known that it is off"
     finally:
         power(cluster.host("h3"), on=True)
     wait_for(lambda: cluster.lab.ssh(cluster.host("h3"), "true").returncode == 0, "h3 is back")
