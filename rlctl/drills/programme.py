@@ -17,8 +17,7 @@ from rlctl.drills.records import RunFolder, journal_lines
 from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile
 from rlctl.drills.settings import SHORT_PERIODS, TWIN_NAME, hosts_base_port, placed_twin_of, twin_of
-from rlctl.drills.shelf import sweep_all
-from rlctl.drills.sweep import sweep
+from rlctl.drills.shelf import put_in_order, sweep_all
 from rlctl.drills.verdict import Judged, judge
 from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
 from rlctl.execute.fleet import open_fleet
@@ -204,8 +203,7 @@ class Programme:
                     child.close()
             code = child.wait(timeout_s=END_S)
         if code not in {Exit.OK, Exit.INTERRUPTED, Exit.TERMINATED}:
-            # What it could not put in order itself.
-            sweep(folder, progress)
+            put_in_order(folder, progress)
         if code not in set(Exit) or code == Exit.BUG:
             raise Unreachable(f"run {folder.id} ended with {code}: {child.complaint()}", hint=f"see {folder.root}")
         return code
