@@ -152,11 +152,11 @@ class ProcessId:
             return None
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs; a zombie does not."""
+        """Whether this very process still runs; a zombie does not, once all its threads have let go of its ports."""
         try:
             process = psutil.Process(self.pid)
             same = abs(_started_s(process) - self.started) < _SAME_START_S
-            return same and process.status() != psutil.STATUS_ZOMBIE
+            return same and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
         except psutil.Error:
             return False
 

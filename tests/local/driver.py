@@ -47,9 +47,10 @@ class LocalFleet(Fleet):
 
 
 def is_gone(pid: int) -> bool:
-    """Whether the process has ended; a zombie has."""
+    """Whether the process has ended; a zombie has, once its threads have let go of its ports."""
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
     except psutil.NoSuchProcess:
         return True
 

@@ -1,14 +1,16 @@
 """Programs that are run to their end: those that are late or stopped may put things in order first."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rlctl.system import process
-from rlctl.system.process import Finished, OutOfTime, PatientRunner, ProcessRunner, Runner
-from tests.local.driver import PATIENCE_S
+from rlctl.system.process import Finished, OutOfTime, PatientRunner, ProcessId, ProcessRunner, Runner
+from tests.local.driver import PATIENCE_S, wait_for
 
 TIDY = """
 import pathlib, signal, sys, time
@@ -63,3 +65,25 @@ def test_what_is_no_text_is_replaced(runner: Runner) -> None:
     )
     assert done.output == "a\N{REPLACEMENT CHARACTER}b"
     assert len(done.errors) == 3_000_000
+
+
+# The first thread ends, another goes on; so does a server whose files are still being closed.
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_lives_as_long_as_one_of_its_threads() -> None:
+    started = subprocess.Popen([sys.executable, "-c", HEADLESS])
+    try:
+        found = ProcessId.of(started.pid)
+        assert found is not None
+        wait_for(lambda: psutil.Process(started.pid).status() == psutil.STATUS_ZOMBIE, "the end of the first thread")
+        assert found.is_alive()
+        started.kill()
+        wait_for(lambda: not found.is_alive(), "the end of the process, before anybody reaps it")
+    finally:
+        started.kill()
+        started.wait()
