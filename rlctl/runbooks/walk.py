@@ -11,7 +11,7 @@ from rlctl.runbooks.blocks import filled, variables, words
 from rlctl.runbooks.gist import gist
 from rlctl.runbooks.model import Runbook, Section, Step
 from rlctl.system.clock import Clock
-from rlctl.system.process import OWN_PYTHON, Finished, OutOfTime, PatientRunner
+from rlctl.system.process import OWN_PYTHON, Finished, PatientRunner
 from rlctl.topology.model import Kind
 
 
@@ -72,7 +72,7 @@ class Hand(Protocol):
     """Whoever runs the commands of a page."""
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
-        """One command of rlctl; OutOfTime where it takes too long."""
+        """One command of rlctl; one that takes too long is told to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class OwnHand:
     file: Path
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
-        """One command of rlctl; OutOfTime where it takes too long."""
+        """One command of rlctl; one that takes too long is told to end."""
         argv = [*OWN_PYTHON, "-m", "rlctl", "--file", str(self.file), *words(command)[1:]]
         return self.runner.run(argv, timeout_s=timeout_s)
 
@@ -150,11 +150,8 @@ class Walk:
     def _run(self, step: Step, command: str) -> StepResult:
         timeout_s = min(step.timeout_ms / 1000, self.patience_s.get(step.id, float("inf")))
         started = self.clock.monotonic()
-        try:
-            done = self.hand.run(command, timeout_s=timeout_s)
-            why = _wrong(step, done)
-        except OutOfTime as failure:
-            done, why = failure.done, f"did not end within {timeout_s:g} s"
+        done = self.hand.run(command, timeout_s=timeout_s)
+        why = f"did not end within {timeout_s:g} s" if done.was_late else _wrong(step, done)
         return StepResult(
             step=step,
             command=command,

@@ -15,7 +15,7 @@ from rlctl.runbooks.model import Condition, Section, Step
 from rlctl.runbooks.page import read_page
 from rlctl.runbooks.proof import LEAST_PATIENCE_S, patience
 from rlctl.runbooks.walk import OwnHand, StepResult, Walk, Walked
-from rlctl.system.process import Finished, OutOfTime
+from rlctl.system.process import Finished
 from rlctl.topology.model import Kind
 from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
 
@@ -33,31 +33,28 @@ class Ticking:
         return float(next(self._ticks))
 
 
-LATE = OutOfTime("slow", hint="", done=Finished(code=143, output="", errors="3/6 node-2: start\n"))
+LATE = Finished(code=143, output="", errors="3/6 node-2: start\n", was_late=True)
 
 
 @dataclass
 class Pretender:
     """Answers commands by their beginning."""
 
-    answers: dict[str, list[Finished | OutOfTime]]
+    answers: dict[str, list[Finished]]
     asked: list[tuple[str, float]] = field(default_factory=list)
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
         self.asked.append((command, timeout_s))
         answers = next(answers for start, answers in self.answers.items() if command.startswith(start))
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, OutOfTime):
-            raise answer
-        return answer
+        return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 def printed(document: object, code: int = 0) -> Finished:
     return Finished(code=code, output=json.dumps(document), errors="")
 
 
-def hand(**changes: list[Finished | OutOfTime]) -> Pretender:
-    answers: dict[str, list[Finished | OutOfTime]] = {
+def hand(**changes: list[Finished]) -> Pretender:
+    answers: dict[str, list[Finished]] = {
         "rlctl status": [printed(ILL, 11), printed(WELL)],
         "rlctl doctor": [printed({})],
         "rlctl history": [printed({})],
@@ -137,9 +134,7 @@ def test_a_step_of_the_other_kind() -> None:
         ({"status": [printed({"findings": []}), printed(WELL)]}, "unfence", "nothing before it told $RL_NODE"),
     ],
 )
-def test_it_ends_where_something_is_not_as_expected(
-    changes: dict[str, list[Finished | OutOfTime]], step: str, why: str
-) -> None:
+def test_it_ends_where_something_is_not_as_expected(changes: dict[str, list[Finished]], step: str, why: str) -> None:
     walked, told = walk(hand(**changes))
     assert walked.failed is not None
     assert walked.failed.step.id == step
