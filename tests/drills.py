@@ -1,5 +1,6 @@
 """Runs drills as an operator does, and kills them as an accident would."""
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -60,16 +61,22 @@ def journal(folder: Path | None) -> str:
 
 def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
     """rlctl and the process that carries the run out, as an out-of-memory killer might; not the watchdog."""
-    carriers = carriers_of(started)
+    carriers = _below(started, "rlctl.drills.inside")
     started.kill()
-    for carrier in carriers:
-        carrier.kill()
+    _kill(carriers)
     started.communicate()
 
 
-def carriers_of(started: "subprocess.Popen[str]") -> list[psutil.Process]:
-    """The processes that carry its run out."""
-    return _below(started, "rlctl.drills.inside")
+def kill_carriers(started: "subprocess.Popen[str]") -> None:
+    """Only the processes that carry the run out: rlctl lives on."""
+    _kill(_below(started, "rlctl.drills.inside"))
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        # The first takes the others along.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _below(started: "subprocess.Popen[str]", program: str) -> list[psutil.Process]:

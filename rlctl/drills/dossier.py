@@ -11,6 +11,8 @@ from rlctl.drills.records import RunFolder, journal_lines
 from rlctl.drills.sample import Sample
 
 _MOMENTS = ("doomed", "final")
+# The first two have their own form; the last is what somebody else did when the run was over.
+_NO_EVENTS = {"sample", "canary", "swept"}
 _SAMPLE_FIELDS = set(Sample.__slots__)
 
 
@@ -40,7 +42,7 @@ def read_evidence(folder: RunFolder, scenario: Scenario) -> Evidence:
 
 def _events(lines: list[dict[str, Any]]) -> Iterator[Event]:
     for line in lines:
-        if line["event"] in {"sample", "canary"}:
+        if line["event"] in _NO_EVENTS:
             continue
         details = {key: value for key, value in line.items() if key not in {"t", "event", "until"}}
         yield Event(name=line["event"], at_s=line["t"], until_s=line.get("until", line["t"]), details=details)

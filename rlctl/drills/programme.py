@@ -107,15 +107,19 @@ class Programme:
         folder = self._open(file, scenario)
         where = "on the live fleet" if self.live else "on a twin"
         progress.note(f"{scenario.label} {where}, {self.kind}: run {folder.id}")
-        code = self._carry_out(folder, progress, stop)
+        code, complaint = self._carry_out(folder, progress, stop)
         if code in {Exit.INTERRUPTED, Exit.TERMINATED}:
             raise stop.kind(
                 f"run {folder.id} was stopped; everything it had broken is healed",
                 hint=f"`rlctl failover-drill report {folder.id}` shows how far it came",
             )
-        if code:
-            _fail(folder, code)
-        return conclude(folder)
+        if code == Exit.OK:
+            return conclude(folder)
+        try:
+            _fail(folder, code, complaint)
+            return conclude(folder)
+        finally:
+            put_in_order(folder, progress)
 
     def _check_possible(self, scenario: Scenario) -> None:
         """What cannot be broken here is refused before anything is made."""
@@ -186,8 +190,11 @@ class Programme:
             return hosts_base_port(self._like)
         return free_base_port(len(all_nodes(self._like)) + MORE_NODES)
 
-    def _carry_out(self, folder: RunFolder, progress: Progress, stop: StopFlag) -> int:
-        """Start the process that does it and pass on what it says; when we are told to stop, so is it."""
+    def _carry_out(self, folder: RunFolder, progress: Progress, stop: StopFlag) -> tuple[int, str]:
+        """Start the process that does it and pass on what it says; when we are told to stop, so is it.
+
+        How it ended, and what it complained of.
+        """
         argv = [*OWN_PYTHON, "-m", "rlctl.drills.inside", str(folder.root)]
         order = read_order(folder)
         with Child(enter_argv(argv) if order.sandbox else argv) as child:
@@ -201,12 +208,7 @@ class Programme:
                 if stop.is_set and not told_to_stop:
                     told_to_stop = True
                     child.close()
-            code = child.wait(timeout_s=END_S)
-        if code not in {Exit.OK, Exit.INTERRUPTED, Exit.TERMINATED}:
-            put_in_order(folder, progress)
-        if code not in set(Exit) or code == Exit.BUG:
-            raise Unreachable(f"run {folder.id} ended with {code}: {child.complaint()}", hint=f"see {folder.root}")
-        return code
+            return child.wait(timeout_s=END_S), child.complaint()
 
 
 def conclude(folder: RunFolder) -> dict[str, object]:
@@ -270,8 +272,10 @@ def _hear(child: Child) -> str | None:
         return ""
 
 
-def _fail(folder: RunFolder, code: int) -> None:
-    """A run that never began is no drill: what kept it from beginning is told as it is."""
+def _fail(folder: RunFolder, code: int, complaint: str) -> None:
+    """A run that broke off, or never began, is no drill: what kept it from being one is told as it is."""
+    if code not in set(Exit) or code == Exit.BUG:
+        raise Unreachable(f"run {folder.id} ended with {code}: {complaint}", hint=f"see {folder.root}")
     lines = list(journal_lines(folder))
     if any(line["event"] == "begin" for line in lines):
         return

@@ -8,6 +8,7 @@ from rlctl.drills.sweep import sweep
 from rlctl.errors import NotFound, RlctlError
 from rlctl.execute.progress import Progress
 from rlctl.state.home import Home
+from rlctl.system.redis import CommandFailed, LinkFailure
 
 
 def all_runs(home: Home) -> tuple[RunFolder, ...]:
@@ -61,6 +62,6 @@ def put_in_order(folder: RunFolder, progress: Progress) -> None:
     """Undo what a run left that failed; where that fails too, the run is judged all the same."""
     try:
         sweep(folder, progress)
-    except RlctlError as failure:
-        progress.note(f"what run {folder.id} left is still there: {failure.message}")
+    except (RlctlError, LinkFailure, CommandFailed) as failure:
+        progress.note(f"what run {folder.id} left is still there: {failure}")
         progress.note("`rlctl failover-drill heal` tries again, and so does the next run")

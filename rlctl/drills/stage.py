@@ -13,12 +13,13 @@ from rlctl.errors import Unreachable
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
-from rlctl.system.clock import Clock
+from rlctl.system.clock import Clock, wait_until
 from rlctl.targets.base import Launch
 from rlctl.topology.nodes import NodeName, NodeSpec
 
 # The journal's word before processes are paused.
 STOPPING = "stopping_processes"
+END_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,12 @@ class Processes:
             self.resume(list(self._paused.values()))
 
     def start(self, spec: NodeSpec) -> None:
-        """Start a dead node with what it has on disk."""
+        """Start a dead node with what it has on disk; one that was just killed may need a moment to end."""
+
+        def has_ended() -> bool:
+            return not self._held.fleet.target.inspect([spec])[spec.name].running
+
+        wait_until(has_ended, timeout_s=END_S, clock=self._held.fleet.clock, what=f"the end of {spec.name}")
         result = self._held.fleet.target.converge([Launch(spec=spec)])[spec.name]
         if result.error is not None:
             raise Unreachable(f"{spec.name} does not start: {result.error}", hint="see its log")

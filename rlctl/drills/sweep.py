@@ -11,7 +11,6 @@ from rlctl.drills.order import Order
 from rlctl.drills.ordered import ordered_fleet
 from rlctl.drills.records import RunFolder, RunJournal, journal_lines
 from rlctl.drills.stage import STOPPING
-from rlctl.errors import Unreachable
 from rlctl.execute.deploy import DeployOptions, run_deploy
 from rlctl.execute.destroy import run_destroy
 from rlctl.execute.fleet import open_fleet
@@ -19,11 +18,12 @@ from rlctl.execute.locking import HeldFleet, Waiting, hold
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.steps import describe
-from rlctl.system.clock import SystemClock
+from rlctl.system.clock import SystemClock, wait_until
 from rlctl.topology.nodes import all_nodes
 
 WAIT_S = 60.0
 HEAL_S = 120.0
+REMOVE_S = 10.0
 ARGV = ("failover-drill", "heal")
 _WAITING = Waiting(wanted=True, at_most_s=WAIT_S)
 
@@ -107,12 +107,11 @@ def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
 
 
 def _remove_folder(folder: RunFolder) -> None:
-    try:
-        shutil.rmtree(folder.twin)
-    except FileNotFoundError:
-        # Somebody else sweeps too.
-        return
-    except OSError as failure:
-        raise Unreachable(
-            f"cannot remove {folder.twin}: {failure.strerror}", hint="remove it by hand; nothing runs in it"
-        ) from failure
+    """Its last processes may just be ending, and somebody else may sweep too: entries come and go for a moment."""
+
+    def is_gone() -> bool:
+        shutil.rmtree(folder.twin, ignore_errors=True)
+        return not folder.twin.exists()
+
+    what = f"{folder.twin} removed"
+    wait_until(is_gone, timeout_s=REMOVE_S, clock=SystemClock(), what=what, hint="remove it by hand")

@@ -117,12 +117,12 @@ def _survivors(evidence: Evidence) -> Mapping[str, Ledger]:
 
 def _verdict(evidence: Evidence, checks: Sequence[Check], seen: Sequence[Seen]) -> tuple[Verdict, tuple[str, ...]]:
     broken = tuple(f"{check.code} {check.text}: {check.evidence}" for check in checks if not check.ok)
-    if evidence.first("ended") is None and evidence.first("cleaned") is None:
-        last = evidence.events[-1].name if evidence.events else "nothing"
-        broken = (f"the run was killed after `{last}`", *broken)
     failed = evidence.first("failed")
     if failed is not None:
         broken = (f"the run failed: {failed.details.get('message')}", *broken)
+    elif evidence.first("ended") is None and evidence.first("cleaned") is None:
+        last = evidence.events[-1].name if evidence.events else "nothing"
+        broken = (f"the run was killed after `{last}`", *broken)
     if stall := _stall(evidence):
         broken = (*broken, stall)
     blown = evidence.first("budget")

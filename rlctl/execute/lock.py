@@ -164,19 +164,25 @@ class FleetLock:
 
     def _refresh(self) -> None:
         while not self._ended.wait(REFRESH_S):
-            self._ask(self._extend)
+            taken: list[bool] = []
 
-    def _extend(self, link: NodeLink) -> bool:
-        kept = bool(link.call("EVAL", REFRESH, 1, LOCK_KEY, self._token, TTL_MS))
-        self._taken_over = not kept and link.call("EXISTS", LOCK_KEY) == 1
-        return kept
+            def extend(link: NodeLink, taken: list[bool] = taken) -> bool:
+                kept = bool(link.call("EVAL", REFRESH, 1, LOCK_KEY, self._token, TTL_MS))
+                taken.append(not kept and link.call("EXISTS", LOCK_KEY) == 1)
+                return kept
 
-    def _ask(self, ask: Callable[[NodeLink], bool]) -> None:
+            if self._ask(extend):
+                self._taken_over = False
+            elif taken:
+                self._taken_over = any(taken)
+
+    def _ask(self, ask: Callable[[NodeLink], bool]) -> bool:
         """Ask until one has our key; where nobody has it, such as in a failover, the file lock still holds."""
         for link in self._open_links():
             with closing(link), contextlib.suppress(LinkFailure, CommandFailed):
                 if ask(link):
-                    return
+                    return True
+        return False
 
 
 def _try_flock(stream: TextIO) -> bool:

@@ -18,7 +18,7 @@ from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.targets.base import Watcher
 from rlctl.topology.model import Kind, Topology
-from rlctl.topology.nodes import NodeSpec, all_nodes, data_nodes
+from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, data_nodes
 
 WAIT_EVERY_S = 0.2
 
@@ -40,6 +40,7 @@ class HeldFleet:
         self._wait = wait
         self._lock: FleetLock | None = None
         self._keeper: NodeSpec | None = None
+        self._ours: frozenset[NodeName] = frozenset()
 
     def take(self, observed: Observed) -> None:
         """Take the fleet's own lock where a primary can hold it."""
@@ -49,6 +50,7 @@ class HeldFleet:
         if spec is None:
             return
         self._keeper = spec
+        self._know(observed)
         lock = FleetLock(self._open_links, self._owner)
         try:
             lock.acquire(wait=self._wait)
@@ -60,6 +62,7 @@ class HeldFleet:
     def follow(self, observed: Observed) -> None:
         """Keep the lock where it went: to the primary that has taken over from its keeper."""
         self._keeper = keeper(self.fleet, observed, LOCK_KEY) or self._keeper
+        self._know(observed)
 
     def check(self) -> None:
         """Refuse to go on once somebody else has the lock."""
@@ -74,10 +77,15 @@ class HeldFleet:
         if self._lock is not None:
             self._lock.release()
 
+    def _know(self, observed: Observed) -> None:
+        """Only who has proven to be ours is given a password; at a dead node's port there may be anybody."""
+        self._ours = frozenset(node.name for node in observed.up)
+
     def _open_links(self) -> Iterator[NodeLink]:
         """To the keeper, then to whoever may have taken over from it."""
         assert self._keeper is not None
-        others = [spec for spec in data_nodes(self.fleet.topology) if spec != self._keeper]
+        nodes = data_nodes(self.fleet.topology)
+        others = [spec for spec in nodes if spec != self._keeper and spec.name in self._ours]
         for spec in (self._keeper, *others):
             yield self.fleet.connector.separate_link(spec)
 

@@ -150,6 +150,13 @@ class ProcessId:
         except psutil.Error:
             return False
 
+    def is_ending(self) -> bool:
+        """Whether it is as good as gone, but some of its threads have not let go of its ports yet."""
+        try:
+            return self.is_alive() and psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
     def is_stopped(self) -> bool:
         """Whether somebody paused this very process."""
         try:
@@ -195,8 +202,10 @@ def processes_below(folder: Path) -> dict[Path, list[tuple[ProcessId, str]]]:
         try:
             own = Path(process.cwd().removesuffix(_REMOVED))
             if own.parent == parent:
-                one = ProcessId(pid=process.pid, started=_started_s(process))
-                found.setdefault(own, []).append((one, " ".join(process.cmdline())))
+                # Looks share their objects, whose start is read once: after the clock was set anew it is another.
+                one = ProcessId.of(process.pid)
+                if one is not None:
+                    found.setdefault(own, []).append((one, " ".join(process.cmdline())))
         except (psutil.Error, OSError):
             continue
     return found

@@ -65,6 +65,7 @@ class LocalTarget(OnThisMachine):
         make_private_folder(self._folder.nodes)
         for launch in launches:
             self._node(launch.spec).prepare(launch, program.version)
+        self._await_ends(launch.spec for launch in launches)
         self._end_savers([launch.spec.name for launch in launches if not self._is_running(launch.spec)])
         leaders = [launch for launch in launches if launch.follow is None]
         followers = [launch for launch in launches if launch.follow is not None]
@@ -162,6 +163,11 @@ class LocalTarget(OnThisMachine):
     def _servers(self) -> dict[NodeName, ProcessId]:
         """The fleet's servers, as a look at all processes finds them."""
         return {name: process for name, process, command in self._at_work() if not _SAVER.match(command)}
+
+    def _await_ends(self, specs: Iterable[NodeSpec]) -> None:
+        """Servers that somebody has just killed hold their ports until their last threads have ended."""
+        recorded = (ProcessId.load(self._node(spec).process) for spec in specs)
+        self._stop([process for process in recorded if process is not None and process.is_ending()], Signals.SIGKILL)
 
     def _end_savers(self, names: Sequence[NodeName]) -> None:
         """What dead servers of these nodes left at work: it would write into a folder that is removed or used anew."""

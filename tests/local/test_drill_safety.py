@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.drills import carriers_of, journal, kill_at, processes_of, run_folder
+from tests.drills import journal, kill_at, kill_carriers, processes_of, run_folder
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, is_gone, sentinel_document, wait_for
 
 MakeFleet = Callable[[dict[str, Any]], LocalFleet]
@@ -102,8 +102,7 @@ def test_what_its_process_leaves_behind_rlctl_removes(make_fleet: MakeFleet) -> 
     wait_for(lambda: '"event": "cut"' in journal(run_folder(fleet)), what="the cut")
     folder = run_folder(fleet)
     assert folder is not None
-    for carrier in carriers_of(started):
-        carrier.kill()
+    kill_carriers(started)
     _out, err = started.communicate(timeout=PATIENCE_S)
 
     assert started.returncode == 6

@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -192,9 +192,16 @@ def test_a_signal_in_the_middle_loses_nothing(standing: Callable[[str], LocalFle
     assert last_outcome(fleet)[:2] == ("failover", "interrupted")
 
 
-def test_too_little_time(standing: Callable[[str], LocalFleet]) -> None:
-    fleet = standing("cluster")
-    ran = fleet.run("failover", "2", "--yes", "--timeout", "1ms", "-o", "json", expect=7)
+@pytest.mark.parametrize("kind", ["cluster", "sentinel"])
+def test_an_old_primary_that_cannot_follow_is_told(standing: Callable[[str], LocalFleet], kind: str) -> None:
+    """It is turned away by the new one, so the fleet does not come to rest in the time that it is given."""
+    fleet = standing(kind)
+    old = member(fleet, "primary")
+    with closing(fleet.connect(old)) as client:
+        password = client.config_get("masterauth")["masterauth"]
+        client.config_set("masterauth", "another")
+        ran = fleet.run("failover", "0", "--yes", "--timeout", "2s", "-o", "json", expect=7)
+    command(fleet, old, "CONFIG", "SET", "masterauth", password)
     assert ran.error()["code"] == "timeout"
     assert "`rlctl status`" in ran.error()["hint"]
     assert last_outcome(fleet)[:2] == ("failover", "timeout")

@@ -81,6 +81,7 @@ def test_a_process_lives_as_long_as_one_of_its_threads() -> None:
         assert found is not None
         wait_for(lambda: psutil.Process(started.pid).status() == psutil.STATUS_ZOMBIE, "the end of the first thread")
         assert found.is_alive()
+        assert found.is_ending()
         started.kill()
         wait_for(lambda: not found.is_alive(), "the end of the process, before anybody reaps it")
     finally:

@@ -1,15 +1,19 @@
 """Who holds a lock: the stored text, and what is said of its owner."""
 
 import json
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
 
 from rlctl.errors import Exit, LockHeld
-from rlctl.execute.lock import Owner, file_lock, is_free, read_holder
+from rlctl.execute import lock
+from rlctl.execute.lock import FleetLock, Owner, file_lock, is_free, read_holder
 from rlctl.system.process import ProcessId
+from rlctl.system.redis import CommandFailed, NodeLink
 
 PROCESS = ProcessId(pid=42, started=1_000.5)
 OWNER = Owner(user="ann", host="elsewhere", process=PROCESS, command="deploy", since=2_000.25)
@@ -86,3 +90,57 @@ def test_a_lock_names_its_holder_while_it_is_held(tmp_path: Path) -> None:
 
 def test_a_lock_without_a_file_has_no_holder(tmp_path: Path) -> None:
     assert read_holder(tmp_path / "none.lock") is None
+
+
+@dataclass
+class Keeper:
+    """A node that answers the lock's questions: whether it has our key, and whether it has one at all."""
+
+    has_ours: bool
+    has_one: bool
+    is_gone: bool = False
+    asked: int = 0
+
+    def call(self, *words: object) -> object:
+        self.asked += 1
+        match words[0]:
+            case "SET":
+                return "OK"
+            case _ if self.is_gone:
+                raise CommandFailed("READONLY You can't write against a read only replica.")
+            case "EVAL":
+                return int(self.has_ours)
+            case _:
+                return int(self.has_one)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+OURS, THEIRS = Keeper(has_ours=True, has_one=True), Keeper(has_ours=False, has_one=True)
+NOBODYS, MOVED = Keeper(has_ours=False, has_one=False), Keeper(has_ours=False, has_one=False, is_gone=True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_lost"),
+    [
+        pytest.param([OURS], False, id="kept"),
+        pytest.param([THEIRS], True, id="taken"),
+        pytest.param([MOVED, OURS], False, id="kept by the new primary"),
+        pytest.param([MOVED, THEIRS], True, id="taken at the new primary"),
+        pytest.param([THEIRS, NOBODYS], True, id="a replica that lags knows nothing"),
+        pytest.param([NOBODYS], False, id="lapsed, and nobody took it"),
+        pytest.param([MOVED, MOVED], False, id="nobody answers"),
+    ],
+)
+def test_a_lock_is_lost_where_somebody_else_has_it(
+    monkeypatch: pytest.MonkeyPatch, *, nodes: list[Keeper], is_lost: bool
+) -> None:
+    monkeypatch.setattr(lock, "REFRESH_S", 0.001)
+    kept = FleetLock(lambda: iter(cast("list[NodeLink]", nodes)), OWNER)
+    kept.acquire(wait=lambda: False)
+    before = nodes[-1].asked
+    while nodes[-1].asked < before + 4:
+        time.sleep(0.001)
+    assert kept.is_lost is is_lost
+    kept.release()
