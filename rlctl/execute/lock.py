@@ -1,6 +1,5 @@
 """One writer a fleet: a file lock that dies with its process, and a key in Redis that other machines see."""
 
-import contextlib
 import fcntl
 import json
 import os
@@ -8,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -164,22 +163,26 @@ class FleetLock:
 
     def _refresh(self) -> None:
         while not self._ended.wait(REFRESH_S):
-            taken: list[bool] = []
+            self._extend()
 
-            def extend(link: NodeLink, taken: list[bool] = taken) -> bool:
-                kept = bool(link.call("EVAL", REFRESH, 1, LOCK_KEY, self._token, TTL_MS))
-                taken.append(not kept and link.call("EXISTS", LOCK_KEY) == 1)
-                return kept
+    def _extend(self) -> None:
+        """A node that knows of no lock, such as a replica that lags, does not overrule one that knows whose it is."""
+        foreign: list[bool] = []
 
-            if self._ask(extend):
-                self._taken_over = False
-            elif taken:
-                self._taken_over = any(taken)
+        def is_kept(link: NodeLink) -> bool:
+            kept = bool(link.call("EVAL", REFRESH, 1, LOCK_KEY, self._token, TTL_MS))
+            foreign.append(not kept and link.call("EXISTS", LOCK_KEY) == 1)
+            return kept
+
+        if self._ask(is_kept):
+            self._taken_over = False
+        elif foreign:
+            self._taken_over = any(foreign)
 
     def _ask(self, ask: Callable[[NodeLink], bool]) -> bool:
         """Ask until one has our key; where nobody has it, such as in a failover, the file lock still holds."""
         for link in self._open_links():
-            with closing(link), contextlib.suppress(LinkFailure, CommandFailed):
+            with closing(link), suppress(LinkFailure, CommandFailed):
                 if ask(link):
                     return True
         return False

@@ -44,13 +44,13 @@ class HeldFleet:
 
     def take(self, observed: Observed) -> None:
         """Take the fleet's own lock where a primary can hold it."""
+        self._know(observed)
         if self._lock is not None:
             return
         spec = keeper(self.fleet, observed, LOCK_KEY)
         if spec is None:
             return
         self._keeper = spec
-        self._know(observed)
         lock = FleetLock(self._open_links, self._owner)
         try:
             lock.acquire(wait=self._wait)

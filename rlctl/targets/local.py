@@ -66,13 +66,15 @@ class LocalTarget(OnThisMachine):
         for launch in launches:
             self._node(launch.spec).prepare(launch, program.version)
         self._await_ends(launch.spec for launch in launches)
-        self._end_savers([launch.spec.name for launch in launches if not self._is_running(launch.spec)])
+        idle = [launch for launch in launches if self._process(self._folder.node(launch.spec.name)) is None]
+        self._end_savers([launch.spec.name for launch in idle])
         leaders = [launch for launch in launches if launch.follow is None]
         followers = [launch for launch in launches if launch.follow is not None]
         results: dict[NodeName, NodeResult] = {}
         for wave in (leaders, followers):
             for launch in wave:
-                self._start(program, launch)
+                if launch in idle:
+                    self._start(program, launch)
             results |= await_listening([launch.spec for launch in wave], self._outcome, self._clock)
         return results
 
@@ -157,9 +159,6 @@ class LocalTarget(OnThisMachine):
                 return process
         return self._servers().get(NodeName(folder.name)) if folder.is_dir() else None
 
-    def _is_running(self, spec: NodeSpec) -> bool:
-        return self._process(self._folder.node(spec.name)) is not None
-
     def _servers(self) -> dict[NodeName, ProcessId]:
         """The fleet's servers, as a look at all processes finds them."""
         return {name: process for name, process, command in self._at_work() if not _SAVER.match(command)}
@@ -188,8 +187,6 @@ class LocalTarget(OnThisMachine):
         return str(static_conf), process_title(self._topology.name, name)
 
     def _start(self, program: ServerProgram, launch: Launch) -> None:
-        if self._is_running(launch.spec):
-            return
         node = self._node(launch.spec)
         pid = start_detached(node.argv(program.path, launch), folder=node.root, output=node.output)
         started = ProcessId.of(pid)

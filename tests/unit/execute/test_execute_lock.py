@@ -1,7 +1,6 @@
 """Who holds a lock: the stored text, and what is said of its owner."""
 
 import json
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -12,6 +11,7 @@ import pytest
 from rlctl.errors import Exit, LockHeld
 from rlctl.execute import lock
 from rlctl.execute.lock import FleetLock, Owner, file_lock, is_free, read_holder
+from rlctl.system.clock import SystemClock, wait_until
 from rlctl.system.process import ProcessId
 from rlctl.system.redis import CommandFailed, NodeLink
 
@@ -139,8 +139,7 @@ def test_a_lock_is_lost_where_somebody_else_has_it(
     monkeypatch.setattr(lock, "REFRESH_S", 0.001)
     kept = FleetLock(lambda: iter(cast("list[NodeLink]", nodes)), OWNER)
     kept.acquire(wait=lambda: False)
-    before = nodes[-1].asked
-    while nodes[-1].asked < before + 4:
-        time.sleep(0.001)
+    enough = nodes[-1].asked + 4
+    wait_until(lambda: nodes[-1].asked >= enough, timeout_s=30, clock=SystemClock(), what="two rounds of questions")
     assert kept.is_lost is is_lost
     kept.release()
