@@ -1,11 +1,17 @@
 """What all layers share: which layers must run here, and nothing of the operator's own environment."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 REQUIRED = frozenset(filter(None, os.environ.get("RLCTL_REQUIRE", "").split(",")))
+
+
+def pytest_configure() -> None:
+    """Who was started in the background is deaf to Ctrl-C, and so is whom it starts: tests press it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

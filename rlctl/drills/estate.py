@@ -12,10 +12,11 @@ from rlctl.drills.member import Place
 from rlctl.drills.records import RunFolder
 from rlctl.drills.settings import READS_WHEN_DOWN
 from rlctl.drills.wire import Entry, ask_whole, open_channel
-from rlctl.errors import Unreachable
+from rlctl.errors import TimedOut, Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.scripts.loader import load_scripts
 from rlctl.secrets import User
+from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeSpec, data_nodes
@@ -24,6 +25,7 @@ USER_PREFIX = "rlctl-drill-"
 ALGORITHM = "fixed_window"
 CONNECT_S = 2.0
 READ_S = 20.0
+REFUSED_S = 10.0
 # "$10", ten digits and sign, and two line ends: what LRANGE answers for each entry.
 _ENTRY_BYTES = 17
 _CLIENT_COMMANDS = ("ping", "wait", "setbit", "time")
@@ -99,9 +101,8 @@ class Estate:
         left = []
         for spec in data_nodes(self.fleet.topology):
             try:
-                with self._link(spec) as link:
-                    self._remove(link)
-            except (LinkFailure, CommandFailed) as failure:
+                self._remove(spec)
+            except (LinkFailure, CommandFailed, TimedOut) as failure:
                 left.append(f"{spec.name}: {failure}")
         return tuple(left)
 
@@ -187,7 +188,23 @@ class Estate:
             *(f"+{command}" for command in dict.fromkeys(commands)),
         )
 
-    def _remove(self, link: NodeLink) -> None:
+    def _remove(self, spec: NodeSpec) -> None:
+        """A primary that wants replicas refuses for a moment whenever the answer of one is late."""
+
+        def is_removed() -> bool:
+            try:
+                with self._link(spec) as link:
+                    self._remove_over(link)
+            except CommandFailed as failure:
+                if failure.prefix != "NOREPLICAS":
+                    raise
+                return False
+            return True
+
+        what = "enough replicas that keep up to take writes"
+        wait_until(is_removed, timeout_s=REFUSED_S, clock=self.fleet.clock, what=what, every_s=0.1)
+
+    def _remove_over(self, link: NodeLink) -> None:
         if self.fleet.topology.security.acl:
             link.call("ACL", "DELUSER", self.user)
         if self.fleet.topology.kind is Kind.CLUSTER:

@@ -21,7 +21,7 @@ def free_base_port(count: int) -> int:
         raise Unreachable("the ephemeral port range leaves no room for bus ports", hint="see ip_local_port_range")
     for _ in range(ATTEMPTS):
         base = random.randrange(LOWEST, highest)  # noqa: S311  spreads parallel runs, guards nothing
-        if all(map(is_free, _ports_of(base, count))):
+        if all(map(is_free, ports_of(base, count))):
             return base
     raise Unreachable(f"no {count} free ports in a row after {ATTEMPTS} tries", hint="end what holds them")
 
@@ -52,6 +52,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def _ports_of(base: int, count: int) -> Iterable[int]:
+def ports_of(base: int, count: int) -> Iterable[int]:
+    """Of so many nodes: data, sentinel and bus ports."""
     for port in range(base, base + count):
         yield from (port, port + SENTINEL_PORT_OFFSET, port + BUS_PORT_OFFSET)

@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-from rlctl.system.ports import free_base_port
 from tests.driver import PATIENCE_S, POLL_S, Fleet, Ran, wait_for
+from tests.local.ports import next_base_port
 
 __all__ = ["PATIENCE_S", "POLL_S", "Ran", "wait_for"]
 SERVERS = {"redis-server", "redis-sentinel", "valkey-server", "valkey-sentinel"}
@@ -76,7 +76,7 @@ def cluster_document(**changes: object) -> dict[str, Any]:
         "cluster": {"shards": 3, "replicas": 1, "node_timeout": "1s"},
         "memory": {"maxmemory": "64mb"},
     }
-    return _placed(document | changes, count=12)
+    return _placed(document | changes)
 
 
 def sentinel_document(**changes: object) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def sentinel_document(**changes: object) -> dict[str, Any]:
         "sentinel": {"replicas": 2, "sentinels": 3, "quorum": 2, "down_after": "2s", "failover_timeout": "5s"},
         "memory": {"maxmemory": "64mb"},
     }
-    return _placed(document | changes, count=12)
+    return _placed(document | changes)
 
 
-def _placed(document: dict[str, Any], count: int) -> dict[str, Any]:
-    return {**document, "local": {"address": "127.0.0.1", "base_port": free_base_port(count)}}
+def _placed(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "local": {"address": "127.0.0.1", "base_port": next_base_port()}}

@@ -13,8 +13,8 @@ from redis import Redis, ResponseError
 
 from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
-from rlctl.system.ports import free_base_port
 from tests.local.driver import PATIENCE_S, wait_for
+from tests.local.ports import next_base_port
 
 Argument = str | bytes | int
 # An instant that starts a second, a minute, an hour and a day: 2026-10-09, as microseconds.
@@ -77,7 +77,7 @@ class Limiter:
 @contextmanager
 def running_limiter(program: str, folder: Path) -> Iterator[Limiter]:
     """Starts the server on a free loopback port; ends it by its pid."""
-    port = free_base_port(1)
+    port = next_base_port()
     argv = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", ""]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
