@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import update_wrapper
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 
 from rlctl.cli.output import Output
 from rlctl.errors import Declined, NotFound, Unreachable
+from rlctl.execute.stop import ended_by_signals
 from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
@@ -84,33 +86,52 @@ class App:
         """--timeout, or the verb's own."""
         return default_s if self.timeout_s is None else self.timeout_s
 
-    def agree(self, question: str, *, yes: bool) -> None:
-        """Ask; Declined on no, and where there is nobody to ask."""
+    def agree(self, question: str, *, yes: bool, about: Iterable[str] = ()) -> None:
+        """Ask, after saying what the question is about; Declined on no, and where there is nobody to ask."""
+        self._tell(about, asking=not yes)
         if yes:
             return
         if not sys.stdin.isatty():
             raise Declined("no terminal to ask on", hint="--yes agrees in advance, --dry-run only shows")
-        if not click.confirm(question, default=False, err=True):
+        with _answered():
+            agreed = click.confirm(question, default=False, err=True)
+        if not agreed:
             raise Declined("declined; nothing was changed", hint="--dry-run shows the plan without asking")
 
     def agree_to_loss(self, name: str, losses: tuple[str, ...], *, confirmed: str | None) -> None:
         """What can lose data wants the fleet's name, typed now or given with --confirm."""
-        for loss in losses:
-            self.output.note(f"LOSS: {loss}")
+        self._tell((f"LOSS: {loss}" for loss in losses), asking=confirmed is None)
         if confirmed is None:
             if not sys.stdin.isatty():
                 raise Declined(
                     f"this can lose data: {'; '.join(losses)}",
                     hint=f"--confirm {name} agrees in advance; --yes does not",
                 )
-            confirmed = click.prompt(
-                f"type the fleet's name ({name}) to go on", default="", err=True, show_default=False
-            )
+            with _answered():
+                confirmed = click.prompt(
+                    f"type the fleet's name ({name}) to go on", default="", err=True, show_default=False
+                )
         if confirmed != name:
             raise Declined(
                 f"{confirmed!r} is not the fleet's name {name!r}; nothing was changed",
                 hint="this can lose data, so the name is wanted letter by letter",
             )
+
+    def _tell(self, lines: Iterable[str], *, asking: bool) -> None:
+        """Nobody is asked about what -q hides."""
+        output = replace(self.output, quiet=self.output.quiet and not asking)
+        for line in lines:
+            output.note(line)
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """A signal ends a question at once, the end of the input declines it."""
+    with ended_by_signals("stopped at a question; what it asks for was not done", hint="the same command asks again"):
+        try:
+            yield
+        except click.Abort as ending:
+            raise Declined("the question was not answered; nothing was changed", hint="--yes or --confirm") from ending
 
 
 _COMMON: dict[str, Callable[[Function], Function]] = {

@@ -154,9 +154,7 @@ def _write(app: App, path: Path, found: Plan, *, yes: bool) -> None:
         app.output.note(f"{path}: no change")
         return
     lines = difflib.unified_diff(text.splitlines(), changed.splitlines(), str(path), str(path), lineterm="")
-    for line in lines:
-        app.output.note(line)
-    app.agree(f"{path}: write this?", yes=yes)
+    app.agree(f"{path}: write this?", yes=yes, about=lines)
     replace_text(path, text, changed)
     app.output.note(f"{path}: written; `rlctl deploy --dry-run` shows what it means for the fleet")
 

@@ -104,6 +104,5 @@ def _agree(app: App, plan: Plan, *, yes: bool, confirm: str | None) -> None:
         return
     if yes or confirm == plan.fleet:
         return
-    for step in plan.steps:
-        app.output.note(f"  {describe(step)}")
-    app.agree(f"{plan.fleet}: carry out {len(plan.steps)} steps?", yes=False)
+    steps = (f"  {describe(step)}" for step in plan.steps)
+    app.agree(f"{plan.fleet}: carry out {len(plan.steps)} steps?", yes=False, about=steps)

@@ -14,6 +14,7 @@ import click
 
 from rlctl import __version__
 from rlctl.cli.app import common_options
+from rlctl.cli.output import close_quietly, complain
 from rlctl.errors import Exit, RlctlError, Unreachable
 from rlctl.state.home import Home
 from rlctl.system.files import make_private_folder, write_private
@@ -129,24 +130,19 @@ def run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as ending:
         return ending.exit_code
     except ReaderGone:
-        _drop_stdout()
+        close_quietly(sys.stdout)
         return Exit.OK
     except (click.ClickException, click.Abort, KeyboardInterrupt, RlctlError) as failure:
         return _report(argv, failure)
     except OSError as failure:
         if failure.errno not in _UNWRITABLE:
             return _fail(argv, Exit.BUG, "bug", *_report_bug())
-        _drop_stdout()
+        close_quietly(sys.stdout)
         return _fail(
             argv, Exit.UNREACHABLE, "unreachable", f"cannot write the result: {failure.strerror}", "free space"
         )
     except Exception:  # noqa: BLE001  the last line of defence: no traceback reaches a user
         return _fail(argv, Exit.BUG, "bug", *_report_bug())
-
-
-def _drop_stdout() -> None:
-    """Nobody reads it any more; closing it again at exit would complain once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(argv: Sequence[str], failure: BaseException) -> int:
@@ -167,7 +163,7 @@ def _report(argv: Sequence[str], failure: BaseException) -> int:
 
 
 def _show_help(text: str) -> int:
-    print(text, file=sys.stderr)  # noqa: T201  help that nobody asked for is no result
+    complain(text)
     return Exit.USAGE
 
 
@@ -184,7 +180,7 @@ def _fail(argv: Sequence[str], code: int, name: str, message: str, hint: str) ->
     else:
         text = f"rlctl: {message}" + (f"\n  hint: {hint}" if hint else "")
         text += f"\n  runbook: `rlctl runbook show {page}`" if page else ""
-    print(text, file=sys.stderr)  # noqa: T201  errors leave here and nowhere else
+    complain(text)
     return code
 
 

@@ -1,10 +1,11 @@
 """Results on stdout, everything else on stderr; colours only where a person looks."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +31,19 @@ STYLES = {
 }
 
 
+def complain(text: str) -> None:
+    """To stderr; where nobody reads it any more, what was begun is brought to its end all the same."""
+    try:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201  what is no result leaves here and nowhere else
+    except BrokenPipeError:
+        close_quietly(sys.stderr)
+
+
+def close_quietly(stream: TextIO) -> None:
+    """Nobody reads it any more; closing it again at exit would complain once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """Where a command's words go."""
@@ -41,7 +55,7 @@ class Output:
     def note(self, text: str) -> None:
         """Progress, warnings, prompts."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)  # noqa: T201  this is the one place that prints
+            complain(text)
 
     def step(self, number: int, of: int, text: str, outcome: str) -> None:
         """A step's outcome; satisfies the core's Progress."""

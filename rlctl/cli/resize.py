@@ -38,10 +38,9 @@ def resize(app: App, size: int | None, dry_run: bool, yes: bool, wait: bool) -> 
     def agree(plan: Plan) -> None:
         if yes:
             return
-        app.output.note(f"{_headline(change)}; {app.file} and {len(plan.steps)} steps:")
-        for step in plan.steps:
-            app.output.note(f"  {describe(step)}")
-        app.agree(f"{change.before.name}: write and deploy this?", yes=False)
+        head = f"{_headline(change)}; {app.file} and {len(plan.steps)} steps:"
+        steps = (f"  {describe(step)}" for step in plan.steps)
+        app.agree(f"{change.before.name}: write and deploy this?", yes=False, about=(head, *steps))
 
     with stop.armed(), hold(change.after, app.home, "resize", stop, app.output, waiting=waiting) as held:
         report = run_resize(held, change, options, app.output, stop, agree)

@@ -235,9 +235,8 @@ def _apply(app: App, release: Release, stop: StopFlag, *, yes: bool, wait: bool)
     topology = app.topology()
 
     def agree(found: Plan) -> None:
-        for step in found.steps:
-            app.output.note(f"  {describe(step)}")
-        app.agree(f"{topology.name}: put release {release.version} in force?", yes=yes)
+        steps = (f"  {describe(step)}" for step in found.steps)
+        app.agree(f"{topology.name}: put release {release.version} in force?", yes=yes, about=steps)
 
     waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
     with (

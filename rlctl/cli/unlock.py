@@ -24,8 +24,8 @@ def unlock(app: App, yes: bool) -> None:
         if held is None:
             _tell(app, topology.name, owner=None, broken=False)
             return
-        app.output.note(f"{topology.name}: locked by {held.describe()}")
-        app.agree("break this lock? Whoever holds it will stop at its next step", yes=yes)
+        owner = f"{topology.name}: locked by {held.describe()}"
+        app.agree("break this lock? Whoever holds it will stop at its next step", yes=yes, about=(owner,))
         break_lock(fleet, held)
     _tell(app, topology.name, owner=held.owner.describe() if held.owner else "unknown", broken=True)
 

@@ -12,8 +12,6 @@ from rlctl.plan.fence import FENCE, SETTING, is_fenced, lacks_replicas, lifted
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
-Agree = Callable[[Observed, NodeFacts], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceReport:
@@ -24,9 +22,8 @@ class FenceReport:
     fenced: bool
     changed: bool
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self, verb: str) -> dict[str, object]:
         """The contract of `fence -o json` and `unfence -o json`."""
-        verb = "fence" if self.fenced else "unfence"
         return {
             "schema": f"rlctl.{verb}/1",
             "name": self.name,
@@ -34,6 +31,36 @@ class FenceReport:
             "fenced": self.fenced,
             "changed": self.changed,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencePlan:
+    """One node as it stands, and what is wanted of it."""
+
+    spec: NodeSpec
+    observed: Observed
+    wanted: bool
+
+    @property
+    def node(self) -> NodeFacts:
+        """What the node says."""
+        return self.observed.node(self.spec.name)
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return is_fenced(self.node) != self.wanted
+
+
+def plan_fence(fleet: Fleet, name: str, *, wanted: bool) -> FencePlan:
+    """Look at a node that is to be fenced, or let go; only it has to answer."""
+    spec = _data_node(fleet, name)
+    observed = fleet.observe()
+    _check_answers(observed, spec)
+    return FencePlan(spec=spec, observed=observed, wanted=wanted)
+
+
+Agree = Callable[[FencePlan], None]
 
 
 def run_fence(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
@@ -48,19 +75,15 @@ def run_unfence(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree) -
 
 def _run(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree, *, wanted: bool) -> FenceReport:
     fleet = held.fleet
-    spec = _data_node(fleet, name)
-    observed = fleet.observe()
-    node = _answering(observed, spec)
-    report = FenceReport(name=fleet.topology.name, node=spec.name, fenced=wanted, changed=is_fenced(node) != wanted)
-    if not report.changed:
-        return report
-    held.take(observed)
-    agree(observed, node)
-    held.check()
-    # A node behind a fence could not give the fleet's own lock back; the machine's lock still holds.
-    held.release()
-    _journaled(fleet, spec, argv, wanted=wanted)
-    return report
+    plan = plan_fence(fleet, name, wanted=wanted)
+    if plan.changes:
+        held.take(plan.observed)
+        agree(plan)
+        held.check()
+        # A node behind a fence could not give the fleet's own lock back; the machine's lock still holds.
+        held.release()
+        _journaled(fleet, plan.spec, argv, wanted=wanted)
+    return FenceReport(name=fleet.topology.name, node=plan.spec.name, fenced=wanted, changed=plan.changes)
 
 
 def _data_node(fleet: Fleet, name: str) -> NodeSpec:
@@ -81,7 +104,7 @@ def _data(specs: dict[NodeName, NodeSpec]) -> list[str]:
     return [name for name, spec in specs.items() if not spec.is_sentinel]
 
 
-def _answering(observed: Observed, spec: NodeSpec) -> NodeFacts:
+def _check_answers(observed: Observed, spec: NodeSpec) -> None:
     node = observed.node(spec.name)
     if not observed.exists:
         raise NotFound(f"{spec.name} is not deployed", hint="`rlctl deploy` builds the fleet")
@@ -91,7 +114,6 @@ def _answering(observed: Observed, spec: NodeSpec) -> NodeFacts:
             f"{spec.name} does not answer: {evidence}",
             hint="only the node itself can fence itself; cut it off, or stop it, by other means",
         )
-    return node
 
 
 def _journaled(fleet: Fleet, spec: NodeSpec, argv: Sequence[str], *, wanted: bool) -> None:

@@ -2,9 +2,10 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
 from rlctl.errors import Exit, Interrupted, Terminated
 
@@ -38,16 +39,39 @@ class StopFlag:
     @contextmanager
     def armed(self) -> Iterator[None]:
         """Listen to SIGINT and SIGTERM; the handlers are put back afterwards."""
-        before = {number: signal.signal(number, self._asked) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with _handled(self._asked):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
         if self._signal is not None:
-            os.write(2, b"\nrlctl: aborted in the middle of a step; run the same command to carry on\n")
+            _say(b"aborted in the middle of a step; run the same command to carry on")
             os._exit(Exit.TERMINATED if number == signal.SIGTERM else Exit.INTERRUPTED)
         self._signal = number
-        os.write(2, b"\nrlctl: stopping at the next safe point; once more aborts at once\n")
+        _say(b"stopping at the next safe point; once more aborts at once")
+
+
+@contextmanager
+def ended_by_signals(message: str, *, hint: str) -> Iterator[None]:
+    """SIGINT and SIGTERM end at once what waits for a person; such a wait goes on after a handler that returns."""
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        raise (Terminated if number == signal.SIGTERM else Interrupted)(message, hint=hint)
+
+    with _handled(end):
+        yield
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _say(text: bytes) -> None:
+    """Nobody may be reading any more."""
+    with suppress(BrokenPipeError):
+        os.write(2, b"\nrlctl: " + text + b"\n")

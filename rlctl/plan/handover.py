@@ -8,6 +8,7 @@ from rlctl.errors import NotFound, Refused
 from rlctl.observe.model import Address, Link, NodeFacts, Observed, Role
 from rlctl.plan.cluster import successor, was_revived
 from rlctl.plan.desired import Desired
+from rlctl.plan.fence import is_fenced
 from rlctl.plan.ownership import Shard, shards
 from rlctl.plan.sentinel import ONLY_SHARD, at, believed_primary, data, named_primaries, sentinels
 from rlctl.topology.model import Kind
@@ -83,8 +84,8 @@ class _Case:
 
     @property
     def replicas(self) -> tuple[NodeFacts, ...]:
-        """Who may take over: live, and where nothing may be lost also linked."""
-        live = self.shard.live_replicas()
+        """Who may take over: live, not behind a fence, and where nothing may be lost also linked."""
+        live = (node for node in self.shard.live_replicas() if not is_fenced(node))
         return tuple(node for node in live if self.mode is not Mode.PLANNED or node.link is Link.UP)
 
     @property
@@ -267,6 +268,17 @@ def _out_of_touch(case: _Case) -> Refusal:
     )
 
 
+def _fenced_heir(case: _Case) -> Refusal:
+    """A fence goes where its node goes; whom Sentinel promotes is not for rlctl to say."""
+    fenced = [node.name for node in case.shard.live_replicas() if is_fenced(node) and _is_electable(node)]
+    if not fenced or (case.is_cluster and case.heir is not None):
+        return None
+    return (
+        f"{', '.join(fenced)} is fenced: as primary of shard {case.shard.number} it would refuse every write",
+        f"`rlctl unfence {fenced[0]}` lifts the fence",
+    )
+
+
 def _why_nobody(case: _Case) -> str:
     if case.replicas and not case.is_cluster and not any(_is_electable(node) for node in case.replicas):
         return f"every replica of {case.owner.name} has replica-priority 0: Sentinel never elects one"
@@ -283,9 +295,10 @@ _GUARDS: dict[Mode, dict[str, Guard]] = {
         "no-majority": _no_majority,
         "no-quorum": _no_quorum,
         "out-of-touch": _out_of_touch,
+        "fenced-heir": _fenced_heir,
     },
-    Mode.FORCE: {"no-majority": _no_majority, "no-sentinel": _no_sentinel},
-    Mode.TAKEOVER: {},
+    Mode.FORCE: {"no-majority": _no_majority, "no-sentinel": _no_sentinel, "fenced-heir": _fenced_heir},
+    Mode.TAKEOVER: {"fenced-heir": _fenced_heir},
 }
 
 

@@ -37,7 +37,11 @@ class Terminal:
 
     def answer(self, text: str) -> None:
         """What the operator types, and Enter."""
-        os.write(self.side, f"{text}\n".encode())
+        self.press(f"{text}\n".encode())
+
+    def press(self, keys: bytes) -> None:
+        """What the operator types."""
+        os.write(self.side, keys)
 
     def finish(self) -> tuple[int, str]:
         """The exit code and everything that was shown."""

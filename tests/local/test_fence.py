@@ -77,6 +77,24 @@ def test_a_fenced_primary_refuses_decisions_until_it_is_unfenced(fleet: LocalFle
     assert commands[-2:] == ["fence", "unfence"]
 
 
+def test_a_dry_run_says_what_would_be_and_does_nothing(fleet: LocalFleet) -> None:
+    standing = {"schema": "rlctl.fence/1", "name": "limiter", "node": "node-0", "fenced": False, "changed": False}
+    assert fleet.run("fence", "node-0", "--dry-run", "-o", "json", expect=10).json() == standing
+    assert fleet.run("fence", "node-0", "--dry-run", expect=10).out.startswith("LOSS: node-0 refuses every write")
+    assert fleet.run("unfence", "node-0", "--dry-run").out == "node-0: is not fenced, as before\n"
+    assert setting(fleet) == "1"
+
+
+def test_no_failover_to_a_fenced_replica(fleet: LocalFleet) -> None:
+    """It would be a primary that refuses every write."""
+    replica = next(node["name"] for node in fleet.status()["nodes"] if node["role"] == "replica" and node["shard"] == 0)
+    fence(fleet, replica)
+    try:
+        assert_fails(fleet, "failover", "0", "--yes", code=8, name="refused", says=f"{replica} is fenced")
+    finally:
+        unfence(fleet, replica)
+
+
 def test_deploy_leaves_fences_alone(fleet: LocalFleet) -> None:
     """Also on whoever keeps the lock and the history, and with a change to carry out."""
     primaries = [node["name"] for node in fleet.status()["nodes"] if node["role"] == "primary"]

@@ -81,6 +81,33 @@ def test_the_prompt_lists_the_steps_and_n_declines(shared_cluster: LocalFleet) -
         drifted.close()
 
 
+def test_quiet_hides_nothing_of_what_is_asked(shared_cluster: LocalFleet) -> None:
+    with at_terminal(shared_cluster, "-q", "failover", "0", "--force") as terminal:
+        asked = terminal.read_until("type the fleet's name (shared)")
+        terminal.answer("")
+        assert terminal.finish()[0] == 9
+    assert "LOSS: " in asked
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_question_at_once(shared_cluster: LocalFleet, number: signal.Signals, code: int) -> None:
+    with at_terminal(shared_cluster, "failover", "0") as terminal:
+        terminal.read_until("[y/N]")
+        terminal.process.send_signal(number)
+        ended, shown = terminal.finish()
+    assert ended == code
+    assert "stopped at a question" in shown
+
+
+def test_the_end_of_the_input_declines(shared_cluster: LocalFleet) -> None:
+    with at_terminal(shared_cluster, "failover", "0") as terminal:
+        terminal.read_until("[y/N]")
+        terminal.press(b"\x04")
+        code, shown = terminal.finish()
+    assert code == 9
+    assert "not answered" in shown
+
+
 def test_destroy_wants_the_name_typed(shared_cluster: LocalFleet) -> None:
     with at_terminal(shared_cluster, "destroy") as terminal:
         terminal.read_until("type the fleet's name (shared)")
@@ -142,6 +169,20 @@ def test_a_reader_that_goes_away_is_no_failure(cluster: LocalFleet, shards: int)
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait(timeout=60) == 0
+
+
+def test_who_stops_reading_the_progress_stops_nothing(shared_cluster: LocalFleet) -> None:
+    drifted = shared_cluster.connect("node-1")
+    drifted.config_set("maxmemory", "50mb")
+    process = shared_cluster.spawn("deploy", "--yes", "-v")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stderr.close()
+    assert "healthy" in process.stdout.read()
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert drifted.config_get("maxmemory")["maxmemory"] == str(64 * 1024 * 1024)
+    drifted.close()
 
 
 def test_a_full_disk_under_stdout_is_no_bug(shared_cluster: LocalFleet) -> None:

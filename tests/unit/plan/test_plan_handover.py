@@ -7,6 +7,7 @@ import pytest
 
 from rlctl.errors import NotFound, Refused
 from rlctl.observe.model import Link, Observed, Presence, Role, SentinelView
+from rlctl.plan.fence import FENCE, SETTING
 from rlctl.plan.handover import Handover, Mode, Syncs, choose, is_all_kept, is_settled, new_primary
 from rlctl.topology.model import Topology
 from tests.unit.fleets import (
@@ -37,6 +38,10 @@ def fact(node: str, **facts: object) -> Damage:
 
 def dead(node: str) -> Damage:
     return partial(killed, node=node)
+
+
+def fenced(node: str) -> Damage:
+    return lambda state: changed(state, node, settings={**state.node(name(node)).settings, SETTING: FENCE})
 
 
 def view(node: str, **facts: object) -> Damage:
@@ -126,6 +131,22 @@ def chosen(topology: Topology, damages: list[Damage], mode: Mode = PLANNED, shar
             "node-0",
             "node-1",
             id="one without a link that is never elected",
+        ),
+        pytest.param(
+            cluster(3, 2),
+            [fact("node-3", offset=9_000), fenced("node-3")],
+            PLANNED,
+            "node-0",
+            "node-6",
+            id="not the fenced one",
+        ),
+        pytest.param(
+            watched(),
+            [fact("node-2", priority=0), fenced("node-2")],
+            PLANNED,
+            "node-0",
+            "node-1",
+            id="a fenced one that is never elected",
         ),
         pytest.param(watched(), [dead("node-0")], FORCE, "node-0", "node-2", id="a dead primary behind Sentinel"),
         pytest.param(
@@ -283,6 +304,30 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Mode, o
             "nobody owns",
             "deploy",
             id="a shard without an owner",
+        ),
+        *(
+            pytest.param(
+                cluster(),
+                [fenced("node-3"), *more],
+                mode,
+                "fenced-heir",
+                "node-3 is fenced",
+                "rlctl unfence node-3",
+                id=f"only a fenced replica, {mode}",
+            )
+            for mode, more in ((PLANNED, []), (FORCE, [dead("node-0")]), (TAKEOVER, [dead("node-0"), dead("node-1")]))
+        ),
+        *(
+            pytest.param(
+                watched(),
+                [fenced("node-1")],
+                mode,
+                "fenced-heir",
+                "node-1 is fenced",
+                "rlctl unfence node-1",
+                id=f"Sentinel may promote the fenced one, {mode}",
+            )
+            for mode in (PLANNED, FORCE)
         ),
     ],
 )
