@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rlctl.drills.accounts import Account, Op
 from rlctl.drills.admission import Admission
-from rlctl.drills.evidence import Evidence
+from rlctl.drills.evidence import Evidence, Heard
 from rlctl.drills.model import Mode, Side
 from rlctl.drills.times import Times
 
@@ -103,16 +103,26 @@ def verified_cut(evidence: Evidence) -> Cut:
     # What was said just before a kill is answered by nobody, which is not the cut's doing.
     last_s = end_s - _EDGE_S
     beside = [one.heard for one in evidence.canaries if not one.is_across and began.until_s <= one.at_s < last_s]
-    before = [one.heard for one in evidence.canaries if one.at_s < began.at_s - _EDGE_S]
+    before = _heard_before(evidence.canaries, began.at_s - _EDGE_S)
     if end_s - began.until_s < _SHORT_CUT_S and not (across and beside):
         return Cut(verified=None, cut_ms=cut_ms, evidence="too short for canaries")
     if not evidence.canaries:
         return _by_replicas(evidence, began.until_s, end_s, cut_ms)
     silent, heard = _share(across), _share(beside)
     has_spoken = bool(across and beside and before)
-    ok = has_spoken and silent >= _CANARY_SHARE and heard >= _CANARY_SHARE and all(before)
+    ok = has_spoken and min(silent, heard, *before.values()) >= _CANARY_SHARE
     told = f"across the cut {silent:.0%} of {len(across)} silent, beside it {heard:.0%} of {len(beside)} heard"
+    told += "".join(f", {name} before it {share:.0%}" for name, share in before.items() if share < _CANARY_SHARE)
     return Cut(verified=ok, cut_ms=cut_ms, evidence=told)
+
+
+def _heard_before(canaries: Iterable[Heard], until_s: float) -> dict[str, float]:
+    """How much of each canary was heard before the cut: who was silent already proves nothing by silence."""
+    words: dict[str, list[bool]] = {}
+    for one in canaries:
+        if one.at_s < until_s:
+            words.setdefault(one.name, []).append(one.heard)
+    return {name: _share(heard) for name, heard in words.items()}
 
 
 def _by_replicas(evidence: Evidence, start_s: float, end_s: float, cut_ms: float) -> Cut:
