@@ -17,18 +17,18 @@ CERTIFICATE_CRITICAL = timedelta(days=7)
 
 _FIXES = {
     "node-down": "rlctl deploy",
-    "node-hung": "look at the process (`kill -CONT` if it was stopped); end it by its pid, then rlctl deploy",
-    "node-loading": "wait; rlctl status --wait",
+    "node-hung": "look at the process (`kill -CONT` if it was stopped); end it by its pid, then `rlctl deploy`",
+    "node-loading": "wait: `rlctl status --wait`",
     "node-denied": "rlctl secrets import FILE",
     "node-stranger": "stop that process, or move the fleet to another base_port",
     "node-foreign": "move one of the two fleets to another base_port",
     "node-fenced": "rlctl unfence {subject}",
     "unknown-member": "find out who added it; rlctl does not remove members yet",
-    "two-primaries": "wait for the fleet to settle; rlctl status --wait; the one with the lower epoch gives way",
-    "views-split": "look at the network between the nodes; rlctl status --wait",
+    "two-primaries": "wait for the fleet to settle (`rlctl status --wait`); the one with the lower epoch gives way",
+    "views-split": "look at the network between the nodes; `rlctl status --wait`",
     "link-down": "look at the log of that replica and at the network",
     "cluster-fail": "rlctl deploy",
-    "quorum-lost": "rlctl deploy starts the sentinels that are down",
+    "quorum-lost": "`rlctl deploy` starts the sentinels that are down",
 }
 
 

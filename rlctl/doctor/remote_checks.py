@@ -24,7 +24,7 @@ def remote_checks(topology: Topology, machines: Mapping[str, HostFacts | str]) -
     for host, facts in machines.items():
         subject = f"host {host}"
         if isinstance(facts, str):
-            yield failed("host-facts", subject, facts, "mend the way there; rlctl deploy needs it too")
+            yield failed("host-facts", subject, facts, "mend the way there; `rlctl deploy` needs it too")
             continue
         for check in (*kernel_checks(topology, facts), *network_checks(topology, facts)):
             if check.name not in _NOT_OF_A_HOST:

@@ -20,7 +20,7 @@ def _eviction(topology: Topology) -> Check:
         name,
         topology.name,
         f"{policy.value}: a full node evicts limiter keys, and each silently resets its limit{rules}",
-        "set memory.policy: noeviction in the topology, then rlctl deploy",
+        "set memory.policy: noeviction in the topology, then `rlctl deploy`",
     )
 
 

@@ -22,7 +22,7 @@ def heal(stage: Stage, sampler: Sampler, journal: RunJournal) -> None:
         samples = [sampler.latest.get(spec.name, SILENT) for spec in stage.cast.shard]
         return is_one(samples)
 
-    wait_until(is_whole, timeout_s=HEAL_S, clock=stage.clock, what="the shard whole again", hint="see rlctl status")
+    wait_until(is_whole, timeout_s=HEAL_S, clock=stage.clock, what="the shard whole again", hint="see `rlctl status`")
     journal.write("healed")
 
 

@@ -52,7 +52,7 @@ def _scripts(fleet: Fleet, observed: Observed) -> Iterator[Check]:
         wrong = [one for one in verdicts if one.node == node and one.evidence is not None]
         if wrong:
             evidence = f"{len(wrong)} scripts do not answer as released, first {wrong[0].script}: {wrong[0].evidence}"
-            yield failed("scripts-run", node, evidence, "rlctl deploy; rlctl scripts verify shows each")
+            yield failed("scripts-run", node, evidence, "`rlctl deploy`; `rlctl scripts verify` shows each")
         else:
             yield passed(
                 "scripts-run", node, f"{len(fleet.release.scripts)} scripts answer as released, run as limiter"

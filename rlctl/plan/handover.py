@@ -197,8 +197,8 @@ def _primary_silent(case: _Case) -> Refusal:
 
 def _losing(case: _Case, *, without_votes: bool) -> str:
     number = case.shard.number
-    command = f"rlctl failover {number} --takeover`" if without_votes else f"rlctl failover {number} --force`"
-    return f"`{command}, which may lose what the replica does not hold"
+    command = f"`rlctl failover {number} --takeover`" if without_votes else f"`rlctl failover {number} --force`"
+    return f"{command}, which may lose what the replica does not hold"
 
 
 def _two_primaries(case: _Case) -> Refusal:

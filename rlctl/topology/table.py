@@ -35,7 +35,7 @@ _TIMER = duration(100, parse_duration("10m"))
 TOP = Section(
     key="",
     model=Topology,
-    doc="A fleet of Redis servers, as rlctl deploys it",
+    doc="A fleet of Redis servers, as rlctl builds it",
     fields=(
         Field(
             key="version",

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlctl.cli.lines import commands_in, parse_line
+from rlctl.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -25,6 +27,9 @@ SHELLS = {"", "sh", "bash", "shell", "console"}
 SPAN = re.compile(r"`([^`]+)`")
 OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 CHOICE = re.compile(r"[a-z-]+(/[a-z-]+)+")
+BARE = re.compile(r"\brlctl ([a-z][a-z-]*)[^;\n]*")
+# So alike are a command and a slip of the pen in it; `rlctl does` is a sentence.
+LIKE = 0.75
 # A line, its text, and whether it has to be whole.
 Line = tuple[int, str, bool]
 
@@ -36,7 +41,10 @@ def mistakes_in_page(where: str, text: str) -> list[str]:
 
 def mistakes_in_source(where: str, text: str) -> list[str]:
     """Of Python: examples in docstrings, and code in any text."""
-    return mistakes(where, [line for node in ast.walk(ast.parse(text)) for line in texts(node)])
+    tree = ast.parse(text)
+    found = mistakes(where, [line for node in ast.walk(tree) for line in texts(node)])
+    # What stands in a span is not said twice.
+    return found + mistakes(where, [line for first, said in messages(tree) for line in bare(said, first)])
 
 
 def mistakes(where: str, lines: list[Line]) -> list[str]:
@@ -89,11 +97,35 @@ def texts(node: ast.AST) -> Iterator[Line]:
                     yield number, line, True
         case ast.Constant(value=str(text)):
             yield from spans(text, node.lineno)
-        case ast.JoinedStr(values=values):
-            joined = "".join(str(one.value) if isinstance(one, ast.Constant) else "STAND_IN" for one in values)
-            yield from spans(joined, node.lineno)
+        case ast.JoinedStr():
+            yield from spans(whole(node), node.lineno)
         case _:
             pass
+
+
+def whole(text: ast.JoinedStr) -> str:
+    return "".join(str(one.value) if isinstance(one, ast.Constant) else "STAND_IN" for one in text.values)
+
+
+def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What the program says: every text but docstrings, with its line."""
+    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            silent |= {id(one) for one in node.values}
+            yield node.lineno, whole(node)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield node.lineno, node.value
+
+
+def bare(text: str, first: int) -> Iterator[Line]:
+    """Commands that stand in a text without marks, up to its end or a semicolon."""
+    if FENCE.search(text):
+        return
+    for found in BARE.finditer(SPAN.sub("", text)):
+        if get_close_matches(found[1], COMMANDS, n=1, cutoff=LIKE):
+            yield first, found[0], False
 
 
 @cache
@@ -220,6 +252,35 @@ def test_bad_mentions(text: str, says: str) -> None:
     (told,) = mistakes_in_page("page.md", f"# Title\n\n{text}\n")
     assert told.startswith("page.md:3: rlctl ")
     assert says in told
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        pytest.param('FIX = "rlctl dploy --now"', "no such command 'dploy'", id="alone"),
+        pytest.param('FIX = "wait; rlctl status --wat"', "No such option '--wat'", id="after a semicolon"),
+        pytest.param('FIX = "rlctl deploy starts them"', "unexpected: starts", id="in a sentence"),
+        pytest.param('x = f"{a}; see rlctl statsu"', "no such command 'statsu'", id="formatted"),
+        pytest.param('help("see `rlctl dploy`")', "no such command 'dploy'", id="marked"),
+    ],
+)
+def test_bad_messages(source: str, says: str) -> None:
+    (told,) = mistakes_in_source("source.py", source)
+    assert told.startswith("source.py:1: rlctl ")
+    assert says in told
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'FIX = "rlctl deploy"',
+        'FIX = "wait; rlctl status --wait; then go on"',
+        'FIX = "rlctl does not remove members"',
+        'def f():\n    """As rlctl deploys it."""',
+    ],
+)
+def test_good_messages(source: str) -> None:
+    assert mistakes_in_source("source.py", source) == []
 
 
 def test_a_line_that_goes_on_keeps_the_numbers() -> None:
