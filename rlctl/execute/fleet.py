@@ -18,7 +18,6 @@ from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.connect import Connector
 from rlctl.system.files import make_private_folder, write_private
-from rlctl.system.tls import new_authority
 from rlctl.targets.base import NOBODY, Target, Watcher
 from rlctl.targets.choice import open_target, settled
 from rlctl.targets.server_program import parse_version
@@ -119,7 +118,12 @@ def no_secrets(topology: Topology) -> AccessDenied:
 
 def new_secrets(topology: Topology) -> FleetSecrets:
     """Secrets for a fleet that has none yet."""
-    return generate(topology.name, new_authority(topology.name) if topology.security.tls else None)
+    authority = None
+    if topology.security.tls:
+        from rlctl.system.tls import new_authority  # noqa: PLC0415  costs start-up time that only TLS pays
+
+        authority = new_authority(topology.name)
+    return generate(topology.name, authority)
 
 
 @contextmanager

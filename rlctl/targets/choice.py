@@ -8,7 +8,6 @@ from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock
 from rlctl.system.process import ProcessRunner
 from rlctl.targets.base import Target, Watcher
-from rlctl.targets.hosts import HostsTarget
 from rlctl.targets.local import LocalTarget
 from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.subnets import AUTO
@@ -35,6 +34,8 @@ def open_target(
 
             return DockerTarget(topology, secrets, folder, commands, DockerEngine(ProcessRunner()), clock)
         case TargetName.HOSTS:
+            from rlctl.targets.hosts import HostsTarget  # noqa: PLC0415  likewise
+
             return HostsTarget(topology, secrets, home, commands, clock, watcher)
 
 

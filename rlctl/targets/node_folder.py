@@ -11,7 +11,6 @@ from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, replica_clu
 from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_static_conf
 from rlctl.secrets import Authority, FleetSecrets
 from rlctl.system.files import make_private_folder, read_damaged, write_private
-from rlctl.system.tls import node_certificate
 from rlctl.targets.base import Launch, NodeResult
 from rlctl.targets.remains import Remains, is_own_table, on_disk
 from rlctl.topology.model import Kind, Topology
@@ -161,6 +160,8 @@ class NodeFolder:
         certificate, key = self._here(self.files.certificate), self._here(self.files.key)
         write_private(self._here(self.files.ca), authority.certificate)
         if not (certificate.exists() and key.exists()):
+            from rlctl.system.tls import node_certificate  # noqa: PLC0415  costs start-up time that only TLS pays
+
             name = f"{self._topology.name}/{self._spec.name}"
             certificate_text, key_text = node_certificate(authority, name, (self._spec.address, "127.0.0.1"))
             write_private(key, key_text)
