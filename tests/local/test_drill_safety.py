@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.drills import journal, kill_at, kill_carriers, processes_of, run_folder
+from tests.drills import drill, journal, kill_at, kill_carriers, processes_of, run_folder
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, is_gone, sentinel_document, wait_for
 
 MakeFleet = Callable[[dict[str, Any]], LocalFleet]
@@ -60,7 +60,7 @@ def test_the_watchdog_removes_a_twin_without_sandbox(
 def test_without_namespaces_redis_own_switches_cut(make_fleet: MakeFleet, path_without_unshare: str) -> None:
     fleet = make_fleet(sentinel_document(name="switches"))
     fleet.extra_env["PATH"] = path_without_unshare
-    [run] = fleet.run("failover-drill", "run", "write-loss", "-o", "json").json()["runs"]
+    run = drill(fleet, "write-loss")
 
     assert run["lost"] > 0
     assert run["fault"]["verified"] is True
@@ -125,7 +125,7 @@ def live(request: pytest.FixtureRequest, make_fleet: MakeFleet) -> LocalFleet:
 
 
 def test_a_drill_on_the_live_fleet(live: LocalFleet) -> None:
-    [run] = live.run("failover-drill", "run", "write-loss", "--live", "--confirm", "live", "-o", "json").json()["runs"]
+    run = drill(live, "write-loss", "--live", "--confirm", "live")
 
     assert run["verdict"] == "pass"
     assert run["live"] is True
@@ -154,7 +154,8 @@ def test_the_watchdog_heals_a_live_fleet(live: LocalFleet, scenario: str, event:
 def test_the_next_run_heals_what_nobody_is_left_to_heal(live: LocalFleet) -> None:
     folder = kill_at(live, "burst", "write-loss", "--live", "--confirm", "live", watchdog=True)
     assert '"swept"' not in journal(folder)
-    ran = live.run("failover-drill", "run", "crash")
+    # What comes of it on a busy machine is not asked here.
+    ran = live.run("failover-drill", "run", "crash", expect=None)
 
     assert f"healed what run {folder.name} had left" in ran.err
     assert live.status()["state"] == "healthy"

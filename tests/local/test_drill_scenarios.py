@@ -8,7 +8,7 @@ import pytest
 
 from rlctl.drills.library import all_shipped
 from rlctl.topology.model import Kind
-from tests.drills import drill
+from tests.drills import drill, drills
 from tests.local.driver import LocalFleet, cluster_document
 
 FLAGSHIPS = ("write-loss", "split-brain")
@@ -117,6 +117,6 @@ def test_junit_and_overview(home: LocalFleet) -> None:
 
 def test_the_short_form_runs_the_flagships_of_the_topology(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> None:
     fleet = make_fleet(cluster_document(name="bare"))
-    runs = fleet.run("failover-drill", "-o", "json", "-q").json()["runs"]
+    runs = drills(fleet, "-q")
     assert [run["scenario"] for run in runs] == list(FLAGSHIPS)
     assert all(run["verdict"] == "pass" for run in runs)
