@@ -1,6 +1,6 @@
 """rlctl rules canary: other parameters for a share of the identities, at once or in steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from rlctl.execute.stop import StopFlag
 from rlctl.rules.admin import InForce, Make, Outcome
 from rlctl.rules.conditions import Condition, parse_condition
 from rlctl.rules.model import RuleSet
-from rlctl.rules.ramp import Hands, Ramp, parse_steps, run_ramp
+from rlctl.rules.ramp import Hands, Ramp, begun_at, parse_steps, run_ramp, why_step
 from rlctl.rules.table import PARAMETERS, PERCENT
 from rlctl.rules.verbs import canaried
 from rlctl.scripts.release import load_release
@@ -24,6 +24,7 @@ from rlctl.system.clock import SystemClock
 from rlctl.topology.yaml_lines import Scalar
 
 VERB = "canary"
+HOLD_S = 600.0
 
 
 class _Percent(click.ParamType[int]):
@@ -77,9 +78,11 @@ def _parameters(command: Any) -> Any:  # noqa: ANN401  click's decorators are un
 
 @click.command()
 @click.argument("rule")
-@click.option("--percent", "share", type=_Percent(), help="For so many of 100 identities; 0 for nobody.")
+@click.option(
+    "--percent", "share", type=_Percent(), help="For so many of 100 identities; 0 for nobody. Of a ramp the first step."
+)
 @click.option("--ramp", "shares", type=_Steps(), help="In steps, such as 10,50,100, each held and watched.")
-@click.option("--hold", "hold_s", type=Duration(), default="10m", show_default=True, help="How long each step is held.")
+@click.option("--hold", "hold_s", type=Duration(), help="How long each step of a ramp is held [10m].")
 @click.option(
     "--abort-if",
     "conditions",
@@ -95,7 +98,7 @@ def canary(
     rule: str,
     share: int | None,
     shares: tuple[int, ...] | None,
-    hold_s: float,
+    hold_s: float | None,
     conditions: tuple[Condition, ...],
     yes: bool,
     dry_run: bool,
@@ -113,20 +116,36 @@ def canary(
     rlctl rules canary api-per-key --percent 10 --limit 800 --yes
     rlctl rules canary api-per-key --limit 800 --ramp 10,50,100 --hold 10m --abort-if 'errors>1%' --yes
     """
-    if (share is None) == (shares is None):
-        raise UsageFault("one of --percent and --ramp says for how many", hint="see `rlctl rules canary --help`")
-    if conditions and shares is None:
-        raise UsageFault("--abort-if belongs to --ramp", hint="`rlctl rules rollback` takes a canary back")
+    steps = _steps(share, shares)
+    _check_belongs_to_ramp(shares, {"--hold": hold_s, "--abort-if": conditions or None})
     release, agreed = load_release(), Agreed(yes=yes, dry_run=dry_run, wait=wait)
     words = {name: word for name, word in parameters.items() if word is not None}
     make = canaried(rule, words, release)
-    if shares is None:
-        assert share is not None
-        return run_change(app, VERB, f"canary {rule}", partial(make, share), release, agreed)
     if dry_run:
-        return plan_change(app, VERB, partial(make, shares[0]), release)
-    _ramp(app, Ramp(rule_id=rule, shares=shares, hold_s=hold_s, conditions=conditions), make, agreed)
+        return plan_change(app, VERB, partial(make, steps[0]), release)
+    if shares is None:
+        return run_change(app, VERB, why_step(rule, steps[0]), partial(make, steps[0]), release, agreed)
+    held_s = HOLD_S if hold_s is None else hold_s
+    _ramp(app, Ramp(rule_id=rule, shares=steps, hold_s=held_s, conditions=conditions), make, agreed)
     return Exit.OK
+
+
+def _steps(share: int | None, shares: tuple[int, ...] | None) -> tuple[int, ...]:
+    if shares is None:
+        if share is None:
+            raise UsageFault("--percent or --ramp says for how many", hint="see `rlctl rules canary --help`")
+        return (share,)
+    try:
+        return shares if share is None else begun_at(share, shares)
+    except ValueError as failure:
+        raise UsageFault(f"--percent: {failure}", hint="it is the first step of --ramp, or one below it") from failure
+
+
+def _check_belongs_to_ramp(shares: tuple[int, ...] | None, options: Mapping[str, object]) -> None:
+    """What only a ramp heeds is not passed over in silence."""
+    strange = next((name for name, value in options.items() if value is not None), None)
+    if shares is None and strange is not None:
+        raise UsageFault(f"{strange} belongs to --ramp", hint="`--ramp 10` is a ramp of one step")
 
 
 def _ramp(app: App, ramp: Ramp, make: Callable[[int, InForce], RuleSet], agreed: Agreed) -> None:

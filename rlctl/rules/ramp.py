@@ -77,7 +77,7 @@ def run_ramp(ramp: Ramp, make: Callable[[int, InForce], RuleSet], hands: Hands) 
 def _walk(ramp: Ramp, share: int, step: Make, hands: Hands) -> tuple[Outcome, str | None]:
     """One step put in force; and what is wrong with it already, as a step that not everybody has is none to hold."""
     try:
-        outcome = hands.change(f"canary {ramp.rule_id} {percent(share)} %", step)
+        outcome = hands.change(why_step(ramp.rule_id, share), step)
     except NotReadBack as failure:
         return failure.outcome, failure.message
     hands.progress.note(f"{ramp.rule_id}: {percent(share)} % for {ramp.hold_s:g} s")
@@ -179,3 +179,15 @@ def parse_steps(shares: Sequence[int]) -> tuple[int, ...]:
     if any(later <= earlier for earlier, later in pairwise(shares)):
         raise ValueError("the steps of a ramp rise, such as 10,50,100")
     return tuple(shares)
+
+
+def begun_at(share: int, shares: tuple[int, ...]) -> tuple[int, ...]:
+    """The steps of a ramp with this one as the first; ValueError where it lies above them."""
+    if share > shares[0]:
+        raise ValueError(f"{percent(share)} % is more than the first step of the ramp, {percent(shares[0])} %")
+    return shares if share == shares[0] else (share, *shares)
+
+
+def why_step(rule_id: str, share: int) -> str:
+    """How the history calls a canary's step."""
+    return f"canary {rule_id} {percent(share)} %"

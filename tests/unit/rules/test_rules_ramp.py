@@ -14,7 +14,7 @@ from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, RulesPlan
 from rlctl.rules.conditions import parse_condition
 from rlctl.rules.edit import with_canary
 from rlctl.rules.model import Revision, RuleSet
-from rlctl.rules.ramp import Hands, Ramp, run_ramp
+from rlctl.rules.ramp import Hands, Ramp, begun_at, run_ramp
 from rlctl.rules.signals import Served, Totals
 from rlctl.rules.store import Pointer
 from tests.unit.rules.documents import EXAMPLE, RELEASE, revision
@@ -165,3 +165,15 @@ def test_where_nobody_is_left_that_was_watched_counting_starts_again(make_rig: C
     rig.served = [totals(a=10), totals(a=10), totals(a=10), totals(b=10)]
     with pytest.raises(CheckFailed, match="nothing could be seen"):
         rig.run(1000)
+
+
+@pytest.mark.parametrize(
+    ("share", "steps"), [(1000, (1000, 5000)), (500, (500, 1000, 5000)), (0, (0, 1000, 5000))], ids=str
+)
+def test_the_percentage_beside_a_ramp_is_its_first_step(share: int, steps: tuple[int, ...]) -> None:
+    assert begun_at(share, (1000, 5000)) == steps
+
+
+def test_a_ramp_does_not_begin_above_its_steps() -> None:
+    with pytest.raises(ValueError, match="20 % is more than the first step of the ramp, 10 %"):
+        begun_at(2000, (1000, 5000))
