@@ -2,6 +2,7 @@
 
 import asyncio
 
+from rlctl.errors import RlctlError
 from rlctl.limiter.async_backend import AsyncBackend
 from rlctl.limiter.async_link import AsyncLink
 from rlctl.limiter.failures import Failure
@@ -40,7 +41,7 @@ class AsyncRuleWatch:
             links: list[AsyncLink] = []
             try:
                 await self._follow(links)
-            except Failure as failure:
+            except (Failure, RlctlError) as failure:
                 self._book.troubled(failure)
                 self._backend.search()
             finally:

@@ -146,8 +146,9 @@ class RuleBook:
         self._counters.saw_rules(version.revision)
         _log.info("rules: revision %d with %d rules", version.revision, len(rules))
 
-    def troubled(self, failure: Failure) -> None:
-        """The fleet could not be asked; what is known stays in force."""
+    def troubled(self, trouble: Failure | RlctlError) -> None:
+        """The fleet could not be asked, or its key holds something else; what is known stays in force."""
+        failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
         self._counters.failed(failure)
         self._complain(
             "rules cannot be read, %s: %s", "the last good ones stay" if self._known.rules else "none", failure

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 
+from rlctl.errors import RlctlError
 from rlctl.limiter.backend import Backend
 from rlctl.limiter.failures import Failure
 from rlctl.limiter.link import Link
@@ -55,7 +56,7 @@ class RuleWatch:
         while not self._ended.is_set():
             try:
                 self._follow()
-            except Failure as failure:
+            except (Failure, RlctlError) as failure:
                 if not self._ended.is_set():
                     self._book.troubled(failure)
                     self._backend.search()

@@ -1,6 +1,7 @@
-"""Following the fleet's rules with asyncio, without a network: what is heard when, and what is left behind."""
+"""Following the fleet's rules without a network: what is heard when, what is outlived, and what is left behind."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -8,8 +9,15 @@ import pytest
 from rlctl.limiter import AsyncLimiter
 from rlctl.limiter.async_backend import AsyncBackend
 from rlctl.limiter.async_link import AsyncLink
+from rlctl.limiter.async_watch import AsyncRuleWatch
+from rlctl.limiter.counters import Counters
+from rlctl.limiter.failures import Cause, ErrorReply
+from rlctl.limiter.rulebook import POINTER, SUBSCRIBE, RuleBook, usable
 from rlctl.limiter.settings import Endpoint
+from rlctl.limiter.watch import RuleWatch
+from tests.unit.rules.documents import EXAMPLE, revision
 
+PATIENCE_S = 60.0
 SETTINGS = {"kind": "single", "nodes": ["here.example:1"], "username": "limiter", "password": "secret", "tls": False}
 MESSAGE = b"*3\r\n$7\r\nmessage\r\n$11\r\nrlctl:rules\r\n$1\r\n2\r\n"
 
@@ -63,3 +71,96 @@ def test_a_connect_that_is_cancelled_leaves_nothing_behind(where: str, monkeypat
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(story())
+
+
+class Spoiled:
+    """A keeper of the rules whose pointer is something else until it was looked at twice; both ends of it."""
+
+    endpoint = Endpoint("here.example", 1)
+
+    def __init__(self) -> None:
+        self.stored = revision(EXAMPLE)
+        self.looks = 0
+
+    def answer(self, question: bytes) -> Any:
+        if question == SUBSCRIBE:
+            return []
+        if question != POINTER:
+            return self.stored.to_text().encode()
+        self.looks += 1
+        version = self.stored.version
+        return ErrorReply("WRONGTYPE no") if self.looks < 3 else [b"%d" % version.revision, version.digest.encode()]
+
+    def rules_keeper(self) -> Endpoint:
+        return self.endpoint
+
+    def judge_rules(self, reply: Any, asked: Endpoint) -> Any:
+        return usable(reply, asked)
+
+    def search(self) -> None:
+        """There is nobody else."""
+
+
+class SpoiledLink(Spoiled):
+    """For the thread."""
+
+    def open_link(self, _endpoint: Endpoint) -> "SpoiledLink":
+        return self
+
+    def exchange(self, question: bytes, _deadline: float) -> Any:
+        return self.answer(question)
+
+    def listen(self, _deadline: float) -> None:
+        threading.Event().wait(0.01)
+
+    def wake(self) -> None:
+        """Nobody sleeps for long."""
+
+    def close(self) -> None:
+        """There is nothing to hang up."""
+
+
+class SpoiledAsyncLink(Spoiled):
+    """For the task."""
+
+    async def open_link(self, _endpoint: Endpoint) -> "SpoiledAsyncLink":
+        return self
+
+    async def exchange(self, question: bytes, _deadline: float) -> Any:
+        return self.answer(question)
+
+    async def listen(self, _timeout_s: float) -> None:
+        await asyncio.sleep(0.01)
+
+    def close(self) -> None:
+        """There is nothing to hang up."""
+
+
+def test_a_pointer_that_is_something_else_does_not_end_the_watch() -> None:
+    counters = Counters()
+    book, backend = RuleBook(counters), SpoiledLink()
+    watch = RuleWatch(book, backend, 1.0)  # type: ignore[arg-type]
+    watch.start(0)
+    for _ in range(round(PATIENCE_S / 0.05)):
+        if book.rule("api-per-key") is not None:
+            break
+        threading.Event().wait(0.05)
+    watch.close()
+    assert not book.is_empty
+    assert counters.snapshot().errors == {Cause.ERROR: 2}
+
+
+def test_nor_the_one_of_asyncio() -> None:
+    counters = Counters()
+    book, backend = RuleBook(counters), SpoiledAsyncLink()
+
+    async def story() -> None:
+        watch = AsyncRuleWatch(book, backend, 1.0)  # type: ignore[arg-type]
+        await watch.start(0)
+        async with asyncio.timeout(PATIENCE_S):
+            while book.rule("api-per-key") is None:  # noqa: ASYNC110  the book has no event
+                await asyncio.sleep(0.05)
+        await watch.close()
+
+    asyncio.run(story())
+    assert counters.snapshot().errors == {Cause.ERROR: 2}
