@@ -15,8 +15,9 @@ from rlctl.execute.fleet import open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.rules.admin import InForce, Make, Outcome
 from rlctl.rules.conditions import Condition, parse_condition
+from rlctl.rules.holding import Hands, Ramp
 from rlctl.rules.model import RuleSet
-from rlctl.rules.ramp import Hands, Ramp, begun_at, parse_steps, run_ramp, why_step
+from rlctl.rules.ramp import begun_at, parse_steps, run_ramp, why_step
 from rlctl.rules.table import PARAMETERS, PERCENT
 from rlctl.rules.verbs import canaried
 from rlctl.scripts.release import load_release
@@ -88,7 +89,8 @@ def _parameters(command: Any) -> Any:  # noqa: ANN401  click's decorators are un
     "conditions",
     type=_Condition(),
     multiple=True,
-    help="Take all of a ramp back: errors>1%, denied>20%, p99>5ms; may be repeated.",
+    help="Take all of a ramp back: errors>1%, denied>20%, p99>5ms; may be repeated. "
+    "Denied is judged by the canary's own parameters, whatever the tier.",
 )
 @_parameters
 @changing
@@ -109,8 +111,9 @@ def canary(
 
     The parameters are spelled as in a rules file; without any, those of the canary that the rule has. Tiers stay above
     a canary, and `rlctl rules promote` gives it to everybody. errors and p99 are those of all EVALSHA on the fleet;
-    denied is the share of a sample of the canary's identities that have nothing left. A ramp that is broken off exits
-    with 15, and the rules are as before it; interrupted, it stays at its step.
+    denied is the share of a sample of the canary's identities that have nothing left. What was never measured while a
+    step was held breaks the ramp off too. A ramp that is broken off exits with 15, and the rules are as before it;
+    interrupted, it stays at its step.
 
     \b
     rlctl rules canary api-per-key --percent 10 --limit 800 --yes

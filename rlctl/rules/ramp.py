@@ -1,58 +1,20 @@
 """A canary in steps: each held and watched, and all of it taken back where too much goes wrong."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from rlctl.errors import CheckFailed, NotFound, Refused, RlctlError, Unreachable
-from rlctl.execute.fleet import Fleet
-from rlctl.execute.progress import Progress
-from rlctl.execute.stop import StopFlag
-from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, in_force
-from rlctl.rules.conditions import Condition, Seen, Signal, broken, shown_value
-from rlctl.rules.edit import find
-from rlctl.rules.model import Revision, RuleSet, percent
-from rlctl.rules.signals import Totals, denied, totals
-from rlctl.system.clock import Clock
+from rlctl.errors import CheckFailed, Interrupted, NotFound, Refused, RlctlError
+from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome
+from rlctl.rules.conditions import Signal
+from rlctl.rules.holding import CANNOT_LOOK, LOOK_EVERY_S, PATIENCE_S, Hands, Overtaken, Ramp, hold
+from rlctl.rules.model import Revision, RuleSet, Version, percent
 from rlctl.system.redis import CommandFailed, LinkFailure
 
-LOOK_EVERY_S = 1.0
-# A fleet that fails over is not lost: what cannot be seen now is looked for again.
-_CANNOT_LOOK = (LinkFailure, CommandFailed, Unreachable, Refused, NotFound)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ramp:
-    """What is to happen: shares of 10,000, how long each is held, and what breaks it off."""
-
-    rule_id: str
-    shares: tuple[int, ...]
-    hold_s: float
-    conditions: tuple[Condition, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hands:
-    """How a ramp touches the fleet: one locked change, and looks without a lock."""
-
-    change: Callable[[str, Make], Outcome]
-    open: Callable[[], AbstractContextManager[Fleet]]
-    clock: Clock
-    stop: StopFlag
-    progress: Progress
-
-
-class Overtaken(Refused):
-    """The rules in force are not the ramp's any more."""
-
-    code = "overtaken"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "somebody else changed the rules during the ramp; it ends here and leaves them as they are",
-            hint="`rlctl rules status` shows who it was",
-        )
+_FAILS = (RlctlError, LinkFailure, CommandFailed)
+_TIERS = (
+    "denied is judged by the canary's own parameters, also for identities of a tier that has others: "
+    "keys do not say whose tier it is"
+)
 
 
 def run_ramp(ramp: Ramp, make: Callable[[int, InForce], RuleSet], hands: Hands) -> Outcome:
@@ -60,118 +22,145 @@ def run_ramp(ramp: Ramp, make: Callable[[int, InForce], RuleSet], hands: Hands) 
 
     Interrupted, it stays where it is: every step is a revision that holds by itself.
     """
-    before: Revision | None = None
-    outcome: Outcome | None = None
+    walk = _Walk(ramp, make, hands)
     for share in ramp.shares:
-        outcome, trouble = _walk(ramp, share, _step(make, share, outcome), hands)
-        before = before or outcome.plan.before
-        assert outcome.revision is not None
-        trouble = trouble or _hold(ramp, outcome.revision, hands)
+        trouble = walk.step(share)
+        trouble = trouble or hold(ramp, walk.revision, hands)
         if trouble is not None:
-            assert before is not None
-            _take_back(ramp, before, outcome.revision, hands, f"{trouble} at {percent(share)} %")
-    assert outcome is not None
-    return outcome
+            walk.take_back(f"{trouble} at {percent(share)} %")
+    assert walk.outcome is not None
+    return walk.outcome
 
 
-def _walk(ramp: Ramp, share: int, step: Make, hands: Hands) -> tuple[Outcome, str | None]:
-    """One step put in force; and what is wrong with it already, as a step that not everybody has is none to hold."""
-    try:
-        outcome = hands.change(why_step(ramp.rule_id, share), step)
-    except NotReadBack as failure:
-        return failure.outcome, failure.message
-    hands.progress.note(f"{ramp.rule_id}: {percent(share)} % for {ramp.hold_s:g} s")
-    return outcome, None
+class _Walk:
+    """A ramp on its way: what was in force before it, and its step that is in force."""
 
+    def __init__(self, ramp: Ramp, make: Callable[[int, InForce], RuleSet], hands: Hands) -> None:
+        self.outcome: Outcome | None = None
+        self._ramp = ramp
+        self._make = make
+        self._hands = hands
+        self._share: int | None = None
+        self._before: Revision | None = None
 
-def _step(make: Callable[[int, InForce], RuleSet], share: int, last: Outcome | None) -> Make:
-    def made(now: InForce) -> RuleSet:
-        if last is not None and last.revision is not None and not _is_in_force(now, last.revision):
-            raise Overtaken
-        return make(share, now)
+    @property
+    def revision(self) -> Revision:
+        """The step that is in force."""
+        assert self.outcome is not None
+        assert self.outcome.revision is not None
+        return self.outcome.revision
 
-    return made
-
-
-def _hold(ramp: Ramp, revision: Revision, hands: Hands) -> str | None:
-    """Watch one step to its end; what is too much, or None."""
-    ends_s = hands.clock.monotonic() + ramp.hold_s
-    start: Totals | None = None
-    while True:
-        hands.stop.check()
-        seen: Seen = {}
-        overtaken = False
+    def step(self, share: int) -> str | None:
+        """Put a step in force; what is wrong with it already, as a step that not everybody has is none to hold."""
+        trouble, own = None, self.revision.version if self.outcome is not None else None
+        attempt = _Attempt(lambda now: self._make(share, now), own)
         try:
-            with _looking(hands) as now:
-                overtaken = not _is_in_force(now, revision)
-                if not overtaken:
-                    start, seen = _look(ramp, now, start, hands)
-        except _CANNOT_LOOK as failure:
-            hands.progress.note(f"could not look: {failure}")
-        if overtaken:
-            raise Overtaken
-        trouble = broken(ramp.conditions, seen)
-        left_s = ends_s - hands.clock.monotonic()
-        if trouble is not None or left_s <= 0:
-            _tell(ramp, hands, seen)
-            blind = ramp.conditions and not seen
-            return trouble or ("nothing could be seen" if blind else None)
-        hands.clock.sleep(min(LOOK_EVERY_S, left_s))
+            self.outcome = self._insist(why_step(self._ramp.rule_id, share), attempt)
+        except NotReadBack as failure:
+            self.outcome, trouble = failure.outcome, failure.message
+        except (Overtaken, Interrupted):
+            raise
+        except _FAILS as failure:
+            if self._before is None:
+                raise
+            raise CheckFailed(
+                f"{percent(share)} % could not be put in force: {failure}; {self._what_stays()}", hint=self._way_back()
+            ) from failure
+        if self._before is None:
+            self._before = attempt.before
+            self._say_how_tiers_are_judged()
+        self._share = share
+        if trouble is None:
+            self._hands.progress.note(f"{self._ramp.rule_id}: {percent(share)} % for {self._ramp.hold_s:g} s")
+        return trouble
 
-
-@contextmanager
-def _looking(hands: Hands) -> Iterator[InForce]:
-    with hands.open() as fleet:
-        yield in_force(fleet)
-
-
-def _look(ramp: Ramp, now: InForce, start: Totals | None, hands: Hands) -> tuple[Totals, Seen]:
-    """Where the next look counts from, and what happened since this one's start."""
-    found = totals(now)
-    if start is not None and not found.has_any_of(start):
-        hands.progress.note("none of the servers that were watched serves any more: counting starts again")
-        return found, {}
-    start = start.joined(found) if start is not None else found
-    share = denied(now, find(now.required().rules, ramp.rule_id)) if _is_wanted(ramp, Signal.DENIED) else None
-    return start, {**found.since(start), Signal.DENIED: share}
-
-
-def _tell(ramp: Ramp, hands: Hands, seen: Seen) -> None:
-    known = {signal: value for signal, value in seen.items() if value is not None or _is_wanted(ramp, signal)}
-    words = ", ".join(f"{signal} {shown_value(signal, value)}" for signal, value in sorted(known.items()))
-    hands.progress.note(f"  seen: {words or 'nothing'}")
-
-
-def _take_back(ramp: Ramp, before: Revision, broken_off: Revision, hands: Hands, trouble: str) -> None:
-    def made(now: InForce) -> Revision:
-        if not _is_in_force(now, broken_off):
-            raise Overtaken
-        return before
-
-    hands.progress.note(f"broken off: {trouble}")
-    try:
-        hands.change(f"canary {ramp.rule_id} broken off", made)
-    except NotReadBack as failure:
-        hands.progress.note(failure.message)
-    except Overtaken:
-        raise
-    except RlctlError as failure:
+    def take_back(self, trouble: str) -> None:
+        """Put in force what was before the ramp; always raises."""
+        before = self._before
+        assert before is not None
+        self._hands.progress.note(f"broken off: {trouble}")
+        attempt = _Attempt(lambda _now: before, self.revision.version)
+        try:
+            self._insist(f"canary {self._ramp.rule_id} broken off", attempt)
+        except NotReadBack as failure:
+            self._hands.progress.note(failure.message)
+        except Overtaken:
+            raise
+        except _FAILS as failure:
+            raise CheckFailed(
+                f"broken off: {trouble}; but revision {before.number} could not be put back: {failure}; "
+                f"{self._what_stays()}",
+                hint=self._way_back(),
+            ) from failure
         raise CheckFailed(
-            f"broken off: {trouble}; but revision {before.number} could not be put back: {failure.message}",
-            hint=f"`rlctl rules rollback --to {before.number}` tries again",
-        ) from failure
-    raise CheckFailed(
-        f"broken off: {trouble}; revision {before.number} is in force again",
-        hint="`rlctl rules status` shows the steps",
-    )
+            f"broken off: {trouble}; revision {before.number} is in force again",
+            hint="`rlctl rules status` shows the steps",
+        )
+
+    def _insist(self, why: str, attempt: "_Attempt") -> Outcome:
+        """One change, tried again for a while where the fleet cannot take it now."""
+        clock = self._hands.clock
+        ends_s = clock.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._hands.change(why, attempt)
+            except CANNOT_LOOK as failure:
+                if not attempt.may_be_repeated(failure) or clock.monotonic() >= ends_s:
+                    raise
+                self._hands.progress.note(f"not yet: {failure}")
+            self._hands.stop.check()
+            clock.sleep(LOOK_EVERY_S)
+
+    def _say_how_tiers_are_judged(self) -> None:
+        rule = self.revision.rules.rule(self._ramp.rule_id)
+        if rule is not None and rule.definition.tiers and self._ramp.wants(Signal.DENIED):
+            self._hands.progress.note(_TIERS)
+
+    def _what_stays(self) -> str:
+        assert self._share is not None
+        return f"the step of {percent(self._share)} %, revision {self.revision.number}, stays in force"
+
+    def _way_back(self) -> str:
+        assert self._before is not None
+        return f"`rlctl rules rollback --to {self._before.number}` takes the ramp back"
 
 
-def _is_wanted(ramp: Ramp, signal: Signal) -> bool:
-    return any(condition.signal is signal for condition in ramp.conditions)
+class _Attempt:
+    """A change that may be tried again, only from what the ramp itself put in force.
 
+    An answer that was lost says nothing: what the change would make may be in force already, and is taken for done.
+    """
 
-def _is_in_force(now: InForce, revision: Revision) -> bool:
-    return now.version == revision.version
+    def __init__(self, make: Make, own: Version | None) -> None:
+        self.before: Revision | None = None
+        self._make = make
+        self._own = own
+        self._is_first = own is None
+        self._made: RuleSet | Revision | None = None
+
+    def __call__(self, now: InForce) -> RuleSet | Revision:
+        """What is to be in force."""
+        if self._made is not None and self._is_stored(now):
+            return now.required()
+        if self._own is not None and now.version != self._own:
+            raise Overtaken
+        made = self._make(now)
+        self.before, self._own, self._made = now.revision, now.version, made
+        return made
+
+    def may_be_repeated(self, failure: Exception) -> bool:
+        """A first step that is refused, or never got as far as a change, is the user's to repeat."""
+        if isinstance(failure, Overtaken):
+            return False
+        return not self._is_first or (self._made is not None and not isinstance(failure, Refused | NotFound))
+
+    def _is_stored(self, now: InForce) -> bool:
+        if isinstance(self._made, Revision):
+            return now.version == self._made.version
+        assert self._made is not None
+        if now.revision is None or self._own is None:
+            return False
+        return (now.revision.parent, now.revision.rules.digest) == (self._own.revision, self._made.digest)
 
 
 def parse_steps(shares: Sequence[int]) -> tuple[int, ...]:

@@ -3,12 +3,14 @@
 import contextlib
 import os
 import signal
+import threading
 import time
 from typing import Any
 
 import pytest
 from redis.exceptions import ResponseError
 
+from rlctl.limiter import Limiter
 from rlctl.rules.bucket import bucket
 from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
 from tests.local.rules.clients import CLIENTS, Clients, running
@@ -179,6 +181,11 @@ def test_a_ramp_outlives_the_failover_of_the_shard_that_holds_the_rules(cluster:
     started = cluster.spawn("rules", "canary", "api-per-key", *words)
     wait_for(lambda: status(cluster)["revision"] == 2, "the first step is in force")
     cluster.kill("node-2")
+    # Somebody is served, or there would be no errors to see and none to miss.
+    with Limiter.connect(cluster.access("limiter"), rules=True) as service:
+        while started.poll() is None:
+            service.decide("api-per-key", "ada")
+            threading.Event().wait(0.05)
     _out, err = started.communicate(timeout=PATIENCE_S)
 
     assert started.returncode == 0, err

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from rlctl.errors import CheckFailed, Refused, Unreachable
+from rlctl.errors import CheckFailed, NotFound, Refused, Unreachable
 from rlctl.execute.stop import StopFlag
-from rlctl.rules import ramp
+from rlctl.rules import holding
 from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, RulesPlan
 from rlctl.rules.conditions import parse_condition
 from rlctl.rules.edit import with_canary
+from rlctl.rules.holding import PATIENCE_S, Hands, Ramp
 from rlctl.rules.model import Revision, RuleSet
-from rlctl.rules.ramp import Hands, Ramp, begun_at, run_ramp
+from rlctl.rules.ramp import begun_at, run_ramp
 from rlctl.rules.signals import Served, Totals
 from rlctl.rules.store import Pointer
 from tests.unit.rules.documents import EXAMPLE, RELEASE, revision
@@ -36,6 +37,9 @@ class Rig:
     late: set[int] = field(default_factory=set)
     served: list[Totals] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    refused: dict[str, list[Exception]] = field(default_factory=dict)
+    lost: set[int] = field(default_factory=set)
+    is_busy: bool = True
     now_s: float = 0.0
 
     def monotonic(self) -> float:
@@ -60,10 +64,18 @@ class Rig:
         self.stored = trouble or self.stored
         yield None
 
-    def change(self, _why: str, make: Make) -> Outcome:
+    def totals(self) -> Totals:
+        if self.served:
+            return self.served.pop(0)
+        return totals(a=round(self.now_s) if self.is_busy else 0)
+
+    def change(self, why: str, make: Make) -> Outcome:
         now = self.in_force()
         made = make(now)
         before = self.stored
+        waiting = next((told for text, told in self.refused.items() if text in why and told), None)
+        if waiting is not None:
+            raise waiting.pop(0)
         if isinstance(made, RuleSet):
             made = replace(before, number=before.number + 1, parent=before.number, rules=made)
         self.stored = made
@@ -71,10 +83,13 @@ class Rig:
         outcome = Outcome(plan=plan, revision=made, nodes=(), before=before.number, changed=True)
         if made.number in self.late:
             raise NotReadBack(outcome, "late")
+        if made.number in self.lost and made != before:
+            raise GONE
         return outcome
 
-    def run(self, *shares: int, hold_s: float = 3.0, condition: str = "errors>1%") -> Outcome:
-        wanted = Ramp(rule_id="api-per-key", shares=shares, hold_s=hold_s, conditions=(parse_condition(condition),))
+    def run(self, *shares: int, hold_s: float = 3.0, conditions: tuple[str, ...] = ("errors>1%",)) -> Outcome:
+        watched = tuple(map(parse_condition, conditions))
+        wanted = Ramp(rule_id="api-per-key", shares=shares, hold_s=hold_s, conditions=watched)
         clock: Any = self
         hands = Hands(change=self.change, open=self.open, clock=clock, stop=StopFlag(), progress=clock)
         return run_ramp(wanted, _canary, hands)
@@ -88,8 +103,9 @@ def _canary(share: int, now: InForce) -> RuleSet:
 def make_rig(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rig]:
     def make(*looks: Exception | Revision | None, late: set[int] | None = None) -> Rig:
         rig = Rig(revision(EXAMPLE), list(looks), late or set())
-        monkeypatch.setattr(ramp, "in_force", lambda _fleet: rig.in_force())
-        monkeypatch.setattr(ramp, "totals", lambda _now: rig.served.pop(0) if rig.served else totals(a=0))
+        monkeypatch.setattr(holding, "in_force", lambda _fleet: rig.in_force())
+        monkeypatch.setattr(holding, "totals", lambda _now: rig.totals())
+        monkeypatch.setattr(holding, "denied", lambda _now, _rule: None)
         return rig
 
     return make
@@ -106,11 +122,113 @@ def test_a_ramp_outlives_a_fleet_that_cannot_be_asked_for_a_while(make_rig: Call
     ]
 
 
+def test_a_hold_that_was_healthy_is_not_lost_by_its_last_look(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig(None, None, None, GONE, GONE, None)
+    assert rig.run(1000).changed
+    assert rig.stored.number == 2
+
+
 def test_a_step_that_ends_unseen_is_taken_back_whatever_was_seen_earlier(make_rig: Callable[..., Rig]) -> None:
-    rig = make_rig(None, None, GONE, GONE)
-    with pytest.raises(CheckFailed, match=r"nothing could be seen at 10 %; revision 1 is in force again"):
+    rig = make_rig(None, None, *[GONE] * 100)
+    with pytest.raises(CheckFailed, match=r"nothing could be seen at the end at 10 %; revision 1 is in force again"):
         rig.run(1000, 5000)
     assert rig.stored.number == 1
+    assert rig.now_s < PATIENCE_S + 10
+
+
+@pytest.mark.parametrize(
+    ("conditions", "never"), [(("errors>1%",), "errors"), (("p99>5ms", "denied>1%"), "p99, denied")]
+)
+def test_a_condition_that_was_never_measured_is_not_met(
+    make_rig: Callable[..., Rig], conditions: tuple[str, ...], never: str
+) -> None:
+    """Nobody calls, and nobody of the canary was found."""
+    rig = make_rig()
+    rig.is_busy = False
+    with pytest.raises(CheckFailed, match=f"{never} could not be seen during the hold at 10 %; revision 1 is in force"):
+        rig.run(1000, conditions=conditions)
+    rig = make_rig()
+    rig.is_busy = False
+    assert rig.run(1000, conditions=()).changed
+
+
+def test_a_change_that_the_fleet_cannot_take_is_tried_again(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig()
+    rig.refused = {"50 %": [GONE, Refused("LOADING"), NotFound("not yet")], "broken off": [GONE, GONE]}
+    rig.served = [totals(a=1), *[totals(a=2)] * 3, totals(a=3), totals(a=9, failed=6)]
+    with pytest.raises(CheckFailed, match=r"errors 100 %.* at 50 %; revision 1 is in force again"):
+        rig.run(1000, 5000)
+    assert rig.stored.number == 1
+    assert len([note for note in rig.notes if note.startswith("not yet")]) == 5
+
+
+@pytest.mark.parametrize("lost", [{2}, {3}, {2, 3}], ids=str)
+def test_a_change_whose_answer_was_lost_is_done(make_rig: Callable[..., Rig], lost: set[int]) -> None:
+    rig = make_rig()
+    rig.lost = lost
+    assert rig.run(1000, 5000).revision == rig.stored
+    assert rig.stored.number == 3
+
+
+def test_a_rollback_whose_answer_was_lost_is_done(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig()
+    rig.is_busy, rig.lost = False, {1}
+    with pytest.raises(CheckFailed, match=r"at 10 %; revision 1 is in force again"):
+        rig.run(1000)
+    assert rig.stored.number == 1
+
+
+@pytest.mark.parametrize(
+    ("when", "says"),
+    [
+        ("50 %", r"50 % could not be put in force: no primary; the step of 10 %, revision 2, stays in force"),
+        ("broken off", r"revision 1 could not be put back: no primary; the step of 10 %, revision 2, stays in force"),
+    ],
+)
+def test_what_cannot_be_changed_in_time_is_named(make_rig: Callable[..., Rig], when: str, says: str) -> None:
+    rig = make_rig()
+    rig.is_busy = when == "50 %"
+    rig.refused = {when: [GONE] * 100}
+    with pytest.raises(CheckFailed, match=says) as caught:
+        rig.run(1000, 5000)
+    assert "rollback --to 1" in caught.value.hint
+    assert rig.stored.number == 2
+    assert rig.now_s < PATIENCE_S + 10
+
+
+@pytest.mark.parametrize("trouble", [Refused("node-4 lacks a script"), NotFound("no fleet")])
+def test_a_first_step_that_is_refused_is_not_tried_again(make_rig: Callable[..., Rig], trouble: Exception) -> None:
+    rig = make_rig()
+    rig.refused = {"10 %": [trouble]}
+    with pytest.raises(type(trouble)) as caught:
+        rig.run(1000)
+    assert caught.value is trouble
+    assert rig.now_s == 0
+
+
+def test_a_change_is_not_tried_again_over_the_rules_of_somebody_else(make_rig: Callable[..., Rig]) -> None:
+    other = revision(EXAMPLE.replace("limit: 1000\n", "limit: 9\n"), number=5)
+    rig = make_rig()
+    usual, calls = rig.change, []
+
+    def change(why: str, make: Make) -> Outcome:
+        calls.append(why)
+        if len(calls) == 3:
+            rig.stored = other
+        return usual(why, make)
+
+    rig.change = change  # type: ignore[method-assign]
+    rig.refused = {"50 %": [GONE]}
+    with pytest.raises(Refused, match="somebody else"):
+        rig.run(1000, 5000)
+    assert rig.stored == other
+
+
+def test_who_watches_denials_is_told_how_tiers_are_judged(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig()
+    with pytest.raises(CheckFailed):
+        rig.run(1000, conditions=("denied>5%",))
+    assert len([note for note in rig.notes if "tier" in note]) == 1
 
 
 @pytest.mark.parametrize("late", [{2}, {3}, {1, 3}])
@@ -131,7 +249,8 @@ def test_what_somebody_else_put_in_force_is_not_taken_back(make_rig: Callable[..
 
 def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_rig: Callable[..., Rig]) -> None:
     other = revision(EXAMPLE.replace("limit: 1000\n", "limit: 9\n"), number=5)
-    rig = make_rig(*[GONE] * 4)
+    rig = make_rig()
+    rig.is_busy = False
     usual = rig.change
 
     def change(why: str, make: Make) -> Outcome:
@@ -143,7 +262,7 @@ def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_ri
     with pytest.raises(Refused, match="somebody else"):
         rig.run(1000)
     assert rig.stored == other
-    assert "broken off: nothing could be seen at 10 %" in rig.notes
+    assert "broken off: errors could not be seen during the hold at 10 %" in rig.notes
 
 
 def test_after_a_failover_the_promoted_server_is_watched_from_then_on(make_rig: Callable[..., Rig]) -> None:
@@ -163,7 +282,7 @@ def test_where_nobody_is_left_that_was_watched_counting_starts_again(make_rig: C
     assert [note for note in rig.notes if "counting starts again" in note]
     rig = make_rig()
     rig.served = [totals(a=10), totals(a=10), totals(a=10), totals(b=10)]
-    with pytest.raises(CheckFailed, match="nothing could be seen"):
+    with pytest.raises(CheckFailed, match="errors could not be seen"):
         rig.run(1000)
 
 
