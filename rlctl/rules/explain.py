@@ -2,24 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from redis.crc import key_slot
 
 from rlctl.errors import NotFound, UsageFault
-from rlctl.execute.locking import keeper
-from rlctl.limiter.algorithms import ALGORITHMS, Concurrent
-from rlctl.limiter.calls import Call, bind
-from rlctl.limiter.decision import REASONS, Reason
+from rlctl.limiter.algorithms import ALGORITHMS
+from rlctl.limiter.calls import Call
 from rlctl.limiter.failures import InvalidLimit
 from rlctl.limiter.keys import encode
 from rlctl.rules.admin import InForce
 from rlctl.rules.bucket import bucket
+from rlctl.rules.counted import counted
 from rlctl.rules.edit import find
 from rlctl.rules.match import TIER, Template, concerns, first_fit, read_dimensions
 from rlctl.rules.model import Rule, percent
-from rlctl.rules.states import reading
-from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.topology.model import Kind
 
 
@@ -112,62 +108,5 @@ def explain(now: InForce, rule_id: str, identity: str, tier: str | None) -> dict
         "owner": definition.owner,
         "key": key,
         "slot": key_slot(key.encode("utf-8", "surrogatepass")) if now.fleet.topology.kind is Kind.CLUSTER else None,
-        **_counted(now, call, rule, key),
-    }
-
-
-def _counted(now: InForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
-    """What the node in charge says to a look that costs nothing."""
-    unknown = {"node": None, "host": None, "port": None, "type": None, "ttl_ms": None, **_UNKNOWN}
-    spec = keeper(now.fleet, now.observed, key)
-    if spec is None:
-        return unknown | {"reason": Reason.UNAVAILABLE}
-    place = {"node": spec.name, "host": spec.address, "port": spec.port}
-    look = {"verb": "peek", "request_id": ""} if isinstance(call.algorithm, Concurrent) else {"cost": 0}
-    words = key.encode("utf-8", "surrogatepass")
-    arguments = bind(rule.script, {**call.algorithm.arguments(), **look})
-    link = now.fleet.connector.link(spec)
-    try:
-        reply, kind, ttl_ms = link.pipeline(
-            [("EVALSHA", rule.script.sha1, 1, words, *arguments), ("TYPE", words), ("PTTL", words)]
-        )
-    except LinkFailure:
-        return unknown | place | {"reason": Reason.UNAVAILABLE}
-    if isinstance(ttl_ms, CommandFailed):
-        return unknown | place | {"reason": str(ttl_ms)}
-    seen = {**place, "type": kind if kind != "none" else None, "ttl_ms": ttl_ms if ttl_ms >= 0 else None}
-    if isinstance(reply, CommandFailed):
-        return {**unknown, **seen, **_unscripted(link, call, rule, key), "reason": str(reply)}
-    return seen | _read(reply)
-
-
-def _unscripted(link: NodeLink, call: Call, rule: Rule, key: str) -> dict[str, object]:
-    """Over maxmemory a server refuses every script, a look too: the key itself is read."""
-    how = reading(rule.definition.algorithm, rule.script.state)
-    if how is None:
-        return {}
-    values, limit = call.algorithm.arguments(), call.algorithm.limit
-    try:
-        seconds, more_us = link.call("TIME")
-        now_us = int(seconds) * 1_000_000 + int(more_us)
-        count = how.used(link.call(*how.ask(key, values, now_us)), values, now_us)
-    except (LinkFailure, CommandFailed):
-        return {}
-    return {"limit": limit, "count": count, "remaining": max(0, limit - count)}
-
-
-_UNKNOWN = dict.fromkeys(("limit", "count", "remaining", "reset_after_ms", "allowed", "reason"))
-
-
-def _read(reply: list[int]) -> dict[str, object]:
-    """What the next call of cost 1 would meet, as far as a look can tell."""
-    allowed, limit, remaining, _retry, reset_after_ms, reason = reply
-    verdict = REASONS[reason] if not allowed else Reason.OVER_LIMIT if remaining == 0 else Reason.OK
-    return {
-        "limit": limit,
-        "count": max(0, limit - remaining),
-        "remaining": remaining,
-        "reset_after_ms": reset_after_ms,
-        "allowed": verdict is Reason.OK,
-        "reason": verdict,
+        **counted(now, call, rule, key),
     }

@@ -1,6 +1,7 @@
 """What a key holds, read without its script: a server over maxmemory refuses every script, a look too. Pure.
 
-Reads are commands whose replies are numbers or text; what follows from them is what a look would have said.
+Reads are commands whose replies are numbers or text; what follows from them is what a look would have said, or a
+ValueError where the key holds something else.
 """
 
 import struct
@@ -12,6 +13,15 @@ Values = Mapping[str, int]
 Command = tuple[object, ...]
 # The formats that this version reads: another state of a script is not guessed at.
 STATE = 1
+_EXACT = 2**53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """When the last call was admitted: the command for a key, and the instant in us, None where there is none."""
+
+    ask: Callable[[str], Command]
+    at_us: Callable[[Any], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +30,7 @@ class Reading:
 
     ask: Callable[[str, Values, int], Command]
     used: Callable[[Any, Values, int], int]
+    newest: Newest | None = None
 
 
 def reading(algorithm: str, state: int) -> Reading | None:
@@ -32,12 +43,22 @@ def _bytes(key: str, words: int) -> Command:
     return ("BITFIELD_RO", key, *(word for at in range(words) for word in ("GET", "i64", f"#{at}")))
 
 
-def _doubles(reply: Sequence[int]) -> tuple[float, ...]:
-    return struct.unpack("<3d", struct.pack(">3q", *reply))
+def _wholes(reply: Sequence[int]) -> tuple[int, ...]:
+    """Three doubles that are whole numbers, as scripts keep them."""
+    doubles = struct.unpack("<3d", struct.pack(">3q", *reply))
+    if not all(0 <= one < _EXACT and one == int(one) for one in doubles):
+        raise ValueError(f"no state of a limiter: {doubles}")
+    return tuple(map(int, doubles))
+
+
+def _digits(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"no state of a limiter: {text!r}")
+    return int(text)
 
 
 def _bucket(reply: Sequence[int], values: Values, now_us: int) -> int:
-    level, scale, last = map(int, _doubles(reply))
+    level, scale, last = _wholes(reply)
     if scale == 0:
         return 0
     # In tokens times scale times the period, so that nothing is rounded before the end.
@@ -48,17 +69,18 @@ def _bucket(reply: Sequence[int], values: Values, now_us: int) -> int:
 
 def _gcra(reply: str | None, values: Values, now_us: int) -> int:
     spacing_us = -(-values["period_ms"] * 1000 // values["rate"])
-    return -(-max(0, int(reply or 0) - now_us) // spacing_us)
+    return -(-max(0, _digits(reply or "0") - now_us) // spacing_us)
 
 
 def _fixed(reply: str | None, values: Values, now_us: int) -> int:
-    if reply is None or int(reply[-13:]) < now_us // (values["window_ms"] * 1000):
+    if reply is None:
         return 0
-    return int(reply[:-13])
+    count, window = _digits(reply[:-13]), _digits(reply[-13:])
+    return count if window >= now_us // (values["window_ms"] * 1000) else 0
 
 
 def _sliding(reply: Sequence[int], values: Values, now_us: int) -> int:
-    start, current, previous = map(int, _doubles(reply))
+    start, current, previous = _wholes(reply)
     window_us = values["window_ms"] * 1000
     begin = now_us - now_us % window_us
     if start < begin:
@@ -68,7 +90,9 @@ def _sliding(reply: Sequence[int], values: Values, now_us: int) -> int:
 
 def _ring(reply: Sequence[int], values: Values, now_us: int) -> int:
     """All entries, as long as the newest is in the window: which of the older ones are not, only the script tells."""
-    newest_ms, live = reply
+    newest_ms, head, live, slots = reply
+    if any(reply) and not (head < slots and live <= slots):
+        raise ValueError(f"no ring: {reply}")
     return live if newest_ms > now_us // 1000 - values["window_ms"] else 0
 
 
@@ -76,14 +100,30 @@ def _log(key: str, values: Values, now_us: int) -> Command:
     return ("ZCOUNT", key, f"({now_us - values['window_ms'] * 1000}", "+inf")
 
 
+def _header(key: str, _values: Values, _now_us: int) -> Command:
+    """Of a ring: the newest instant, the next slot, live entries, slots."""
+    return ("BITFIELD_RO", key, "GET", "u48", 0, "GET", "u32", 96, "GET", "u32", 128, "GET", "u32", 160)
+
+
 _READINGS: Mapping[str, Reading] = {
     "token_bucket": Reading(ask=lambda key, _values, _now: _bytes(key, 3), used=_bucket),
     "gcra": Reading(ask=lambda key, _values, _now: ("GET", key), used=_gcra),
     "fixed_window": Reading(ask=lambda key, _values, _now: ("GET", key), used=_fixed),
     "sliding_counter": Reading(ask=lambda key, _values, _now: _bytes(key, 3), used=_sliding),
-    "rolling_window": Reading(ask=_log, used=lambda reply, _values, _now: int(reply)),
+    "rolling_window": Reading(
+        ask=_log,
+        used=lambda reply, _values, _now: int(reply),
+        newest=Newest(
+            ask=lambda key: ("ZRANGE", key, -1, -1, "WITHSCORES"),
+            at_us=lambda reply: int(float(reply[1])) if reply else None,
+        ),
+    ),
     "rolling_ring": Reading(
-        ask=lambda key, _values, _now: ("BITFIELD_RO", key, "GET", "u48", 0, "GET", "u32", 128), used=_ring
+        ask=_header,
+        used=_ring,
+        newest=Newest(
+            ask=lambda key: ("BITFIELD_RO", key, "GET", "u48", 0), at_us=lambda reply: reply[0] * 1000 or None
+        ),
     ),
     "concurrent": Reading(
         ask=lambda key, _values, now: ("ZCOUNT", key, f"({now}", "+inf"), used=lambda reply, _values, _now: int(reply)

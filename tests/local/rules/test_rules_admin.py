@@ -134,6 +134,36 @@ def test_a_fleet_over_its_memory_is_still_explained(cluster: LocalFleet) -> None
     assert {name: (one["count"], one["remaining"]) for name, one in after.items()} == dict.fromkeys(numbers, (2, 3))
 
 
+def test_explained_is_what_the_next_call_meets(cluster: LocalFleet) -> None:
+    """A lowered limit, a least interval, and keys that hold something else."""
+    cluster.deploy()
+    spaced: dict[str, Any] = {"algorithm": "rolling_ring", "limit": 5, "window": "24h", "min_interval": "1h"}
+    log, ring = rule("log", **spaced | {"algorithm": "rolling_window"}), rule("ring", **spaced)
+    meter = rule("meter", algorithm="gcra", limit=5, rate="1/1h")
+    del meter["window"]
+    lowered = rule("lowered", 5, algorithm="fixed_window", window="24h")
+    apply(cluster, log, ring, meter, lowered)
+    for name in ("log", "ring", "lowered", "lowered"):
+        cluster.run("limit", name, "ada")
+    apply(cluster, log, ring, meter, lowered | {"limit": 1})
+
+    def explained(name: str) -> dict[str, Any]:
+        return cluster.run("rules", "explain", name, "ada", "-o", "json").json()
+
+    for name in ("log", "ring"):
+        found = explained(name)
+        assert (found["count"], found["remaining"], found["allowed"], found["reason"]) == (1, 4, False, "min_interval")
+    found = explained("lowered")
+    assert (found["limit"], found["count"], found["remaining"], found["reason"]) == (1, 2, 0, "over_limit")
+    with cluster.connect(found["node"]) as admin:
+        for name in ("meter", "lowered"):
+            admin.set(explained(name)["key"], "hello")
+    for name in ("meter", "lowered"):
+        found = explained(name)
+        assert found["reason"].startswith("RLCTL_STATE")
+        assert (found["count"], found["remaining"], found["allowed"]) == (None, None, None)
+
+
 def test_a_pinned_earlier_script_is_there_and_stays_there_on_a_restarted_node(cluster: LocalFleet) -> None:
     cluster.deploy()
     apply(cluster, rule(algorithm="rolling_window", script="1.0.0"))

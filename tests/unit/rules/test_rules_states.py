@@ -38,9 +38,9 @@ def doubles(*values: float) -> list[int]:
         ("sliding_counter", WINDOW, doubles(NOW_US - 2_000_000, 3, 4), 0),
         ("sliding_counter", WINDOW, [0, 0, 0], 0),
         ("rolling_window", RING, 6, 6),
-        ("rolling_ring", RING, [NOW_US // 1000, 6], 6),
-        ("rolling_ring", RING, [NOW_US // 1000 - 1000, 6], 0),
-        ("rolling_ring", RING, [0, 0], 0),
+        ("rolling_ring", RING, [NOW_US // 1000, 6, 6, 10], 6),
+        ("rolling_ring", RING, [NOW_US // 1000 - 1000, 6, 6, 10], 0),
+        ("rolling_ring", RING, [0, 0, 0, 0], 0),
         ("concurrent", LEASES, 6, 6),
     ],
 )
@@ -55,6 +55,46 @@ def test_the_sliding_counter_weighs_the_window_before() -> None:
     how = reading("sliding_counter", 1)
     assert how is not None
     assert how.used(doubles(NOW_US, 3, 4), WINDOW, NOW_US + 300_000) == 3 + 3
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "values", "reply"),
+    [
+        ("token_bucket", BUCKET, list(struct.unpack(">3q", b"hello, this is no bucket"))),
+        ("token_bucket", BUCKET, [0x3500000000000000, 0, 0]),
+        ("token_bucket", BUCKET, doubles(float("nan"), 1, 1)),
+        ("token_bucket", BUCKET, doubles(-1, 1, 1)),
+        ("sliding_counter", WINDOW, doubles(0.5, 1, 1)),
+        ("gcra", METER, "hello"),
+        ("gcra", METER, "-5"),
+        ("fixed_window", WINDOW, "hello"),
+        ("fixed_window", WINDOW, "7"),
+        ("rolling_ring", RING, [NOW_US // 1000, 0, 0, 0]),
+        ("rolling_ring", RING, [NOW_US // 1000, 1, 9, 5]),
+    ],
+)
+def test_what_is_no_state_is_no_number(algorithm: str, values: dict[str, int], reply: Any) -> None:
+    how = reading(algorithm, 1)
+    assert how is not None
+    with pytest.raises(ValueError, match="no "):
+        how.used(reply, values, NOW_US)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "reply", "at_us"),
+    [
+        ("rolling_window", ["1790000000000000", "1.79e+15"], NOW_US),
+        ("rolling_window", [], None),
+        ("rolling_ring", [NOW_US // 1000], NOW_US),
+        ("rolling_ring", [0], None),
+    ],
+)
+def test_the_newest_entry(algorithm: str, reply: Any, at_us: int | None) -> None:
+    how = reading(algorithm, 1)
+    assert how is not None
+    assert how.newest is not None
+    assert how.newest.ask("k")[1] == "k"
+    assert how.newest.at_us(reply) == at_us
 
 
 @pytest.mark.parametrize(("algorithm", "state"), [("gcra", 2), ("leaky", 1)])
