@@ -43,6 +43,8 @@ class Ruled:
         definition = rule.definition
         self.rule = rule
         self._templates = tuple(Template(text) for text in definition.keys)
+        names = (name for template in self._templates for name in template.names)
+        self._dimensions = tuple(dict.fromkeys((*names, *definition.match)))
         self.has_leases = definition.algorithm == Concurrent.name
         self._plain = plain_dimension(self._templates)
         self._share = definition.canary.share if definition.canary is not None else 0
@@ -53,8 +55,11 @@ class Ruled:
         """The call for a request; None where the rule does not concern it."""
         definition = self.rule.definition
         dimensions = self._named(who) if isinstance(who, str) else who
+        if not isinstance(dimensions, Mapping):
+            raise InvalidLimit(f"rule {self.rule.id}: an identity is text, or dimensions by name; not {who!r}")
         if tier is not None:
             dimensions = {**dimensions, TIER: tier}
+        self._check(dimensions)
         if definition.match and not concerns(definition.match, dimensions):
             return None
         template = first_fit(self._templates, dimensions)
@@ -64,6 +69,13 @@ class Ruled:
         call = self._calls[tier if tier in definition.tiers else None, in_canary]
         tag = template.fill(dimensions, encode).encode("utf-8", "surrogatepass")
         return Aim(call, tag, definition.on_failure, definition.shadow)
+
+    def _check(self, dimensions: Mapping[str, object]) -> None:
+        """A number would meet no condition, and so no limit: services find out at their first call."""
+        for name in self._dimensions:
+            value = dimensions.get(name)
+            if value is not None and not isinstance(value, str):
+                raise InvalidLimit(f"rule {self.rule.id}: {name} is text; not {value!r}")
 
     def _named(self, who: str) -> dict[str, str]:
         if self._plain is None:

@@ -118,6 +118,32 @@ def test_an_empty_identity_is_nobody() -> None:
     assert backend.asked == []
 
 
+@pytest.mark.parametrize(
+    "who", [{"user": 5, "endpoint": "/a"}, {"user": "u", "endpoint": 5}, {"user": b"u"}, 5, b"u"], ids=str
+)
+def test_a_dimension_that_is_no_text_is_refused(who: Any) -> None:
+    """A number met no condition: nobody was limited by it."""
+    subject, backend = limiter(EVERY)
+    with pytest.raises(InvalidLimit, match=r"is text.* not"):
+        subject.decide("meter", who)
+    assert backend.asked == []
+
+
+def test_only_dimensions_that_the_rule_uses_are_looked_at() -> None:
+    subject, backend = limiter(EVERY, YES)
+    assert subject.decide("fixed", {"api_key": None, "ip": "1", "age": 5}).allowed  # type: ignore[dict-item]
+    assert backend.asked[0][3].startswith(b"rl:{ip:1}")
+
+
+def test_a_number_in_a_file_is_text() -> None:
+    text = EXAMPLE + "    match: {org: 5}\n"
+    subject, backend = limiter(text, YES)
+    assert subject.decide("api-per-key", {"api_key": "k", "org": "5"}).source is Source.REDIS
+    assert len(backend.asked) == 1
+    with pytest.raises(InvalidLimit, match="org is text; not 5"):
+        subject.decide("api-per-key", {"api_key": "k", "org": 5})  # type: ignore[dict-item]
+
+
 def test_all_rules_of_a_request_up_to_the_first_denial() -> None:
     subject, backend = limiter(EVERY, YES, YES, NO, NO)
     found = subject.decide_all({"user": "u", "api_key": "k"})
