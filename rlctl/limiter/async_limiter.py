@@ -11,7 +11,7 @@ from rlctl.limiter.breaker import BreakerSettings
 from rlctl.limiter.core import Core, costed, leased
 from rlctl.limiter.counters import Counters, Stats
 from rlctl.limiter.decision import Decision, Source
-from rlctl.limiter.failures import Failure
+from rlctl.limiter.failures import BrokenState, Failure
 from rlctl.limiter.limiter import new_request_id
 from rlctl.limiter.options import Options
 from rlctl.limiter.policy import Policy, Request
@@ -99,7 +99,7 @@ class AsyncLimiter:
         message = call.message(tag, cost)
         try:
             return self._core.answered(aim, await self._backend.ask(message, tag, call.sha1))
-        except Failure as failure:
+        except (Failure, BrokenState) as failure:
             wait_ms = self._backend.retry_in_ms(tag, call.sha1)
             request = Request(
                 algorithm=call.algorithm, key=call.key(tag), quota=call.quota, cost=cost, retry_in_ms=wait_ms
@@ -240,7 +240,7 @@ class AsyncLimiter:
         )
         try:
             decision = self._core.answered(aim, await self._backend.ask(message, tag, call.sha1))
-        except Failure as failure:
+        except (Failure, BrokenState) as failure:
             return self._core.fall_back(aim, request, failure, policy)
         if verb == "release":
             self._core.released(aim, request, policy)

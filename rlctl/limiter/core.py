@@ -8,7 +8,7 @@ from rlctl.limiter.algorithms import Algorithm, Concurrent, Costed
 from rlctl.limiter.calls import ConcurrentCall, CostedCall, released
 from rlctl.limiter.counters import Counters
 from rlctl.limiter.decision import REASONS, Decision, Reason, Source
-from rlctl.limiter.failures import Cause, Failure, InvalidLimit
+from rlctl.limiter.failures import BrokenState, Cause, Failure, InvalidLimit
 from rlctl.limiter.keys import tag_of
 from rlctl.limiter.policy import LocalPolicy, Policy, Request, read_policy, without_rule
 from rlctl.limiter.rulebook import Aim, RuleBook, Ruled
@@ -109,8 +109,11 @@ class Core:
         self.counters.decided((Source.REDIS, decision.reason))
         return self._in_shadow(decision) if aim.shadow else decision
 
-    def fall_back(self, aim: Aim, request: Request, failure: Failure, policy: Asked) -> Decision:
-        """What the policy answers in the place of Redis."""
+    def fall_back(self, aim: Aim, request: Request, trouble: Failure | BrokenState, policy: Asked) -> Decision:
+        """What the policy answers in the place of Redis; a broken key is raised, but a shadow stops nothing."""
+        if isinstance(trouble, BrokenState) and not aim.shadow:
+            raise trouble
+        failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
         self.counters.failed(failure)
         decision = self._decided(
             self._chosen(policy if policy is not None else aim.policy).decide(request, failure.cause)

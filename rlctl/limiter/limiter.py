@@ -11,7 +11,7 @@ from rlctl.limiter.breaker import BreakerSettings
 from rlctl.limiter.core import Core, costed, leased
 from rlctl.limiter.counters import Counters, Stats
 from rlctl.limiter.decision import Decision, Source
-from rlctl.limiter.failures import Failure
+from rlctl.limiter.failures import BrokenState, Failure
 from rlctl.limiter.options import Options
 from rlctl.limiter.policy import Policy, Request
 from rlctl.limiter.rulebook import Aim, RuleBook, Ruled
@@ -96,7 +96,7 @@ class Limiter:
         message = call.message(tag, cost)
         try:
             return self._core.answered(aim, self._backend.ask(message, tag, call.sha1))
-        except Failure as failure:
+        except (Failure, BrokenState) as failure:
             wait_ms = self._backend.retry_in_ms(tag, call.sha1)
             request = Request(
                 algorithm=call.algorithm, key=call.key(tag), quota=call.quota, cost=cost, retry_in_ms=wait_ms
@@ -249,7 +249,7 @@ class Limiter:
         )
         try:
             decision = self._core.answered(aim, self._backend.ask(message, tag, call.sha1))
-        except Failure as failure:
+        except (Failure, BrokenState) as failure:
             return self._core.fall_back(aim, request, failure, policy)
         if verb == "release":
             self._core.released(aim, request, policy)

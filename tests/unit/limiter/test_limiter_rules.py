@@ -10,7 +10,7 @@ import pytest
 from rlctl.limiter import AsyncLimiter, Cause, FixedWindow, InvalidLimit, Limiter, LocalPolicy, Policy, Reason, Source
 from rlctl.limiter.core import Core
 from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import ErrorReply, Failure
+from rlctl.limiter.failures import BrokenState, ErrorReply, Failure
 from rlctl.limiter.resp import parse
 from rlctl.limiter.rulebook import POINTER, RuleBook, fetch
 from rlctl.rules.bucket import bucket
@@ -189,6 +189,25 @@ def test_a_shadow_counts_on_keys_of_its_own_and_never_denies() -> None:
     assert subject.stats.shadow_denials == {"counter": 1}
 
 
+def test_a_broken_key_of_a_shadow_stops_nothing() -> None:
+    """What is enforced after it is asked all the same; an enforced rule's own broken key is raised."""
+    broken = BrokenState("here: WRONGTYPE")
+    subject, backend = limiter(EVERY, YES, broken, NO, policy="closed")
+    found = subject.decide_all({"user": "u"})
+    assert [(one.quota.name, one.allowed, one.shadow) for one in found] == [
+        ("bucket", True, False),
+        ("counter", True, True),
+        ("log", False, False),
+    ]
+    assert subject.stats.errors == {Cause.ERROR: 1}
+    assert len(backend.asked) == 3
+    leases, _backend = limiter(EVERY.replace("class: security", "shadow: true"), broken, policy="closed")
+    assert leases.acquire("jobs", "u", "r").allowed
+    enforced, _backend = limiter(EVERY, broken)
+    with pytest.raises(BrokenState):
+        enforced.decide("bucket", "u")
+
+
 def test_the_rules_own_failure_policy_decides() -> None:
     subject, _backend = limiter(EVERY, *[TIMEOUT] * 5, policy=LocalPolicy(2))
     assert subject.decide("bucket", "u").source is Source.OPEN
@@ -244,7 +263,7 @@ def test_what_does_not_go_together() -> None:
 
 def test_the_asyncio_limiter_decides_alike() -> None:
     async def story() -> None:
-        backend = FakeBackend(YES, NO)
+        backend = FakeBackend(YES, NO, BrokenState("WRONGTYPE"), BrokenState("WRONGTYPE"))
         asking: Any = backend.ask
 
         async def ask(*words: Any) -> object:
@@ -255,6 +274,11 @@ def test_the_asyncio_limiter_decides_alike() -> None:
         assert (await subject.decide("api-per-key", "u", tier="free")).allowed
         assert [one.allowed for one in await subject.decide_all({"api_key": "u"})] == [False]
         assert (subject.has_rules, subject.rule("other")) == (True, None)
+        with pytest.raises(BrokenState):
+            await subject.decide("api-per-key", "u")
+        shadow = EXAMPLE + "    shadow: true\n"
+        subject = AsyncLimiter(Core(RELEASE, "closed", Counters(), book_of(revision(shadow))), backend)  # type: ignore[arg-type]
+        assert (await subject.decide("api-per-key", "u")).allowed
 
     asyncio.run(story())
 
