@@ -125,7 +125,9 @@ def promote(app: App, rule: str, yes: bool, dry_run: bool, wait: bool) -> int:
 def rollback(app: App, rule: str | None, to: int | None, yes: bool, dry_run: bool, wait: bool) -> int:
     """Put the revision before in force again; with RULE, only that rule as it was before it changed.
 
-    Without RULE the pointer moves and nothing is stored. Counts stay: nobody gets a fresh quota, and nobody loses one.
+    Without RULE the pointer moves and nothing is stored. Where only numbers differ, counts stay: nobody gets a fresh
+    quota, and nobody loses one. Another algorithm, window, key template, script state, or shadow is another key: that
+    is announced before, as `rlctl rules plan` does.
 
     \b
     rlctl rules rollback --yes

@@ -9,7 +9,7 @@ from rlctl.execute.journal import Journal, current_user
 from rlctl.execute.locking import HeldFleet, keeper
 from rlctl.execute.progress import Progress
 from rlctl.observe.model import Observed
-from rlctl.rules.advice import Advice, advise
+from rlctl.rules.advice import Advice, advise, announce
 from rlctl.rules.diff import RuleChange, changes
 from rlctl.rules.model import POINTER_KEY, Revision, RuleSet, Version
 from rlctl.rules.readback import NodeRules, read_back, read_nodes
@@ -183,8 +183,9 @@ def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
 
 
 def make_plan(now: InForce, after: RuleSet) -> RulesPlan:
-    """What would change, and what is unwise."""
-    return RulesPlan(before=now.revision, after=after, changes=changes(now.rules, after), warnings=advise(after))
+    """What would change, what is unwise, and who begins to be counted anew."""
+    warnings = (*announce(now.rules, after), *advise(after))
+    return RulesPlan(before=now.revision, after=after, changes=changes(now.rules, after), warnings=warnings)
 
 
 def status(fleet: Fleet) -> RulesStatus:

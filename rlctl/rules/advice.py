@@ -1,10 +1,13 @@
-"""What a rule set may say but had better not. Pure."""
+"""What a rule set may say but had better not, and what a change of it does to what was counted. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
+from rlctl.limiter.algorithms import ALGORITHMS
+from rlctl.rules.bucket import WHOLE
 from rlctl.rules.match import PLACE
-from rlctl.rules.model import Definition, Parameters, RuleClass, RuleSet
+from rlctl.rules.model import Definition, Parameters, Rule, RuleClass, RuleSet, percent
 from rlctl.topology.units import format_duration
 
 _FEW = 10
@@ -21,6 +24,7 @@ _SHORT_LEASE = (
     "time-out (assumed: {timeout}), or renew it"
 )
 _ROUNDED = "{rate} is a call every {spacing} us, rounded up by {percent} %: that much slower than the rule says"
+_FRESH = "counts on another key by its {what}: one fresh quota for {whom}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,63 @@ def advise(rules: RuleSet) -> tuple[Advice, ...]:
         for kind, text in _about(rule.definition):
             found.setdefault((rule.id, kind), Advice(rule=rule.id, kind=kind, text=text))
     return tuple(found.values())
+
+
+def announce(before: RuleSet | None, after: RuleSet) -> tuple[Advice, ...]:
+    """Whoever is counted on another key than before begins anew: the price of every change but of numbers."""
+    found = []
+    for rule in after.rules:
+        old = before.rule(rule.id) if before is not None else None
+        text = _fresh(old, rule) if old is not None else ""
+        if text:
+            found.append(Advice(rule=rule.id, kind="fresh-quota", text=text))
+    return tuple(found)
+
+
+def _fresh(before: Rule, after: Rule) -> str:
+    old, new = before.definition, after.definition
+    # Templates that were added at the end are for those that no rule counted.
+    if new.keys[: len(old.keys)] != old.keys:
+        return _FRESH.format(what="key template", whom="everybody")
+    edges = sorted({0, _share(old), _share(new), WHOLE})
+    tiers = (None, *dict.fromkeys((*old.tiers, *new.tiers)))
+    what: dict[str, None] = {}
+    shares = dict.fromkeys(tiers, 0)
+    for tier in tiers:
+        for lowest, end in pairwise(edges):
+            here, there = _key_parts(before, tier, lowest), _key_parts(after, tier, lowest)
+            changed = [name for name, part in there.items() if part != here[name]]
+            what.update(dict.fromkeys(changed))
+            shares[tier] += end - lowest if changed else 0
+    return _FRESH.format(what=", ".join(what), whom=_whom(shares)) if what else ""
+
+
+def _share(rule: Definition) -> int:
+    return rule.canary.share if rule.canary is not None else 0
+
+
+def _key_parts(rule: Rule, tier: str | None, drawn: int) -> dict[str, object]:
+    """What of the key is the rule's, for an identity of a tier that drew this bucket."""
+    definition = rule.definition
+    values = rule.arguments[tier if tier in definition.tiers else None, drawn < _share(definition)]
+    return {
+        "algorithm": definition.algorithm,
+        "window": ALGORITHMS[definition.algorithm](**values).key_window_ms,
+        "script state": rule.script.state,
+        "shadow": definition.shadow,
+    }
+
+
+def _whom(shares: dict[str | None, int]) -> str:
+    if len(set(shares.values())) == 1:
+        share = next(iter(shares.values()))
+        return "everybody" if share == WHOLE else f"{percent(share)} of 100 identities"
+    some = [
+        f"{percent(share)} of 100 {f'of tier {tier}' if tier else 'without a tier'}"
+        for tier, share in shares.items()
+        if share
+    ]
+    return ", ".join(some)
 
 
 def _about(rule: Definition) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Templates, conditions, buckets, compiled sets, differences, edits and advice."""
 
 import hashlib
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlctl.errors import InvalidFile, NotFound, UsageFault
 from rlctl.limiter.keys import encode, fill
-from rlctl.rules.advice import advise
+from rlctl.rules.advice import advise, announce
 from rlctl.rules.bucket import bucket, takes_part
 from rlctl.rules.diff import changes
 from rlctl.rules.edit import promoted, with_canary, with_rule_of, with_shadow
@@ -261,3 +262,56 @@ def test_keys_that_mix_people_up_are_told(key: str, kinds: set[str]) -> None:
         rule_set(f"version: 1\nrules:\n  - {{id: a, algorithm: fixed_window, limit: 3, window: 1s, key: {key}}}\n")
     )
     assert {one.kind for one in found} == kinds
+
+
+CANARY = "    canary: {percent: 10, limit: 800}\n"
+WINDOWED = "    canary: {percent: 10, window: 30s}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (("limit: 1000\n", "limit: 1000\n"), ("limit: 1000\n", "limit: 9\n"), None),
+        ((CANARY, CANARY), (CANARY, ""), None),
+        ((CANARY, CANARY), ("percent: 10", "percent: 50"), None),
+        ((CANARY, CANARY), ("on_failure: open", "on_failure: closed"), None),
+        (
+            ("sliding_counter", "sliding_counter"),
+            ("sliding_counter", "fixed_window"),
+            "its algorithm: .* for everybody",
+        ),
+        (("window: 60s", "window: 60s"), ("window: 60s", "window: 2m"), "its window: .* for everybody"),
+        (("{api_key}", "{api_key}"), ("{api_key}", "{user}"), "its key template: .* for everybody"),
+        (('"apikey:{api_key}"', '["apikey:{api_key}"]'), ('"apikey:{api_key}"', '["apikey:{api_key}", "{ip}"]'), None),
+        (
+            ('"apikey:{api_key}"', '["apikey:{api_key}"]'),
+            ('"apikey:{api_key}"', '["{ip}", "apikey:{api_key}"]'),
+            "its key template",
+        ),
+        ((CANARY, CANARY), (CANARY, CANARY + "    shadow: true\n"), "its shadow: .* for everybody"),
+        ((CANARY, ""), (CANARY, WINDOWED), "its window: .* for 10 of 100 identities"),
+        ((CANARY, WINDOWED), (CANARY, WINDOWED.replace("10", "30")), "its window: .* for 20 of 100 identities"),
+        ((CANARY, WINDOWED), (CANARY, ""), "its window: .* for 10 of 100 identities"),
+        # The canary's keys are those of everybody then: who was in it goes on.
+        ((CANARY + "", WINDOWED), ("    window: 60s\n", "    window: 30s\n"), "for 90 of 100 identities"),
+        (
+            ("free: {limit: 100}", "free: {limit: 100}"),
+            ("free: {limit: 100}", "free: {window: 30s}"),
+            "its window: .* for 100 of 100 of tier free$",
+        ),
+    ],
+)
+def test_who_is_counted_anew_is_announced(before: tuple[str, str], after: tuple[str, str], says: str | None) -> None:
+    found = announce(edited(*before), edited(*after))
+    assert {advice.kind for advice in found} == ({"fresh-quota"} if says else set())
+    for advice in found:
+        assert re.search(says or "", advice.text)
+
+
+def test_another_state_of_a_script_is_announced_and_new_rules_are_not() -> None:
+    now = rule_set(EXAMPLE)
+    [rule] = now.rules
+    other = replace(now, rules=(replace(rule, script=replace(rule.script, state=2)),))
+    [advice] = announce(now, other)
+    assert advice.text == "counts on another key by its script state: one fresh quota for everybody"
+    assert announce(None, now) == announce(rule_set(EVERY), now) == ()
