@@ -1,19 +1,18 @@
 """rlctl rules canary: other parameters for a share of the identities, at once or in steps."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import click
 
 from rlctl.cli.app import App, Duration, with_app
-from rlctl.cli.rules_change import Agreed, changing, locked_change, plan_change, run_change
+from rlctl.cli.rules_change import Agreed, Asking, changing, plan_change, run_change
 from rlctl.cli.rules_output import show_outcome
 from rlctl.errors import Exit, UsageFault
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.rules.admin import InForce, Make, Outcome
+from rlctl.rules.admin import InForce
 from rlctl.rules.conditions import Condition, parse_condition
 from rlctl.rules.holding import Hands, Ramp
 from rlctl.rules.model import RuleSet
@@ -152,16 +151,9 @@ def _check_belongs_to_ramp(shares: tuple[int, ...] | None, options: Mapping[str,
 
 
 def _ramp(app: App, ramp: Ramp, make: Callable[[int, InForce], RuleSet], agreed: Agreed) -> None:
-    release, stop = load_release(), StopFlag()
-    asked = [agreed]
-
-    def change(why: str, made: Make) -> Outcome:
-        # Whoever agreed to the first step agreed to the ramp.
-        now, asked[0] = asked[0], replace(agreed, yes=True, wait=True)
-        return locked_change(app, VERB, why, made, release, now, stop)
-
+    release, stop, asking = load_release(), StopFlag(), Asking(app, agreed)
     hands = Hands(
-        change=change,
+        change=lambda why, made: asking.change(VERB, why, made, release, stop),
         open=lambda: open_fleet(app.topology(), app.home, release),
         clock=SystemClock(),
         stop=stop,

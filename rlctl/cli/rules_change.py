@@ -1,6 +1,6 @@
 """What all verbs that change rules share: options, questions, the lock."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -9,10 +9,12 @@ from rlctl.cli.app import App
 from rlctl.cli.rules_output import show_outcome, show_plan
 from rlctl.errors import Exit
 from rlctl.execute.fleet import open_fleet
-from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.lock import Owner
+from rlctl.execute.locking import Waiting
 from rlctl.execute.stop import StopFlag
 from rlctl.rules import admin
 from rlctl.rules.admin import READ_BACK_S, Make, Outcome, RulesPlan
+from rlctl.rules.locked import change_rules
 from rlctl.rules.model import Revision
 from rlctl.scripts.model import Release
 
@@ -42,30 +44,42 @@ def run_change(app: App, verb: str, why: str, make: Make, release: Release, agre
     if agreed.dry_run:
         return plan_change(app, verb, make, release)
     stop = StopFlag()
+    asking = Asking(app, agreed)
     with stop.armed():
-        show_outcome(app, verb, locked_change(app, verb, why, make, release, agreed, stop))
+        show_outcome(app, verb, asking.change(verb, why, make, release, stop))
     return Exit.OK
 
 
-def locked_change(
-    app: App, verb: str, why: str, make: Make, release: Release, agreed: Agreed, stop: StopFlag
-) -> Outcome:
-    """One change under the fleet's lock, after a question."""
-    topology = app.topology()
+class Asking:
+    """Changes under the fleet's lock, after a question: whoever agreed once agreed to all that follows."""
 
-    def agree(found: RulesPlan) -> None:
+    def __init__(self, app: App, agreed: Agreed) -> None:
+        self._app = app
+        self._agreed = agreed
+
+    def change(self, verb: str, why: str, make: Make, release: Release, stop: StopFlag) -> Outcome:
+        """One change."""
+        app = self._app
+        owner = Owner.myself(verb)
+        request = admin.Request(
+            by=f"{owner.user}@{owner.host}",
+            verb=verb,
+            why=why,
+            argv=app.argv,
+            progress=app.output,
+            agree=self._agree,
+            read_back_s=app.timeout(READ_BACK_S),
+        )
+        waiting = Waiting(wanted=self._agreed.wait, at_most_s=app.timeout_s)
+        return change_rules(app.topology(), app.home, request, make, release=release, stop=stop, waiting=waiting)
+
+    def _agree(self, found: RulesPlan) -> None:
         for warning in found.warnings:
-            app.output.note(f"warning {warning.rule}: {warning.text}")
+            self._app.output.note(f"warning {warning.rule}: {warning.text}")
         for change in found.changes:
-            app.output.note(f"  {change.describe()}")
-        app.agree(f"{topology.name}: put this in force?", yes=agreed.yes)
-
-    request = admin.Request(
-        verb=verb, why=why, argv=app.argv, progress=app.output, agree=agree, read_back_s=app.timeout(READ_BACK_S)
-    )
-    waiting = Waiting(wanted=agreed.wait, at_most_s=app.timeout_s)
-    with hold(topology, app.home, f"rules {verb}", stop, app.output, waiting=waiting, release=release) as held:
-        return admin.change(held, request, make)
+            self._app.output.note(f"  {change.describe()}")
+        self._app.agree(f"{self._app.topology().name}: put this in force?", yes=self._agreed.yes)
+        self._agreed = replace(self._agreed, yes=True, wait=True)
 
 
 def plan_change(app: App, verb: str, make: Make, release: Release) -> int:

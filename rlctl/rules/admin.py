@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from rlctl.errors import CheckFailed, NotFound, Refused, RlctlError, Unreachable
 from rlctl.execute.fleet import Fleet
-from rlctl.execute.journal import Journal, current_user
+from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet, keeper
 from rlctl.execute.progress import Progress
+from rlctl.execute.quiet import QUIET
 from rlctl.observe.model import Observed
 from rlctl.rules.advice import Advice, advise, announce
 from rlctl.rules.diff import RuleChange, changes
@@ -146,13 +147,18 @@ class RulesStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Who wants a change, how it is called in records, and how long it may take to be read back."""
+    """Who wants a change, how it is called in records, and how long it may take to be read back.
 
+    `by` stands in the history, with the revision; `agree` is shown the plan before anything is stored, and raises
+    where somebody says no.
+    """
+
+    by: str
     verb: str
     why: str
-    argv: Sequence[str]
-    progress: Progress
-    agree: Callable[[RulesPlan], None]
+    argv: Sequence[str] = ()
+    progress: Progress = QUIET
+    agree: Callable[[RulesPlan], None] = lambda _plan: None
     read_back_s: float = READ_BACK_S
 
 
@@ -238,7 +244,7 @@ def _store(now: InForce, request: Request, made: RuleSet | Revision) -> Revision
         number=number,
         parent=now.number,
         rules=made,
-        by=current_user(),
+        by=request.by,
         at=now.fleet.clock.now().isoformat(timespec="milliseconds"),
         why=request.why,
     )
@@ -251,7 +257,7 @@ def _entry(now: InForce, request: Request, number: int) -> dict[str, object]:
         "revision": number,
         "before": now.number,
         "why": request.why,
-        "by": current_user(),
+        "by": request.by,
         "at": now.fleet.clock.now().isoformat(timespec="milliseconds"),
     }
 

@@ -60,6 +60,8 @@ def with_shadow(rules: RuleSet, rule_id: str, *, shadow: bool, release: Release)
 def promoted(rules: RuleSet, rule_id: str, release: Release) -> RuleSet:
     """The rule with its canary's parameters for everybody, and enforced."""
     definition = find(rules, rule_id).definition
+    if definition.canary is None and not definition.shadow:
+        raise NotFound(f"rule {rule_id} has no canary to promote", hint="`rlctl rules canary` makes one")
     parameters = definition.effective(None, in_canary=True)
     return _with(rules, replace(definition, parameters=parameters, canary=None, shadow=False), release)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from rlctl.errors import CheckFailed, Interrupted, NotFound, Refused, RlctlError
+from rlctl.errors import CheckFailed, Declined, Interrupted, NotFound, Refused, RlctlError
 from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome
 from rlctl.rules.conditions import Signal
 from rlctl.rules.holding import CANNOT_LOOK, LOOK_EVERY_S, PATIENCE_S, Hands, Overtaken, Ramp, hold
@@ -58,7 +58,7 @@ class _Walk:
             self.outcome = self._insist(why_step(self._ramp.rule_id, share), attempt)
         except NotReadBack as failure:
             self.outcome, trouble = failure.outcome, failure.message
-        except (Overtaken, Interrupted):
+        except (Overtaken, Interrupted, Declined):
             raise
         except _FAILS as failure:
             if self._before is None:

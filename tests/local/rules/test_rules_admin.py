@@ -1,11 +1,24 @@
 """Rules of a real fleet: planned, applied, read back, explained and taken back."""
 
 import json
+import socket
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from redis import RedisCluster
 
+from rlctl.execute.fleet import open_fleet
+from rlctl.rules.admin import Request, in_force
+from rlctl.rules.admin import status as admin_status
+from rlctl.rules.compile import compile_file
+from rlctl.rules.load import load_rules
+from rlctl.rules.locked import change_rules
+from rlctl.rules.verbs import applied, canaried
+from rlctl.scripts.release import load_release
+from rlctl.state.home import Home
+from rlctl.topology.load import load_topology
 from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
 from tests.local.rules.files import apply, rule, status, write
 
@@ -50,6 +63,33 @@ def test_from_plan_to_rollback(request: pytest.FixtureRequest, kind: str) -> Non
     assert apply(fleet, rule(limit=6))["revision"] == 3
     commands = [one["command"] for one in fleet.run("history", "-o", "json").json()["operations"]]
     assert commands.count("rules rollback") == 2
+
+
+def test_rules_are_changed_as_a_library(cluster: LocalFleet) -> None:
+    """As an HTTP API would: plain values in and out, and whoever asked for it stands in the history."""
+    cluster.deploy()
+    topology, home = load_topology(cluster.file.read_bytes(), str(cluster.file)), Home(cluster.home)
+    release, wanted = load_release(), write(cluster, rule(limit=3))
+    made = compile_file(load_rules(wanted.read_bytes(), str(wanted)), release)
+    request = Request(by="ada@api", verb="apply", why="ticket 7")
+    first = change_rules(topology, home, request, applied(made), release=release)
+    assert (first.changed, first.to_json("apply")["revision"], first.before) == (True, 1, None)
+    assert not change_rules(topology, home, request, applied(made), release=release).changed
+    canary = partial(canaried("api-per-key", {"limit": "2"}, release), 5000)
+    by = replace(request, by="bob@api", verb="canary", why="canary api-per-key 50 %")
+    assert change_rules(topology, home, by, canary, release=release).before == 1
+    with open_fleet(topology, home, release) as fleet:
+        now, found = in_force(fleet), admin_status(fleet).to_json()
+    assert (now.number, now.required().by) == (2, "bob@api")
+    assert [(one["by"], one["why"]) for one in found["history"]] == [  # type: ignore[attr-defined]
+        ("bob@api", "canary api-per-key 50 %"),
+        ("ada@api", "ticket 7"),
+    ]
+    cluster.run("rules", "promote", "api-per-key", "--yes")
+    user, _at, host = str(status(cluster)["by"]).partition("@")
+    assert user
+    assert host == socket.gethostname()
+    assert "no canary" in cluster.run("rules", "promote", "api-per-key", "--yes", expect=5).err
 
 
 def test_one_rule_goes_back_alone(cluster: LocalFleet) -> None:

@@ -204,6 +204,15 @@ def test_promotion_makes_the_canary_the_rule() -> None:
     assert rule.arguments[None, False]["limit"] == 800
 
 
+def test_without_a_canary_there_is_nothing_to_promote() -> None:
+    without = edited("    canary: {percent: 10, limit: 800}\n", "")
+    with pytest.raises(NotFound, match="no canary to promote") as caught:
+        promoted(without, "api-per-key", RELEASE)
+    assert caught.value.hint
+    shadow = with_shadow(without, "api-per-key", shadow=True, release=RELEASE)
+    assert promoted(shadow, "api-per-key", RELEASE) == without
+
+
 def test_one_rule_goes_back_alone() -> None:
     now = rule_set(EVERY.replace("limit: 10,", "limit: 11,").replace("burst: 5", "burst: 6"))
     back = with_rule_of(now, rule_set(EVERY), "bucket")
