@@ -200,7 +200,7 @@ class RollingRing(_Rolling):
         """Refuse what the script would refuse."""
         _Rolling.__post_init__(self)
         if self.limit > _RING_LIMIT or self.window_ms >= _RING_WINDOW:
-            raise InvalidLimit("rolling_ring: limit is at most 1000000, window_ms less than 2^32")
+            raise InvalidLimit("rolling_ring: limit is at most 1000000, window_ms less than 2^32 ms")
 
 
 @dataclass(frozen=True, slots=True)

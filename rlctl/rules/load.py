@@ -1,5 +1,6 @@
 """From the text of a rules file to definitions, or to every mistake in it with its line. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -7,7 +8,7 @@ from typing import Any, TypeVar
 from rlctl.limiter.algorithms import ALGORITHMS
 from rlctl.limiter.failures import InvalidLimit
 from rlctl.rules.match import DIMENSION
-from rlctl.rules.model import Canary, Definition, RuleClass
+from rlctl.rules.model import Canary, Definition, RuleClass, VariantName
 from rlctl.rules.table import (
     ALGORITHM,
     CONDITION,
@@ -203,16 +204,35 @@ class _Reading:
             self._mistakes.add(line, "on_failure: a rule of class security never fails open; write closed or local")
 
     def _check_numbers(self, definition: Definition, line: int, entries: Mapping[str, Entry]) -> None:
-        """What a script would refuse is refused here, at the line that brings it in."""
-        told: set[str] = set()
+        """What a script would refuse is refused here, at the line that brings it in, in the file's own names."""
+        wrong: dict[VariantName, str] = {}
         for tier, in_canary in definition.variants():
-            key = "tiers" if tier is not None else "canary" if in_canary else ""
             try:
                 ALGORITHMS[definition.algorithm](**definition.effective(tier, in_canary=in_canary))
             except InvalidLimit as failure:
-                if failure.message not in told:
-                    self._mistakes.add(entries[key].line if key else line, failure.message)
-                told.add(failure.message)
+                above = {(None, False), (tier, False), (None, in_canary)} - {(tier, in_canary)}
+                # What is wrong with the rule itself is not said again of everything that stands on it.
+                if failure.message not in {wrong.get(name) for name in above}:
+                    at, where = _place((tier, in_canary), line, entries)
+                    self._mistakes.add(at, where + _in_own_names(definition.algorithm, failure.message, entries))
+                wrong[tier, in_canary] = failure.message
+
+
+def _place(variant: VariantName, line: int, entries: Mapping[str, Entry]) -> tuple[int, str]:
+    """The line of a variant, and how it is called there."""
+    tier, in_canary = variant
+    if tier is not None:
+        tiers = entries["tiers"].value
+        at = tiers.entries[tier].line if isinstance(tiers, Map) else line
+        return at, f"tiers.{tier}{' in the canary' if in_canary else ''}: "
+    return (entries["canary"].line, "canary: ") if in_canary else (line, "")
+
+
+def _in_own_names(algorithm: str, message: str, entries: Mapping[str, Entry]) -> str:
+    """A script's parameters as this file calls them."""
+    for name, keys in WANTED[algorithm].items():
+        message = re.sub(rf"\b{name}\b", next((key for key in keys if key in entries), keys[0]), message)
+    return message
 
 
 def numbers(algorithm: str, key: str, value: Any) -> dict[str, int]:  # noqa: ANN401  as the table's rows

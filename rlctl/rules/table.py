@@ -68,7 +68,12 @@ def percent() -> ValueType[int]:
         read=read,
         refuse=lambda value: "" if value <= WHOLE else "more than 100 percent",
         show=str,
-        schema={"type": "number", "minimum": 0, "maximum": 100},
+        schema={
+            "type": ["number", "string"],
+            "minimum": 0,
+            "maximum": 100,
+            "pattern": r"^(0?[0-9]{1,2}(\.[0-9]{1,2})?|100(\.0{1,2})?)%?$",
+        },
     )
 
 

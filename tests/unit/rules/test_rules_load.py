@@ -12,6 +12,8 @@ from rlctl.rules.model import Canary, Definition, RuleClass
 from rlctl.rules.schema import rules_schema
 from tests.unit.rules.documents import EVERY, EXAMPLE
 
+TIERS = {"free": "5s", "paid": "10s", "gold": "25s"}
+
 
 def load(text: str) -> tuple[Definition, ...]:
     return load_rules(text.encode(), "rules.yaml").definitions
@@ -124,7 +126,7 @@ def test_percent(percent: str, share: int) -> None:
         pytest.param(rule("algorithm: rolling_ring", "limit: 2000000"), "at most 1000000", id="ring"),
         pytest.param(
             rule("algorithm: rolling_window", "min_interval: 2h"),
-            "min_interval_ms is longer than window_ms",
+            "rules.yaml:3: rolling_window: min_interval is longer than window",
             id="interval",
         ),
         pytest.param(rule("key: api"), "`api` names nobody", id="no place"),
@@ -162,6 +164,33 @@ def test_mistakes(text: str, says: str) -> None:
     assert all(line.startswith("rules.yaml:") for line in caught.value.message.splitlines())
 
 
+def test_wrong_numbers_name_their_tier_and_line() -> None:
+    tiers = "\n      ".join(["tiers:", *(f"{name}: {{window: {window}}}" for name, window in TIERS.items())])
+    text = rule("algorithm: rolling_window", "min_interval: 20s", tiers, "canary: {percent: 10, min_interval: 30s}")
+    with pytest.raises(InvalidFile) as caught:
+        load(text)
+    wrong = "rolling_window: min_interval is longer than window"
+    assert caught.value.message.splitlines() == [
+        f"rules.yaml:10: tiers.free: {wrong}",
+        f"rules.yaml:11: tiers.paid: {wrong}",
+        f"rules.yaml:12: tiers.gold in the canary: {wrong}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (("min_interval: 2m", "tiers: {free: {limit: 9}}"), "rules.yaml:3: rolling_window: min_interval is longer"),
+        (("canary: {percent: 10, min_interval: 2m}",), "rules.yaml:8: canary: rolling_window: min_interval is longer"),
+    ],
+)
+def test_what_is_wrong_above_is_said_once(lines: tuple[str, ...], says: str) -> None:
+    with pytest.raises(InvalidFile) as caught:
+        load(rule("algorithm: rolling_window", *lines))
+    [told] = caught.value.message.splitlines()
+    assert told.startswith(says)
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(InvalidFile) as caught:
         load(rule("limit: -1", "window: 60", "shadow: maybe"))
@@ -183,8 +212,17 @@ def test_any_bytes_are_rules_or_named_mistakes(junk: bytes, value: str) -> None:
 def test_the_schema_agrees() -> None:
     schema = rules_schema()
     jsonschema.Draft7Validator.check_schema(schema)
-    for text in (EXAMPLE, EVERY, rule(), rule("limit: 0")):
+    shares = ("10%", '"10"', "12.5", "12.55%", "100%", "0")
+    canaries = [rule(f"canary: {{percent: {share}, limit: 5}}") for share in shares]
+    for text in (EXAMPLE, EVERY, rule(), rule("limit: 0"), *canaries):
+        load(text)
         jsonschema.validate(yaml.safe_load(text), schema)
-    for text in (rule("limits: 3"), rule("key: api"), rule("window: 60"), rule("canary: {limit: 5}")):
+    for text in (
+        rule("limits: 3"),
+        rule("key: api"),
+        rule("window: 60"),
+        rule("canary: {limit: 5}"),
+        rule("canary: {percent: 101%, limit: 5}"),
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(yaml.safe_load(text), schema)
