@@ -9,6 +9,7 @@ from rlctl.topology.problems import shown
 from rlctl.topology.units import parse_duration
 
 _FORM = re.compile(r"(?P<signal>[a-z0-9]+)\s*>\s*(?P<most>\S+)")
+_WHOLE = 100
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,4})?)%")
 
 
@@ -44,6 +45,8 @@ def parse_condition(text: str) -> Condition:
     percent = _PERCENT.fullmatch(found["most"])
     if percent is None:
         raise ValueError(f"{shown(text)}: {shown(found['most'])} is no percentage, such as 1%")
+    if float(percent[1]) > _WHOLE:
+        raise ValueError(f"{shown(text)} never holds: nothing is more than 100%; write such as {signal}>1%")
     return Condition(signal=signal, most=float(percent[1]) / 100, text=text)
 
 

@@ -74,7 +74,7 @@ def _flat(rule: Rule) -> dict[str, object]:
 
 
 def _flatten(name: str, value: object, found: dict[str, object]) -> None:
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict):
         for key, item in value.items():
             _flatten(f"{name}.{key}", item, found)
     else:
@@ -84,4 +84,4 @@ def _flatten(name: str, value: object, found: dict[str, object]) -> None:
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(str(item) for item in value) or "none"
-    return "none" if value is None or value == {} else str(value).lower() if isinstance(value, bool) else str(value)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

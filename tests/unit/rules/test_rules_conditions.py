@@ -29,7 +29,13 @@ def test_conditions(text: str, signal: Signal, most: float) -> None:
     assert trouble.startswith(signal)
 
 
-@pytest.mark.parametrize("text", ["", "errors", "luck>1%", "errors<1%", "errors>1", "errors>many%", "p99>5", "p99>5%"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "errors", "luck>1%", "errors<1%", "errors>1", "errors>many%", "p99>5", "p99>5%"),
+        *("errors>150%", "denied>100.1%"),
+    ],
+)
 def test_no_conditions(text: str) -> None:
     with pytest.raises(ValueError, match=r"such as|no condition|unit"):
         parse_condition(text)

@@ -178,6 +178,8 @@ def test_changes_name_rules_and_fields() -> None:
     assert change.describe() == "change api-per-key: parameters.limit 1000 -> 2000"
     [change] = changes(before, edited("    canary: {percent: 10, limit: 800}\n", ""))
     assert {field.field for field in change.fields} == {"canary.percent", "canary.parameters.limit"}
+    [change] = changes(edited("    tiers: {free: {limit: 100}, enterprise: {limit: 10000}}\n", ""), before)
+    assert change.describe() == "change api-per-key: tiers.enterprise.limit none -> 10000; tiers.free.limit none -> 100"
     added, removed = changes(before, rule_set(EXAMPLE.replace("id: api-per-key", "id: other")))
     assert (added.kind, removed.kind, removed.rule) == ("add", "remove", "api-per-key")
     every = rule_set(EVERY)
