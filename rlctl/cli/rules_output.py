@@ -33,7 +33,11 @@ def show_outcome(app: App, verb: str, outcome: Outcome) -> None:
         return
     before = outcome.before
     since = f"before it {before}" if before is not None else "the first"
-    app.output.text(f"revision {number} is in force ({since}); read back from {len(outcome.nodes)} nodes")
+    silent = [node for node in outcome.nodes if node.evidence]
+    read = len(outcome.nodes) - len(silent)
+    app.output.text(f"revision {number} is in force ({since}); read back from {read} nodes")
+    for node in silent:
+        app.output.line(f"down {node.name}: {node.evidence}")
 
 
 def show_status(app: App, found: RulesStatus) -> None:

@@ -282,7 +282,7 @@ def _check_scripts(now: InForce, rules: RuleSet) -> None:
 
 
 def _prove(outcome: Outcome, revision: Revision, request: Request) -> None:
-    late = [node for node in outcome.nodes if node.version != revision.version]
+    late = [node for node in outcome.nodes if node.version != revision.version and not node.deposed]
     if late:
         first, names = late[0].evidence or "says another revision", ", ".join(node.name for node in late)
         told = f"revision {revision.number} was stored, but within {request.read_back_s:g} s not read back from {names}"

@@ -17,7 +17,10 @@ EVERY_S = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRules:
-    """What one node says is in force; `evidence` where it says nothing."""
+    """What one node says is in force; `evidence` where it says nothing.
+
+    A `deposed` one was the primary until a failover and does not follow yet: it is named, and nothing waits for it.
+    """
 
     name: str
     role: str | None
@@ -25,6 +28,7 @@ class NodeRules:
     port: int
     version: Version | None
     evidence: str = ""
+    deposed: bool = False
 
     def to_json(self, wanted: Version | None) -> dict[str, object]:
         """As `rules status -o json` shows it."""
@@ -34,27 +38,43 @@ class NodeRules:
             "host": self.host,
             "port": self.port,
             "reachable": not self.evidence,
+            "evidence": self.evidence or None,
             "revision": self.version.revision if self.version else None,
             "digest": self.version.digest if self.version else None,
             "current": not self.evidence and self.version == wanted,
         }
 
 
-def holders(fleet: Fleet, observed: Observed) -> tuple[NodeSpec, ...]:
-    """The nodes of the shard that holds the rules, its primary first; those that are down too."""
+def read_nodes(fleet: Fleet, observed: Observed) -> tuple[NodeRules, ...]:
+    """What each node of the shard that holds the rules says now, its primary first; those that are down too."""
     primary = keeper(fleet, observed, POINTER_KEY)
     nodes = data_nodes(fleet.topology)
     if primary is None or fleet.topology.kind is Kind.SENTINEL:
-        return tuple(sorted(nodes, key=lambda spec: spec != primary)) if primary else tuple(nodes)
+        return tuple(_ask(fleet, observed, spec) for spec in sorted(nodes, key=lambda spec: spec != primary))
     facts = observed.node(primary.name)
-    followers = {peer.id for peer in facts.table if peer.follows == facts.id}
-    names = {node.name for node in observed.nodes if node.id in followers}
-    return (primary, *(spec for spec in nodes if spec.name in names))
+    by_id = {node.id: node.name for node in observed.nodes}
+    followers = {by_id.get(peer.id) for peer in facts.table if peer.follows == facts.id}
+    # In the cluster's table it follows nobody, and the slots of its shard are another's by now.
+    bare = {by_id.get(peer.id) for peer in facts.table if peer.follows is None and not peer.slots}
+    deposed = [spec for spec in nodes if spec.name in bare and spec.shard == primary.shard and spec != primary]
+    return (
+        *(_ask(fleet, observed, spec) for spec in (primary, *(spec for spec in nodes if spec.name in followers))),
+        *(_told_of(observed, spec) for spec in deposed),
+    )
 
 
-def read_nodes(fleet: Fleet, observed: Observed) -> tuple[NodeRules, ...]:
-    """What each of them says now."""
-    return tuple(_ask(fleet, observed, spec) for spec in holders(fleet, observed))
+def _told_of(observed: Observed, spec: NodeSpec) -> NodeRules:
+    """A deposed primary, which is not asked: it holds nothing that counts until it follows."""
+    facts = observed.node(spec.name)
+    return NodeRules(
+        name=spec.name,
+        role=facts.role and facts.role.value,
+        host=spec.address,
+        port=spec.port,
+        version=None,
+        evidence=facts.evidence or "was the primary before, and does not follow yet",
+        deposed=True,
+    )
 
 
 def read_back(fleet: Fleet, observed: Observed, wanted: Version, timeout_s: float) -> tuple[NodeRules, ...]:
@@ -63,7 +83,7 @@ def read_back(fleet: Fleet, observed: Observed, wanted: Version, timeout_s: floa
 
     def agreed() -> bool:
         found[:] = [read_nodes(fleet, observed)]
-        return all(node.version == wanted for node in found[0])
+        return all(node.version == wanted or node.deposed for node in found[0])
 
     try:
         wait_until(agreed, timeout_s=timeout_s, clock=fleet.clock, what="the rules everywhere", every_s=EVERY_S)

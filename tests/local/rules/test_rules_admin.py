@@ -226,6 +226,27 @@ def test_a_replica_that_does_not_follow_is_named(cluster: LocalFleet) -> None:
     assert (found["revision"], [node["current"] for node in found["nodes"]]) == (2, [True, False])
 
 
+def test_after_a_failover_the_dead_member_is_named_and_not_waited_for(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    apply(cluster, rule())
+    cluster.kill("node-2")
+    with cluster.connect("node-5") as promoted:
+        wait_for(lambda: promoted.execute_command("ROLE")[0] == "master", "the replica is promoted")
+    write(cluster, rule(limit=5))
+    wait_for(lambda: cluster.run("rules", "plan", "rules.yaml", expect=None).code == 10, "the fleet can be asked")
+    told = cluster.run("rules", "apply", "rules.yaml", "--yes").out
+    assert "read back from 1 nodes" in told
+    assert "down node-2" in told
+    found = status(cluster, expect=10)
+    assert [(node["name"], node["current"], bool(node["evidence"])) for node in found["nodes"]] == [
+        ("node-5", True, False),
+        ("node-2", False, True),
+    ]
+    cluster.run("deploy", "--yes")
+    wait_for(lambda: cluster.run("rules", "status", expect=None).code == 0, "it follows")
+    assert [node["current"] for node in status(cluster)["nodes"]] == [True, True]
+
+
 def test_old_revisions_go_but_never_the_one_that_was_in_force(cluster: LocalFleet) -> None:
     """As if a hundred had been stored in between: 101 would take the place of 1, and 201 that of 101."""
     cluster.deploy()
