@@ -66,7 +66,8 @@ class AsyncRuleWatch:
         version = self._book.news(reply)
         if version is not None:
             found = self._backend.judge_rules(await link.exchange(fetch(version), self._deadline()), link.endpoint)
-            self._book.learn(version, found)
+            # Thousands of rules take a while to make ready: decisions go on meanwhile.
+            await asyncio.to_thread(self._book.learn, version, found)
         self._first.set()
 
     def _deadline(self) -> float:

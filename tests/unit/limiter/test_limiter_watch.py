@@ -15,6 +15,7 @@ from rlctl.limiter.failures import Cause, ErrorReply
 from rlctl.limiter.rulebook import POINTER, SUBSCRIBE, RuleBook, usable
 from rlctl.limiter.settings import Endpoint
 from rlctl.limiter.watch import RuleWatch
+from rlctl.rules.model import Version
 from tests.unit.rules.documents import EXAMPLE, revision
 
 PATIENCE_S = 60.0
@@ -150,9 +151,19 @@ def test_a_pointer_that_is_something_else_does_not_end_the_watch() -> None:
     assert counters.snapshot().errors == {Cause.ERROR: 2}
 
 
-def test_nor_the_one_of_asyncio() -> None:
+class Reader(RuleBook):
+    """Remembers where it read."""
+
+    where: threading.Thread | None = None
+
+    def learn(self, version: Version, reply: Any) -> None:
+        self.where = threading.current_thread()
+        super().learn(version, reply)
+
+
+def test_nor_the_one_of_asyncio_which_reads_beside_the_loop() -> None:
     counters = Counters()
-    book, backend = RuleBook(counters), SpoiledAsyncLink()
+    book, backend = Reader(counters), SpoiledAsyncLink()
 
     async def story() -> None:
         watch = AsyncRuleWatch(book, backend, 1.0)  # type: ignore[arg-type]
@@ -164,3 +175,4 @@ def test_nor_the_one_of_asyncio() -> None:
 
     asyncio.run(story())
     assert counters.snapshot().errors == {Cause.ERROR: 2}
+    assert book.where not in {None, threading.main_thread()}
