@@ -74,11 +74,10 @@ class Asking:
         return change_rules(app.topology(), app.home, request, make, release=release, stop=stop, waiting=waiting)
 
     def _agree(self, found: RulesPlan) -> None:
-        for warning in found.warnings:
-            self._app.output.note(f"warning {warning.rule}: {warning.text}")
-        for change in found.changes:
-            self._app.output.note(f"  {change.describe()}")
-        self._app.agree(f"{self._app.topology().name}: put this in force?", yes=self._agreed.yes)
+        warnings = [f"warning {warning.rule}: {warning.text}" for warning in found.warnings]
+        changes = [f"  {change.describe()}" for change in found.changes]
+        question = f"{self._app.topology().name}: put this in force?"
+        self._app.agree(question, yes=self._agreed.yes, about=(*warnings, *changes))
         self._agreed = replace(self._agreed, yes=True, wait=True)
 
 
