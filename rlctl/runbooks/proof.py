@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from rlctl.errors import Refused, TimedOut, Unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
-from rlctl.runbooks.model import Rehearsal, Runbook, Step
+from rlctl.runbooks.model import Rehearsal, Risk, Runbook, Step
 from rlctl.runbooks.order import FAILURE, ORDER, REST, RESULT, TrialOrder, TrialResult
 from rlctl.runbooks.shelf import address
 from rlctl.system.files import read_text, write_private
@@ -125,24 +125,21 @@ class Prover:
         return passage
 
     def _leave_out(self, step: Step, passages: Sequence[Passage]) -> Omission:
-        """A step is alive when one of the faults that call for it cannot be got over without it."""
-        noticed = None
-        for passage in passages:
-            order = TrialOrder(
-                page=address(passage.page),
-                kind=passage.kind,
-                rehearsal=passage.index,
-                omitted=step.id,
-                patience_s=patience(passage.result.steps),
-            )
-            result = self._try(order)
-            if not result.is_green:
-                noticed = result.reason
-                break
+        noticed = missed(step, (self._without(step, passage) for passage in passages))
         page, kind = passages[0].page, passages[0].kind
         told = f"noticed, {noticed}" if noticed else "nobody notices"
         self.progress.note(f"{page.id} {kind} without {step.id}: {told}")
         return Omission(page=page, kind=kind, step=step, noticed=noticed)
+
+    def _without(self, step: Step, passage: Passage) -> TrialResult:
+        order = TrialOrder(
+            page=address(passage.page),
+            kind=passage.kind,
+            rehearsal=passage.index,
+            omitted=step.id,
+            patience_s=patience(passage.result.steps),
+        )
+        return self._try(order)
 
     def _try(self, order: TrialOrder) -> TrialResult:
         """A fleet that cannot be built on a busy machine says nothing of a page: once more, then it is told."""
@@ -181,6 +178,21 @@ class Prover:
             if line and self.is_detailed:
                 self.progress.note(f"  {what}: {json.loads(line)['note']}")
         raise self.stop.kind("stopped; the throw-away fleets are gone", hint="the same command starts anew")
+
+
+def missed(step: Step, results: Iterable[TrialResult]) -> str | None:
+    """What went wrong without a step, where it was taken; None says that it is dead.
+
+    A step is alive when one of the faults that call for it cannot be got over without it. What may lose data has to be
+    missed after each of them: else it was taken needlessly. No more trials are made than that takes.
+    """
+    reason = None
+    for result in results:
+        reason = None if result.is_green else result.reason
+        is_settled = result.is_green if step.risk is Risk.DANGER else not result.is_green
+        if is_settled:
+            break
+    return reason
 
 
 def patience(steps: Sequence[Mapping[str, object]]) -> dict[str, float]:
