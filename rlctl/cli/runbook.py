@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -20,7 +19,7 @@ from rlctl.cli.runbook_output import (
 from rlctl.errors import Declined, Exit, Interrupted, InvalidFile, NotFound, Unreachable
 from rlctl.execute.journal import current_user
 from rlctl.execute.stop import StopFlag
-from rlctl.runbooks.blocks import FLEET, FOLDER
+from rlctl.runbooks.given import given
 from rlctl.runbooks.model import Risk, Runbook, Section, Step
 from rlctl.runbooks.proof import Prover
 from rlctl.runbooks.shelf import all_shipped, find
@@ -113,7 +112,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
     walk = Walk(
         page=wanted,
         kind=topology.kind,
-        values=_values(topology, app.file),
+        values=given(topology, app.file.absolute().parent),
         hand=OwnHand(runner=PatientRunner(is_stopped=lambda: stop.is_set), file=app.file),
         clock=clock,
         agree=agree,
@@ -169,7 +168,7 @@ def _carry_out(app: App, walk: Walk, transcript: Transcript, stop: StopFlag) -> 
 
 def _agree(app: App, topology: Topology, step: Step, *, yes: bool, confirm: str | None) -> None:
     if step.risk is Risk.DANGER:
-        app.agree_to_loss(topology.name, (step.prose or step.id,), confirmed=confirm)
+        app.agree_to_loss(topology.name, (step.prose.removesuffix(":"),), confirmed=confirm)
     else:
         app.agree(f"  changes the fleet {topology.name}; carry this out?", yes=yes)
 
@@ -189,14 +188,10 @@ def _exit(walked: Walked) -> Exit:
     return Exit.CHECK_FAILED if failed.step.section in {Section.VERIFY, Section.UNDO} else Exit.PARTIAL
 
 
-def _values(topology: Topology, file: Path) -> dict[str, str]:
-    return {FLEET: topology.name, FOLDER: str(file.absolute().parent)}
-
-
 def _values_where_known(app: App) -> dict[str, str]:
     """A page can be read without any fleet, and with a broken topology file: then its variables stay as they are."""
     try:
-        return _values(app.topology(), app.file)
+        return given(app.topology(), app.file.absolute().parent)
     except (NotFound, InvalidFile, Unreachable) as failure:
         if app.names_file or not isinstance(failure, NotFound):
             app.output.note(f"names are not filled in: {failure.message}")

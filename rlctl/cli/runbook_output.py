@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rlctl.cli.app import App
+from rlctl.runbooks.answer import answer
 from rlctl.runbooks.blocks import filled
 from rlctl.runbooks.model import Runbook, Section, Step
 from rlctl.runbooks.proof import Omission, Proof
@@ -42,25 +43,17 @@ def _summary(page: Runbook) -> dict[str, object]:
 
 def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
     """The page as it is written; laid out where a person looks."""
-    text = filled(page.text, values)
     if app.output.as_json:
-        steps = [
-            {
-                "id": step.id,
-                "section": step.section,
-                "risk": step.risk,
-                "command": filled(step.command, values),
-                "only": step.only,
-                "expect_exit": sorted(step.exits),
-            }
-            for step in page.steps
-        ]
+        steps = [_step(step, values) for step in page.steps]
+        text = filled(page.text, values)
         app.output.result({"schema": "rlctl.runbook-show/1", **_summary(page), "steps": steps, "text": text})
         return
+    text = filled(_with_answers(page), values)
     head = (
         f"{page.severity}, for {' and '.join(page.kinds)}, risk {page.risk}; mitigate within "
         f"{format_duration(page.mitigate_ms)}, escalate after {format_duration(page.escalate_after_ms)}; "
-        f"owner {page.owner}"
+        f"owner {page.owner}\n"
+        "commands print JSON for `rlctl runbook run`; without `-o json` they print tables, and end alike"
     )
     if sys.stdout.isatty():
         from rich.markdown import Markdown  # noqa: PLC0415  costs start-up time that only this command pays
@@ -69,6 +62,35 @@ def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
         app.output.console().print(Markdown(_without_attributes(text)))
     else:
         app.output.text(f"{text}\n{head}")
+
+
+def _step(step: Step, values: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "id": step.id,
+        "section": step.section,
+        "risk": step.risk,
+        "command": filled(step.command, values),
+        "only": step.only,
+        "when": None if step.when is None else {"step": step.when.step, "query": step.when.query},
+        "expect_exit": sorted(step.exits),
+        "expect": step.expect,
+        "timeout": format_duration(step.timeout_ms),
+        "sets": dict(step.sets),
+        "says": step.prose,
+        "answer": answer(step),
+    }
+
+
+def _with_answers(page: Runbook) -> str:
+    """The page with a line after each command that says how it ends when all goes as expected."""
+    waiting = list(reversed(page.steps))
+    lines: list[str] = []
+    for line in page.text.splitlines():
+        is_end = bool(waiting and lines) and lines[-1].strip() == waiting[-1].command
+        lines.append(line)
+        if is_end:
+            lines += ["", f"{answer(waiting.pop())}."]
+    return "\n".join(lines) + "\n"
 
 
 def _without_attributes(text: str) -> str:

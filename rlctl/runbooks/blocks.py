@@ -12,9 +12,9 @@ from rlctl.topology.model import Kind
 from rlctl.topology.problems import Mistakes, shown
 from rlctl.topology.units import parse_duration
 
-# What every page may use: the fleet's name, and the folder of its topology file.
-FLEET, FOLDER = "RL_FLEET", "RL_DIR"
-GIVEN = frozenset({FLEET, FOLDER})
+# What every page may use: the fleet's name, the folder of its topology file, and how long an election may take in it.
+FLEET, FOLDER, ELECTION = "RL_FLEET", "RL_DIR", "RL_ELECTION"
+GIVEN = frozenset({FLEET, FOLDER, ELECTION})
 VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})\s*(?P<info>.*)")
 _STEP_ID = re.compile(r"[a-z][a-z0-9-]*")

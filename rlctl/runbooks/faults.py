@@ -16,6 +16,7 @@ from rlctl.execute.fleet import Fleet
 from rlctl.execute.locking import keeper
 from rlctl.observe.model import Link, NodeFacts, Observed, Role
 from rlctl.observe.parse import info
+from rlctl.plan.fence import FENCE, SETTING, lacks_replicas
 from rlctl.plan.ownership import shards
 from rlctl.plan.sentinel import believed_primary
 from rlctl.rules.model import POINTER_KEY
@@ -91,6 +92,18 @@ def _kill_primary(scene: Scene) -> None:
     scene.kill([scene.cast.victim])
 
 
+def _kill_replica(scene: Scene) -> None:
+    """One of those that the primary needs for its writes: it lives, and refuses."""
+    scene.kill(scene.cast.of(Who.REPLICA))
+    primary = scene.cast.victim.name
+    scene.wait(lambda seen: lacks_replicas(seen.node(primary)), f"{primary} refusing writes")
+
+
+def _kill_shard(scene: Scene) -> None:
+    """A primary with everybody who could take over from it."""
+    scene.kill(scene.cast.shard)
+
+
 def _leave_no_heir(scene: Scene) -> None:
     """A replica that has not heard from its primary for long is not elected when that dies."""
     _lock_replicas_out(scene)
@@ -125,15 +138,28 @@ def _is_promoted(scene: Scene, observed: Observed) -> bool:
 
 
 def _promote_rival(scene: Scene) -> None:
-    """Nobody watches, and somebody promotes a replica by hand."""
+    """Nobody watches, and somebody makes a replica a primary by hand."""
     rival = scene.cast.replicas[0]
+    if scene.fleet.topology.kind is Kind.CLUSTER:
+        scene.send(rival, ("CLUSTER", "RESET", "SOFT"))
+        return
     scene.kill(scene.cast.sentinels)
     scene.send(rival, ("REPLICAOF", "NO", "ONE"))
+
+
+def _fence_primary(scene: Scene) -> None:
+    """Somebody fenced the loser of a split, and it has become the primary again since."""
+    scene.send(scene.cast.victim, ("CONFIG", "SET", SETTING, FENCE))
 
 
 def _kill_majority(scene: Scene) -> None:
     scene.kill([scene.cast.victim, *scene.cast.of(Who.SECOND)])
     scene.wait(lambda seen: not any(node.fleet_ok for node in seen.up), "the survivors noticing that most are gone")
+
+
+def _kill_primaries(scene: Scene) -> None:
+    scene.kill([scene.cast.victim, *scene.cast.seconds])
+    scene.wait(lambda seen: not any(node.fleet_ok for node in seen.up), "the replicas noticing that all are gone")
 
 
 def _lock_replicas_out(scene: Scene) -> None:
@@ -238,8 +264,9 @@ def _is_back(observed: Observed, spec: NodeSpec) -> bool:
 
 
 def _lock_limiter_out(scene: Scene) -> None:
-    for spec in data_nodes(scene.fleet.topology):
-        scene.send(spec, ("ACL", "SETUSER", User.LIMITER.value, "off"))
+    """On one primary alone: services of the other shards notice nothing."""
+    *_others, (_node, last) = _primaries(scene)
+    scene.send(last, ("ACL", "SETUSER", User.LIMITER.value, "off"))
 
 
 def _primaries(scene: Scene) -> list[tuple[NodeFacts, NodeSpec]]:
@@ -255,10 +282,14 @@ def _primaries(scene: Scene) -> list[tuple[NodeFacts, NodeSpec]]:
 
 FAULTS: Mapping[Fault, Callable[[Scene], None]] = {
     Fault.PRIMARY_KILLED: _kill_primary,
+    Fault.REPLICA_KILLED: _kill_replica,
+    Fault.SHARD_KILLED: _kill_shard,
     Fault.NO_ELECTION: _leave_no_heir,
     Fault.PRIMARY_CUT_OFF: _cut_primary_off,
     Fault.RIVAL_PRIMARY: _promote_rival,
+    Fault.PRIMARY_FENCED: _fence_primary,
     Fault.MAJORITY_KILLED: _kill_majority,
+    Fault.PRIMARIES_KILLED: _kill_primaries,
     Fault.REPLICAS_LOCKED_OUT: _lock_replicas_out,
     Fault.MEMORY_NEARLY_FULL: _fill_nearly,
     Fault.MEMORY_FULL: _fill_up,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rlctl.runbooks.model import Fault, Rehearsal, Severity
+from rlctl.runbooks.model import Fault, Mode, Rehearsal, Risk, Severity
 from rlctl.topology.model import Kind
 from rlctl.topology.problems import Mistakes
 from rlctl.topology.reading import NodeReader
@@ -16,7 +16,7 @@ _DAY_MS = 24 * 3_600_000
 _WORD = text(r"[a-z][a-z0-9_-]*", "a lower-case word")
 _LINE = text(r"\S.*", "one line of text")
 _ID = text(r"RB-[0-9]{2}", "RB- and two digits")
-_KIND, _FAULT, _SEVERITY = choice(Kind), choice(Fault), choice(Severity)
+_KIND, _MODE, _FAULT, _SEVERITY, _RISK = choice(Kind), choice(Mode), choice(Fault), choice(Severity), choice(Risk)
 _TIME = duration(1_000, _DAY_MS)
 _LISTS: Mapping[str, ValueType[str]] = {
     "servers": _LINE,
@@ -27,10 +27,10 @@ _LISTS: Mapping[str, ValueType[str]] = {
     "drills": _WORD,
 }
 _KEYS = (
-    *("id", "title", "severity", "kinds", "owner", "time_to_mitigate", "escalate_after"),
+    *("id", "title", "severity", "mode", "risk", "owner", "time_to_mitigate", "escalate_after"),
     *("servers", "symptoms", "findings", "error_codes", "causes", "drills", "rehearsals"),
 )
-_REHEARSAL_KEYS = ("fault", "kinds", "settings", "mended_before")
+_REHEARSAL_KEYS = ("fault", "kinds", "settings", "mended_before", "drill")
 T = TypeVar("T")
 
 
@@ -41,7 +41,8 @@ class Front:
     id: str
     title: str
     severity: Severity
-    kinds: tuple[Kind, ...]
+    mode: Mode
+    risk: Risk
     owner: str
     mitigate_ms: int
     escalate_after_ms: int
@@ -58,27 +59,29 @@ def read_front(source: str, mistakes: Mistakes) -> Front:
         return reader.value(entries[key].value, key, kind) if key in entries else None
 
     page_id, title, owner = one("id", _ID), one("title", _LINE), one("owner", _LINE)
-    severity = one("severity", _SEVERITY)
+    severity, mode, risk = one("severity", _SEVERITY), one("mode", _MODE), one("risk", _RISK)
     mitigate_ms, escalate_after_ms = one("time_to_mitigate", _TIME), one("escalate_after", _TIME)
-    kinds = _list(reader, entries, "kinds", _KIND)
     lists = {key: _list(reader, entries, key, kind) for key, kind in _LISTS.items()}
     read = _rehearsals(reader, entries)
     rehearsals = tuple(one for one in read if one is not None)
-    if len(rehearsals) == len(read):
-        _check_kinds(mistakes, entries, kinds, rehearsals)
+    if mode is not None and len(rehearsals) == len(read):
+        _check_rehearsals(mistakes, entries, mode, rehearsals, lists["drills"])
     # Whatever is missing below was noted as a mistake above.
     mistakes.raise_any()
     assert page_id is not None
     assert title is not None
     assert owner is not None
     assert severity is not None
+    assert mode is not None
+    assert risk is not None
     assert mitigate_ms is not None
     assert escalate_after_ms is not None
     return Front(
         id=page_id,
         title=title,
         severity=severity,
-        kinds=kinds,
+        mode=mode,
+        risk=risk,
         owner=owner,
         mitigate_ms=mitigate_ms,
         escalate_after_ms=escalate_after_ms,
@@ -102,11 +105,13 @@ def _rehearsal(reader: NodeReader, node: Node) -> Rehearsal | None:
     entries = reader.keys(reader.mapping(node, "a rehearsal"), _REHEARSAL_KEYS, ("fault", "kinds"))
     fault = reader.value(entries["fault"].value, "fault", _FAULT) if "fault" in entries else None
     kinds = _list(reader, entries, "kinds", _KIND)
-    before = (
-        reader.value(entries["mended_before"].value, "mended_before", _WORD) if "mended_before" in entries else None
+    before, drill = (
+        reader.value(entries[key].value, key, _WORD) if key in entries else None for key in ("mended_before", "drill")
     )
     settings = _settings(reader, entries["settings"].value) if "settings" in entries else {}
-    return None if fault is None else Rehearsal(fault=fault, kinds=kinds, settings=settings, mended_before=before)
+    if fault is None:
+        return None
+    return Rehearsal(fault=fault, kinds=kinds, settings=settings, mended_before=before, drill=drill)
 
 
 def _settings(reader: NodeReader, node: Node) -> dict[str, str]:
@@ -115,10 +120,20 @@ def _settings(reader: NodeReader, node: Node) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _check_kinds(
-    mistakes: Mistakes, entries: Mapping[str, Entry], kinds: tuple[Kind, ...], rehearsals: tuple[Rehearsal, ...]
+def _check_rehearsals(
+    mistakes: Mistakes,
+    entries: Mapping[str, Entry],
+    mode: Mode,
+    rehearsals: tuple[Rehearsal, ...],
+    drills: tuple[str, ...],
 ) -> None:
     """A kind that no rehearsal tries is a promise that nobody keeps, and the other way round."""
+    if "rehearsals" not in entries:
+        return
+    line = entries["rehearsals"].line
     tried = {kind for rehearsal in rehearsals for kind in rehearsal.kinds}
-    if "rehearsals" in entries and tried != set(kinds):
-        mistakes.add(entries["rehearsals"].line, "rehearsals: together they try exactly the page's kinds")
+    if tried != set(mode.kinds):
+        mistakes.add(line, f"rehearsals: together they try exactly the kinds of mode {mode}")
+    unnamed = {rehearsal.drill for rehearsal in rehearsals} - {None, *drills}
+    if unnamed:
+        mistakes.add(line, f"rehearsals: {', '.join(sorted(map(str, unnamed)))} belongs into drills as well")

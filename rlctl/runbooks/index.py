@@ -12,14 +12,14 @@ of `rlctl` alone, and each is followed by machine from the very fault: `rlctl ru
 
 ```sh
 export RLCTL_TOPOLOGY=/path/to/topology.yaml
-rlctl status                  # step 0 of every page: each finding names its page
+rlctl status                  # step 0 of every page: a finding names its page where there is one
 rlctl runbook show RB-01      # read a page, with the fleet's name filled in
 rlctl runbook run RB-01       # have it carried out; asks before each step that changes something
 ```
 
 The commands on the pages print JSON for the machine that follows them; leave `-o json` away to read a table.
-`$RL_FLEET` is the fleet's name, other `$RL_...` come from what an earlier step printed;
-`rlctl runbook run` fills them in.
+`$RL_FLEET` is the fleet's name, `$RL_DIR` the folder of its topology file, `$RL_ELECTION` how long an election may take
+in it; other `$RL_...` come from what an earlier step printed. `rlctl runbook run` fills them in.
 
 ## What do you see?
 """
@@ -64,7 +64,14 @@ def _new_page() -> Iterator[str]:
     yield "Copy a page, keep its headings and their order, and name the file `RB-nn-what-it-is.md`."
     yield "`rlctl runbook show FILE` names every mistake in it with its line."
     yield "`rlctl runbook test FILE` follows it from each of its faults to health, and again without each step that"
-    yield "changes something: a step that nobody misses is dead, and fails the page."
+    yield "changes something: a step that nobody misses is dead, and fails the page. One that can lose data has to be"
+    yield "missed after every fault after which it was taken."
+    yield ""
+    yield "`servers` are those that a page was followed on; `risk` is compared with the steps, `mode` with the"
+    yield "rehearsals. A rehearsal names the drill that shows what its fault does to counters and clients, if there is"
+    yield "one. There are no `alerts` yet that a page could name. When a page was last followed, and in what time, is"
+    yield "told by `rlctl runbook test`, which does not write into pages. Background is not folded: terminals cannot"
+    yield "unfold it."
 
 
 def _link(page: Runbook) -> str:

@@ -23,14 +23,31 @@ class Severity(StrEnum):
     S3 = "s3"
 
 
+class Mode(StrEnum):
+    """Which fleets a page is for."""
+
+    CLUSTER = "cluster"
+    SENTINEL = "sentinel"
+    BOTH = "both"
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of fleet that it means."""
+        return tuple(Kind) if self is Mode.BOTH else (Kind(self.value),)
+
+
 class Fault(StrEnum):
     """What a throw-away fleet can be brought into."""
 
     PRIMARY_KILLED = "primary-killed"
+    REPLICA_KILLED = "replica-killed"
+    SHARD_KILLED = "shard-killed"
     NO_ELECTION = "no-election"
     PRIMARY_CUT_OFF = "primary-cut-off"
     RIVAL_PRIMARY = "rival-primary"
     MAJORITY_KILLED = "majority-killed"
+    PRIMARIES_KILLED = "primaries-killed"
+    PRIMARY_FENCED = "primary-fenced"
     REPLICAS_LOCKED_OUT = "replicas-locked-out"
     MEMORY_NEARLY_FULL = "memory-nearly-full"
     MEMORY_FULL = "memory-full"
@@ -100,12 +117,16 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """How the page is tried: the fault on a fleet of these settings; somebody else mends it before a step."""
+    """How the page is tried: the fault on a fleet of these settings; somebody else mends it before a step.
+
+    `drill` is the scenario that shows what the same fault does to counters and clients, where there is one.
+    """
 
     fault: Fault
     kinds: tuple[Kind, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     mended_before: str | None = None
+    drill: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

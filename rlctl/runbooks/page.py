@@ -43,7 +43,7 @@ def read_page(source: str, path: str) -> Runbook:
         slug=slug,
         title=front.title,
         severity=front.severity,
-        kinds=front.kinds,
+        kinds=front.mode.kinds,
         owner=front.owner,
         servers=front.lists["servers"],
         symptoms=front.lists["symptoms"],
@@ -101,6 +101,8 @@ def _steps(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Step,
             prose = _last_paragraph(before)
             if step.risk is Risk.DANGER and not prose:
                 mistakes.add(block.line, f"{step.id}: the paragraph above says what may be lost: it is the question")
+            if section is Section.VERIFY and not prose:
+                mistakes.add(block.line, f"{step.id}: the paragraph above says what a good answer looks like")
             found.append(replace(step, prose=prose))
     return tuple(found)
 
@@ -138,8 +140,11 @@ def _wrong_steps(front: Front, steps: Sequence[Step]) -> Iterator[tuple[int, str
     if len(first) != FIRST_COMMANDS:
         yield 1, f"{Section.LOOK}: there are {len(first)}"
     checks = [step for step in steps if step.section is Section.VERIFY and step.when is None]
-    unsure = [kind for kind in front.kinds if not any(step.only in {None, kind} for step in checks)]
+    unsure = [kind for kind in front.mode.kinds if not any(step.only in {None, kind} for step in checks)]
     yield from ((1, f"{Section.VERIFY}: on {kind} nothing tells in every case that it is over") for kind in unsure)
+    greatest = max((step.risk for step in steps), key=list(Risk).index, default=Risk.READ)
+    if front.risk is not greatest:
+        yield 1, f"risk: the steps go up to {greatest}, not {front.risk}"
     ids = [step.id for step in steps]
     for step in steps:
         if ids.count(step.id) > 1:

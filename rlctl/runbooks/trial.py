@@ -21,8 +21,8 @@ from rlctl.execute.quiet import QUIET
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.findings import Finding, assess
 from rlctl.plan.steps import describe
-from rlctl.runbooks.blocks import FLEET, FOLDER
 from rlctl.runbooks.faults import Scene, bring_about
+from rlctl.runbooks.given import given
 from rlctl.runbooks.order import FAILURE, NAME, ORDER, REST, RESULT, TrialOrder, TrialResult, rehearsal_fleet
 from rlctl.runbooks.residue import Snapshot, differences, snapshot
 from rlctl.runbooks.shelf import find
@@ -73,7 +73,7 @@ def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
             walk = Walk(
                 page=page,
                 kind=order.kind,
-                values={FLEET: topology.name, FOLDER: str(folder)},
+                values=given(topology, folder),
                 hand=hand,
                 clock=fleet.clock,
                 agree=lambda _step, _command: None,

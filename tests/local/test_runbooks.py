@@ -115,15 +115,17 @@ def test_danger_is_not_covered_by_yes(make_fleet: Callable[[dict[str, Any]], Loc
     ran = fleet.run("runbook", "run", "RB-04", "--yes", expect=9)
 
     assert f"--confirm {fleet.name} agrees in advance; --yes does not" in ran.err
-    assert "failover 0 --takeover" in ran.err
-    assert "LOSS: Promote the replica of one dead shard without an election." in ran.err
+    assert f"takeover: rlctl deploy --confirm {fleet.name}" in ran.err
+    assert "LOSS: Promote the replica of every dead shard without an election," in ran.err
+    assert "had not received\n" in ran.err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"])
 def test_a_passage_that_is_stopped_stops_its_step(fleet: LocalFleet, number: signal.Signals, code: int) -> None:
     flush(fleet)
     page = fleet.folder / "RB-09-noscript-storm.md"
-    page.write_text((asset_folder("runbooks") / page.name).read_text(encoding="utf-8").replace(LOAD, WAIT))
+    text = (asset_folder("runbooks") / page.name).read_text(encoding="utf-8")
+    page.write_text(text.replace(LOAD, WAIT).replace("risk: mutate", "risk: read"))
     command = fleet.spawn("runbook", "run", str(page), "--yes")
     try:
         wait_for(lambda: steps_below(command.pid, "--wait"), "the step that waits in vain")
@@ -177,14 +179,32 @@ def test_pages_are_shown(fleet: LocalFleet) -> None:
     listed = fleet.run("runbook", "list", "-o", "json").json()["runbooks"]
     assert len(listed) >= 12
     shown = fleet.run("runbook", "show", "RB-04")
-    assert f"--takeover --confirm {fleet.name}" in shown.out
-    assert fleet.run("runbook", "show", "RB-04", "-o", "json").json()["steps"][0]["id"] == "look"
+    assert f"rlctl deploy --confirm {fleet.name}" in shown.out
+    assert "As expected: exit 0 (well, or done); its JSON satisfies `state=='healthy'`; within 90s." in shown.out
+    steps = {one["id"]: one for one in fleet.run("runbook", "show", "RB-04", "-o", "json").json()["steps"]}
+    assert next(iter(steps)) == "look"
+    assert steps["takeover"]["when"]["step"] == "plan"
+    assert (steps["healthy"]["expect"], steps["healthy"]["timeout"]) == ("state=='healthy'", "90s")
+
+
+def test_a_forgotten_fence_is_found_and_lifted(fleet: LocalFleet) -> None:
+    """By the page that status names; the one for dead primaries leaves a living one alone."""
+    fleet.run("fence", "node-0", "--confirm", fleet.name)
+    [finding] = fleet.status(expect=11)["findings"]
+    assert finding["runbook"] == "RB-02"
+    wrong = fleet.run("runbook", "run", "RB-01", "--yes", "--confirm", fleet.name, expect=13)
+    assert "at step look" in wrong.out
+
+    found = fleet.run("runbook", "run", finding["runbook"], "--yes", "-o", "json").json()
+    assert {one["id"]: one["outcome"] for one in found["steps"]}["lift"] == "done"
+    assert fleet.status()["state"] == "healthy"
 
 
 def test_a_terminal_shows_the_names_that_decide_speaks_of(fleet: LocalFleet) -> None:
     with at_terminal(fleet, "runbook", "show", "RB-01") as terminal:
         _, shown = terminal.finish()
-    assert "elect (danger, only cluster, $RL_SHARD from wait)" in ANSI.sub("", shown)
+    assert "heir (read, only cluster, $RL_SHARD from views, $RL_SHARD from wait)" in ANSI.sub("", shown)
+    assert "As expected: exit 8 (refused, nothing was changed) or 10 (there is something to do)" in ANSI.sub("", shown)
 
 
 def test_it_asks_with_the_step_and_the_fleet(fleet: LocalFleet) -> None:
@@ -203,7 +223,7 @@ def test_a_page_is_shown_without_a_fleet(tmp_path: Path, fleet: LocalFleet) -> N
     broken = tmp_path / "broken.yaml"
     broken.write_text("version: 9\n")
     ran = fleet.run_bare("-f", str(broken), "runbook", "show", "RB-04")
-    assert "--takeover --confirm $RL_FLEET" in ran.out
+    assert "rlctl deploy --confirm $RL_FLEET" in ran.out
     assert "names are not filled in" in ran.err
 
 
@@ -232,7 +252,8 @@ class TestTheTest:
         assert [one["step"] for one in found["omissions"]] == ["load"]
 
     def test_a_missing_step(self, nothing_deployed: LocalFleet, text: str) -> None:
-        found = self.proof(nothing_deployed, text.replace(LOAD, "Nothing.\n").replace("`load`", "`plan`"), expect=14)
+        spoiled = text.replace(LOAD, "Nothing.\n").replace("`load`", "`plan`").replace("risk: mutate", "risk: read")
+        found = self.proof(nothing_deployed, spoiled, expect=14)
         assert found["verdict"] == "fail"
         assert "complete: exit 10" in found["passages"][0]["reason"]
 
@@ -250,7 +271,8 @@ class TestTheTest:
         assert [one["step"] for one in found["unused"]] == ["dead"]
 
     def test_a_residue(self, nothing_deployed: LocalFleet, text: str) -> None:
-        found = self.proof(nothing_deployed, text.replace(LOAD, LOAD + FENCE), expect=14)
+        spoiled = text.replace(LOAD, LOAD + FENCE).replace("risk: mutate", "risk: danger")
+        found = self.proof(nothing_deployed, spoiled, expect=14)
         assert "fenced" in found["passages"][0]["reason"]
 
     @pytest.mark.parametrize(
@@ -262,7 +284,7 @@ class TestTheTest:
         self, nothing_deployed: LocalFleet, text: str, number: signal.Signals, code: int
     ) -> None:
         page = nothing_deployed.folder / "RB-09-noscript-storm.md"
-        page.write_text(text.replace(LOAD, WAIT))
+        page.write_text(text.replace(LOAD, WAIT).replace("risk: mutate", "risk: read"))
         command = nothing_deployed.spawn("runbook", "test", str(page), "--kind", "cluster", "-v")
         try:
             assert command.stderr is not None

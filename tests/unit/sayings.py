@@ -17,7 +17,16 @@ def sayings(where: str) -> frozenset[str]:
     return frozenset(code for path in sorted(ROOT.glob(where)) for code in _codes(ast.parse(path.read_text("utf-8"))))
 
 
-def _codes(module: ast.Module) -> Iterator[str]:
+@cache
+def sayings_of(where: str, *functions: str) -> frozenset[str]:
+    """Of some functions of one module."""
+    module = ast.parse((ROOT / where).read_text("utf-8"))
+    found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name in functions]
+    assert len(found) == len(functions)
+    return frozenset(code for function in found for code in _codes(function))
+
+
+def _codes(module: ast.AST) -> Iterator[str]:
     """The first argument of a maker or its `code`, also by a constant's name; `name = ...`; tables of codes."""
     nodes = list(ast.walk(module))
     constants = {ast.unparse(one.targets[0]): one.value for one in nodes if isinstance(one, ast.Assign)}

@@ -28,7 +28,7 @@ PURE_RULES = (
     "states",
     "table",
 )
-PURE_RUNBOOKS = ("blocks", "front", "gist", "index", "model", "order", "page", "query")
+PURE_RUNBOOKS = ("answer", "blocks", "front", "gist", "given", "index", "model", "order", "page", "query")
 PURE_FILES = (
     *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py"),
     *("rlctl/system/playbook_events.py", "rlctl/targets/remains.py"),

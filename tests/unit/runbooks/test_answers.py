@@ -1,11 +1,20 @@
 """Questions to outputs, and what of an output is worth a line."""
 
 import json
+from dataclasses import replace
+from pathlib import PurePath
 
 import pytest
 
 from rlctl.runbooks import query
+from rlctl.runbooks.answer import answer
+from rlctl.runbooks.blocks import GIVEN
 from rlctl.runbooks.gist import MOST_LINES, gist
+from rlctl.runbooks.given import given
+from rlctl.runbooks.page import read_page
+from rlctl.topology.model import ClusterShape, Topology
+from tests.unit.fleets import cluster, watched
+from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
 
 
 @pytest.mark.parametrize(
@@ -75,3 +84,25 @@ def test_a_long_output_is_cut() -> None:
     found = gist(json.dumps({"findings": [{"text": str(n)} for n in range(20)]}), "")
     assert found[-1] == f"and {20 - MOST_LINES} more"
     assert len(found) == MOST_LINES + 1
+
+
+def test_a_good_answer_in_words() -> None:
+    steps = {step.id: answer(step) for step in read_page(FRONT + BODY, NAME).steps}
+    assert steps["look"] == "As expected: exit 0 (well, or done) or 11 (degraded); within 1m"
+    assert steps["well"].endswith("exit 0 (well, or done); its JSON satisfies `state=='healthy'`; within 1m")
+    assert steps["fix"].startswith("Only where `look` printed `findings[?code=='x']`; As expected: ")
+
+
+@pytest.mark.parametrize(
+    ("topology", "election"),
+    [
+        (cluster(), "30s"),
+        (replace(cluster(), cluster=ClusterShape(node_timeout_ms=15_000)), "90s"),
+        (replace(cluster(), cluster=ClusterShape(node_timeout_ms=1_000)), "10s"),
+        (watched(), "65s"),
+    ],
+)
+def test_an_election_takes_as_long_as_the_fleet_is_set_to(topology: Topology, election: str) -> None:
+    values = given(topology, PurePath("/srv/limiter"))
+    assert values == {"RL_FLEET": topology.name, "RL_DIR": "/srv/limiter", "RL_ELECTION": election}
+    assert set(values) == GIVEN

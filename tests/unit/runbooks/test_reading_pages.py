@@ -13,7 +13,8 @@ FRONT = """\
 id: RB-90
 title: A page
 severity: s2
-kinds: [cluster]
+mode: cluster
+risk: mutate
 owner: us
 servers: [any]
 symptoms: [it hurts]
@@ -69,6 +70,8 @@ rlctl deploy --yes -o json
 ```
 
 ## Verify
+Nothing is ill:
+
 **`well`** (read)
 ```sh id=well risk=read expect="state=='healthy'"
 rlctl status -o json
@@ -111,7 +114,7 @@ def test_a_page_that_is_well() -> None:
     assert (fix.risk, fix.timeout_ms, fix.only) == (Risk.MUTATE, 120_000, Kind.CLUSTER)
     assert fix.when == Condition(step="look", query="findings[?code=='x']")
     assert well.expect == "state=='healthy'"
-    assert (fix.prose, well.prose) == ("Mend it. All of it:", "")
+    assert (fix.prose, well.prose, look.prose) == ("Mend it. All of it:", "Nothing is ill:", "")
     assert [(one.says, one.go_to) for one in page.decisions] == [("a node is ill", "fix"), ("many are", "RB-04")]
     assert page.steps_for(Kind.SENTINEL) == (*page.steps[:3], *page.steps[4:])
     assert page.risk is Risk.MUTATE
@@ -123,9 +126,17 @@ def test_a_page_that_is_well() -> None:
         ("id: RB-90", "id: RB-9", "RB-90-a-page.md:2: id: `RB-9` is not possible here; write RB- and two digits"),
         ("severity: s2", "severity: s9", "RB-90-a-page.md:4: severity: `s9` is not known; write one of s1, s2, s3"),
         ("causes: []\n", "", "RB-90-a-page.md:2: `causes` is missing"),
-        ("owner: us", "owner: us\nalerts: []", "RB-90-a-page.md:7: the key `alerts` is unknown; known are"),
-        ("scripts-flushed", "meteor", "RB-90-a-page.md:16: fault: `meteor` is not known; write one of"),
-        ("kinds: [cluster]}", "kinds: [sentinel]}", "rehearsals: together they try exactly the page's kinds"),
+        ("owner: us", "owner: us\nalerts: []", "RB-90-a-page.md:8: the key `alerts` is unknown; known are"),
+        ("scripts-flushed", "meteor", "RB-90-a-page.md:17: fault: `meteor` is not known; write one of"),
+        (
+            "kinds: [cluster]}",
+            "kinds: [sentinel]}",
+            ":16: rehearsals: together they try exactly the kinds of mode cluster",
+        ),
+        ("mode: cluster", "mode: both", ":16: rehearsals: together they try exactly the kinds of mode both"),
+        ("mode: cluster", "mode: ring", ":5: mode: `ring` is not known; write one of cluster, sentinel, both"),
+        ("risk: mutate", "risk: read", ":1: risk: the steps go up to mutate, not read"),
+        ("kinds: [cluster]}", "kinds: [cluster], drill: crash}", ":16: rehearsals: crash belongs into drills as well"),
         ("kinds: [cluster]}", "kinds: [cluster], mended_before: x}", "mended_before: there is no step x"),
     ],
 )
@@ -138,10 +149,10 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
 @pytest.mark.parametrize(
     ("before", "after", "mistake"),
     [
-        ("# RB-90 A page", "# RB-90 Another", ":18: the headings are, in this order"),
+        ("# RB-90 A page", "# RB-90 Another", ":19: the headings are, in this order"),
         ("## Undo\n", "", "here belongs `## Undo`"),
         ("## Verify\n", "## Check\n", "here belongs `## Verify`"),
-        ("\nIt hurts.", "", ":20: Symptom: says nothing"),
+        ("\nIt hurts.", "", ":21: Symptom: says nothing"),
         ("id=look", "id=Look", "id: `Look` is none"),
         ("id=doctor", "id=look", "look: the id is given twice"),
         ("risk=read\n", "risk=some\n", "risk: `some` is none"),
@@ -157,7 +168,8 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
             "",
             "fix: the line before it is for the reader: **`fix`** (mutate, only cluster)",
         ),
-        ("id=well risk=read", "id=well risk=danger", "well: the paragraph above says what may be lost"),
+        ("id=look risk=read", "id=look risk=danger", "look: the paragraph above says what may be lost"),
+        ("Nothing is ill:\n", "", "well: the paragraph above says what a good answer looks like"),
         ("**`fix`** (mutate, only cluster)\n", "**`fix`** (mutate)\n", "fix: the line before it is for the reader"),
         ("findings[?code=='x']", "findings[?", "when: no JMESPath expression"),
         ("state=='healthy'", "!findings[?code]", "the `!` concerns only the first word"),

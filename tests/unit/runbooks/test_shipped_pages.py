@@ -1,21 +1,26 @@
 """The pages that rlctl ships: whole, findable by what is seen, and true to what the program can say."""
 
+import json
+import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rlctl.cli.lines import commands_in, parse_line
-from rlctl.drills.library import ORDER
+from rlctl.drills.library import ORDER, shipped
 from rlctl.drills.settings import check_settings
 from rlctl.errors import RlctlError
 from rlctl.limiter.failures import Cause
+from rlctl.runbooks import query
 from rlctl.runbooks.faults import FAULTS
 from rlctl.runbooks.index import index
-from rlctl.runbooks.model import Fault, Runbook
+from rlctl.runbooks.model import Fault, Runbook, Section, Step
 from rlctl.runbooks.order import split_settings
-from rlctl.runbooks.shelf import all_shipped
-from tests.unit.sayings import sayings
+from rlctl.runbooks.shelf import all_shipped, by_finding, find
+from rlctl.topology.model import Kind
+from tests.unit.sayings import sayings, sayings_of
 
 ROOT = Path(__file__).parents[3]
 PAGES = all_shipped()
@@ -40,6 +45,22 @@ ERRORS_WITHOUT_PAGE = {
 }
 # The routes of a cluster at work, and a script that runs for too long.
 CAUSES_WITHOUT_PAGE = {Cause.MOVED, Cause.ASK, Cause.TRY_AGAIN, Cause.BUSY}
+
+
+# Who emits what is said of one kind of fleet alone, and what only the views of it show.
+OF_KIND = {
+    Kind.CLUSTER: sayings_of("plan/findings.py", "_cluster", "_coverage", "_membership", "_shard", "_links"),
+    Kind.SENTINEL: sayings_of("plan/findings.py", "_sentinel", "_watchers", "_watcher", "_links"),
+}
+OF_VIEWS = sayings("plan/views.py") | {"node-fenced"}
+OF_STATUS = sayings("plan/findings.py")
+# What status says where its own words for it are others than those of the views.
+SEEN_WITH = {
+    "no-writer": ["node-down", "no-replica", "cluster-fail"],
+    "no-views": ["node-down"],
+    "two-writers": ["two-primaries"],
+    "doubted": [],
+}
 
 
 def said() -> frozenset[str]:
@@ -69,6 +90,7 @@ def test_what_a_page_names_exists(page: Runbook) -> None:
     for rehearsal in page.rehearsals:
         _directives, settings = split_settings(rehearsal.settings)
         assert list(check_settings(settings)) == []
+        assert rehearsal.drill is None or set(rehearsal.kinds) <= set(shipped(rehearsal.drill).kinds)
 
 
 def test_findings_and_pages_name_each_other() -> None:
@@ -76,6 +98,101 @@ def test_findings_and_pages_name_each_other() -> None:
     assert [finding for finding, count in counted.items() if count > 1] == []
     assert set(counted) <= said(), "a page answers what nobody says"
     assert said() - set(counted) == WITHOUT_PAGE, "a finding has no page, or a word here is said no more"
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_finding_names_a_page_for_its_kind_of_fleet(kind: Kind) -> None:
+    pages = {code: find(page) for code, page in by_finding().items()}
+    emitted = said() - (OF_KIND[Kind.CLUSTER] | OF_KIND[Kind.SENTINEL]) | OF_KIND[kind]
+    assert [code for code in emitted & set(pages) if kind not in pages[code].kinds] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.id)
+def test_a_page_takes_in_whoever_comes_for_its_finding(page: Runbook) -> None:
+    for code in page.findings:
+        refused = [step.id for step in page.steps if step.section is Section.LOOK and not takes_in(step, code)]
+        assert refused == [], f"{page.id} turns {code} away"
+
+
+def takes_in(step: Step, code: str) -> bool:
+    """Whether a first step lets pass what it prints of a fleet that has this one finding."""
+    return all(
+        exit_code in step.exits and (step.expect is None or query.holds(step.expect, json.dumps(document)))
+        for exit_code, document in printed(step, code)
+    )
+
+
+def printed(step: Step, code: str) -> Iterator[tuple[int, object]]:
+    """Every way in which status, its views or doctor can show it; other commands tell of something else."""
+    if "status --views" in step.command:
+        codes = [code] if code in OF_VIEWS else []
+        yield from ((one, {"conflicts": [{"code": name}]}) for name in codes for one in exits(name))
+        if not codes:
+            yield 0, {"conflicts": []}
+        return
+    seen = SEEN_WITH.get(code, [code])
+    if step.command.startswith("rlctl status"):
+        told = [name for name in seen if name in OF_STATUS]
+        yield from ((one, {"findings": [{"code": name}]}) for name in told for one in exits(name))
+        if not told:
+            yield 0, {"findings": []}
+    elif step.command.startswith("rlctl doctor"):
+        yield from ((one, {"checks": [{"name": name, "severity": "critical"}]}) for name in seen for one in exits(name))
+
+
+def exits(code: str) -> set[int]:
+    """By the severities that it is told with."""
+    source = "".join((ROOT / "rlctl/plan" / name).read_text("utf-8") for name in ("findings.py", "views.py"))
+    is_critical = re.search(rf'_critical\(\s*"{code}"|code="{code}", severity=Severity.CRITICAL', source)
+    is_degraded = re.search(rf'_degraded\(\s*"{code}"|code="{code}", severity=Severity.DEGRADED', source)
+    return ({12} if is_critical else set()) | ({11} if is_degraded or not is_critical else set())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.id)
+def test_a_page_speaks_of_all_that_leads_to_it(page: Runbook) -> None:
+    text = page.sections[Section.SYMPTOM] + page.sections[Section.DECIDE]
+    leading = (*page.findings, *page.error_codes, *page.causes)
+    assert [code for code in leading if f"`{code}`" not in text] == []
+
+
+SILENT = {"shard": 1, "writable": None, "wins": True}
+REFUSING = {"shard": 1, "writable": False, "wins": True}
+REPLACED = [{"shard": 1, "writable": None, "wins": False}, {"shard": 1, "writable": True, "wins": True}]
+OTHER = {"shard": 0, "writable": True, "wins": True}
+TAKE_OVER = {"kind": "take-over", "text": "node-3: take shard 0 over from node-0 without an election"}
+EMPTY = {"kind": "start-node", "text": "node-1: start (shard 1 comes back empty: all its counters are lost)"}
+
+
+@pytest.mark.parametrize(
+    ("page", "step", "document", "is_taken"),
+    [
+        ("RB-01", "candidate", {"primaries": [OTHER, SILENT]}, True),
+        ("RB-01", "candidate", {"primaries": [OTHER, REFUSING]}, False),
+        ("RB-01", "candidate", {"primaries": [OTHER, *REPLACED]}, False),
+        ("RB-01", "heir", {"primaries": [OTHER, SILENT]}, True),
+        ("RB-01", "heir", {"primaries": [OTHER, REFUSING]}, False),
+        ("RB-01", "elect", {"to": "node-3"}, True),
+        ("RB-01", "elect", {}, False),
+        ("RB-02", "lift", {"conflicts": [{"code": "no-writer"}, {"code": "node-fenced"}]}, True),
+        ("RB-02", "lift", {"conflicts": [{"code": "two-writers"}, {"code": "node-fenced"}]}, False),
+        ("RB-04", "takeover", {"steps": [TAKE_OVER]}, True),
+        ("RB-04", "takeover", {"steps": [TAKE_OVER, EMPTY]}, False),
+        ("RB-04", "bring-back", {"steps": [TAKE_OVER, EMPTY]}, False),
+        ("RB-04", "bring-back", {"steps": []}, True),
+        ("RB-05", "repair", {"findings": []}, False),
+        ("RB-16", "scripts", {"drift": []}, False),
+    ],
+)
+def test_what_calls_for_a_step(page: str, step: str, document: object, *, is_taken: bool) -> None:
+    found = next(one for one in find(page).steps if one.id == step)
+    assert found.when is not None
+    assert query.holds(found.when.query, json.dumps(document)) is is_taken
+
+
+def test_the_shard_without_a_primary_is_the_silent_one() -> None:
+    views = json.dumps({"primaries": [{**REFUSING, "shard": 0}, SILENT]})
+    sources = [step for step in find("RB-01").steps if "RL_SHARD" in step.sets]
+    assert [query.ask(step.sets["RL_SHARD"], views) for step in sources] == [1, 1]
 
 
 def test_errors_and_pages_name_each_other() -> None:

@@ -1,0 +1,39 @@
+"""What a good answer to a step looks like, in words that a person can compare with what was printed. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from rlctl.errors import Exit
+from rlctl.runbooks.model import Step
+from rlctl.topology.units import format_duration
+
+_MEANING: Mapping[int, str] = {
+    Exit.OK: "well, or done",
+    Exit.DENIED: "login refused",
+    Exit.NOT_FOUND: "not there",
+    Exit.UNREACHABLE: "nobody answers",
+    Exit.GUARD: "refused, nothing was changed",
+    Exit.CHANGES: "there is something to do",
+    Exit.DEGRADED: "degraded",
+    Exit.CRITICAL: "critical",
+    Exit.PARTIAL: "some did not answer",
+    Exit.CHECK_FAILED: "a check failed",
+}
+
+
+def answer(step: Step) -> str:
+    """One line for the reader: when the step is taken, and how it ends when all goes as the page expects."""
+    return "; ".join(_parts(step))
+
+
+def _parts(step: Step) -> Iterator[str]:
+    if step.when is not None:
+        yield f"Only where `{step.when.step}` printed `{step.when.query}`"
+    yield f"As expected: exit {' or '.join(map(_exit, sorted(step.exits)))}"
+    if step.expect is not None:
+        yield f"its JSON satisfies `{step.expect}`"
+    yield f"within {format_duration(step.timeout_ms)}"
+
+
+def _exit(code: int) -> str:
+    meaning = _MEANING.get(code)
+    return f"{code} ({meaning})" if meaning else str(code)
