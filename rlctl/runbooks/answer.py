@@ -21,17 +21,17 @@ _MEANING: Mapping[int, str] = {
 
 
 def answer(step: Step) -> str:
-    """One line for the reader: when the step is taken, and how it ends when all goes as the page expects."""
+    """One line for the reader: how the step ends when all goes as the page expects, and when it is taken at all."""
     return "; ".join(_parts(step))
 
 
 def _parts(step: Step) -> Iterator[str]:
-    if step.when is not None:
-        yield f"Only where `{step.when.step}` printed `{step.when.query}`"
     yield f"As expected: exit {' or '.join(map(_exit, sorted(step.exits)))}"
     if step.expect is not None:
         yield f"its JSON satisfies `{step.expect}`"
     yield f"within {format_duration(step.timeout_ms)}"
+    if step.when is not None:
+        yield f"only where `{step.when.step}` printed `{step.when.query}`"
 
 
 def _exit(code: int) -> str:
