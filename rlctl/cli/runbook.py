@@ -14,6 +14,7 @@ from rlctl.cli.runbook_output import (
     show_proof,
     show_result,
     show_start,
+    show_steps,
     show_walked,
 )
 from rlctl.errors import Declined, Exit, Interrupted, InvalidFile, NotFound, Unreachable
@@ -72,14 +73,16 @@ def show(app: App, page: str) -> None:
 @click.argument("page", metavar="RUNBOOK")
 @click.option("--yes", is_flag=True, help="Take steps that can be taken back without asking.")
 @click.option("--confirm", metavar="NAME", help="The fleet's name, agreeing in advance to steps that can lose data.")
+@click.option("--dry-run", is_flag=True, help="List the steps for this fleet and carry none out; exit 10.")
 @with_app
-def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
+def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> int:
     """Carry a page out on the fleet, step by step; asks before each step that changes something.
 
     Every step and what it printed is kept in a transcript. Exit 0 when the checks say that it is over, 13 when a step
     did not end as the page expects, 15 when a check did not.
 
     \b
+    rlctl runbook run RB-01 --dry-run
     rlctl runbook run RB-01
     rlctl runbook run RB-09 --yes
     rlctl runbook run RB-04 --yes --confirm limiter
@@ -88,12 +91,16 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
     if topology.kind not in wanted.kinds:
         kinds = " and ".join(wanted.kinds)
         raise NotFound(f"{wanted.id} is for {kinds}, the fleet is {topology.kind}", hint="`rlctl runbook list`")
+    values = given(topology, app.file.absolute().parent)
+    if dry_run:
+        show_steps(app, wanted, wanted.steps_for(topology.kind), values)
+        return Exit.CHANGES
     clock, stop = SystemClock(), StopFlag()
     transcript = Transcript.begin(app.home, clock, wanted, topology.name, current_user())
 
     def agree(step: Step, command: str) -> None:
         try:
-            _agree(app, topology, step, yes=yes, confirm=confirm)
+            _agree(app, topology, step, command, yes=yes, confirm=confirm)
         except Declined as answer:
             transcript.declined(command)
             app.output.note(f"transcript: {transcript.path}")
@@ -112,7 +119,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None) -> int:
     walk = Walk(
         page=wanted,
         kind=topology.kind,
-        values=given(topology, app.file.absolute().parent),
+        values=values,
         hand=OwnHand(runner=PatientRunner(is_stopped=lambda: stop.is_set), file=app.file),
         clock=clock,
         agree=agree,
@@ -166,11 +173,13 @@ def _carry_out(app: App, walk: Walk, transcript: Transcript, stop: StopFlag) -> 
     return walked
 
 
-def _agree(app: App, topology: Topology, step: Step, *, yes: bool, confirm: str | None) -> None:
+def _agree(app: App, topology: Topology, step: Step, command: str, *, yes: bool, confirm: str | None) -> None:
     if step.risk is Risk.DANGER:
-        app.agree_to_loss(topology.name, (step.prose.removesuffix(":"),), confirmed=confirm)
+        app.agree_to_loss(topology.name, (f"{step.prose.removesuffix(':')}: `{command}`",), confirmed=confirm)
     else:
-        app.agree(f"  changes the fleet {topology.name}; carry this out?", yes=yes)
+        # What was announced is hidden by -q.
+        about = (command,) if app.output.quiet else ()
+        app.agree(f"  changes the fleet {topology.name}; carry this out?", yes=yes, about=about)
 
 
 def _hint(page: Runbook, topology: Topology, step: Step) -> str:

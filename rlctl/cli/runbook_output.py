@@ -64,6 +64,16 @@ def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
         app.output.text(f"{text}\n{head}")
 
 
+def show_steps(app: App, page: Runbook, steps: Sequence[Step], values: Mapping[str, str]) -> None:
+    """What would be carried out, with the names filled in that are known before."""
+    if app.output.as_json:
+        planned = [_step(step, values) for step in steps]
+        app.output.result({"schema": "rlctl.runbook-run/1", "dry_run": True, "runbook": page.id, "steps": planned})
+        return
+    rows = [(step.section, step.id, step.risk, filled(step.command, values)) for step in steps]
+    app.output.table(["SECTION", "STEP", "RISK", "COMMAND"], rows)
+
+
 def _step(step: Step, values: Mapping[str, str]) -> dict[str, object]:
     return {
         "id": step.id,

@@ -94,6 +94,17 @@ def passwords(fleet: LocalFleet) -> list[str]:
     return [fleet.access(who)["password"] for who in ("limiter", "admin", "monitor")]
 
 
+def test_a_dry_run_lists_the_steps_of_this_kind(fleet: LocalFleet) -> None:
+    before = transcripts(fleet)
+    planned = fleet.run("runbook", "run", "RB-02", "--dry-run", "-o", "json", expect=10).json()
+    commands = {step["id"]: step["command"] for step in planned["steps"]}
+    assert commands["look"] == "rlctl status -o json"
+    assert "fence" not in commands, "that step is for Sentinel"
+    shown = fleet.run("runbook", "run", "RB-01", "--dry-run", expect=10).out
+    assert f"--confirm {fleet.name}" in shown
+    assert transcripts(fleet) == before
+
+
 def test_without_leave_nothing_is_changed(fleet: LocalFleet) -> None:
     flush(fleet)
     ran = fleet.run("runbook", "run", "RB-09", expect=9)
