@@ -25,13 +25,13 @@ class Home:
 
     @classmethod
     def from_environment(cls) -> "Home":
-        """RLCTL_HOME, else the XDG data folder."""
+        """RLCTL_HOME, else the XDG data folder; in one spelling, since folders are compared with what others say."""
         named = os.environ.get("RLCTL_HOME")
         if named:
-            return cls(Path(named).expanduser().absolute())
+            return cls(_spelled(Path(named).expanduser()))
         data = os.environ.get("XDG_DATA_HOME")
         base = Path(data) if data else Path.home() / ".local" / "share"
-        return cls((base / "rlctl").absolute())
+        return cls(_spelled(base / "rlctl"))
 
     def fleet(self, name: str) -> "FleetFolder":
         """The folder of one fleet."""
@@ -149,6 +149,11 @@ class FleetFolder:
             raise Unreachable(
                 f"cannot remove {self.root}: {failure.strerror}", hint="fix its permissions and run destroy again"
             ) from failure
+
+
+def _spelled(path: Path) -> Path:
+    """Without `..`, as `docker compose` writes paths."""
+    return Path(os.path.normpath(path.absolute()))
 
 
 def _check_version(marker: Path, text: str) -> None:

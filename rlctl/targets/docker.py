@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from signal import Signals
 
 from rlctl.assets import asset_folder
@@ -116,15 +117,19 @@ class DockerTarget(OnThisMachine):
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
         """End and remove our containers, their folders, and the network with the last of them."""
-        ours = {name: found for name, found in self._containers().items() if self._is_ours(name, found)}
+        found = self._containers()
 
         def remove_one(name: NodeName) -> NodeResult:
+            folder, container = self._folder.node(name), found.get(name)
+            if container is not None and not self._is_ours(name, container):
+                # Whoever has no folder here never made a container, and leaves another fleet's in peace.
+                return NodeResult(error=_not_ours(container)) if folder.is_dir() else NodeResult()
             try:
-                if name in ours:
-                    self._engine.remove(ours[name].name, patience_s=STOP_S)
+                if container is not None:
+                    self._engine.remove(container.name, patience_s=STOP_S)
             except RlctlError as failure:
                 return NodeResult(error=failure.message)
-            return delete_folder(self._folder.node(name))
+            return delete_folder(folder)
 
         with ThreadPoolExecutor(max_workers=WORKERS) as pool:
             results = dict(zip(names, pool.map(remove_one, names), strict=True))
@@ -192,15 +197,18 @@ class DockerTarget(OnThisMachine):
         return {NodeName(one.labels[LABEL_NODE]): one for one in found if LABEL_NODE in one.labels}
 
     def _is_ours(self, name: NodeName, container: Container) -> bool:
-        """The node's folder proves whose it is: a fleet of this name may live under another RLCTL_HOME, too."""
-        return str(self._folder.node(name)) in container.folders
+        """The node's folder proves whose it is: a fleet of this name may live under another RLCTL_HOME, too.
+
+        A folder has many spellings: a symbolic link on the way to it makes it nobody else's.
+        """
+        return self._folder.node(name).resolve() in {Path(folder).resolve() for folder in container.folders}
 
     def _check_owner(self) -> None:
         others = [found for name, found in self._containers().items() if not self._is_ours(name, found)]
         if others:
             raise Refused(
                 f"containers of project {project_name(self._topology.name)} were made from another RLCTL_HOME: "
-                f"{others[0].name} has the folder {', '.join(others[0].folders)}",
+                f"{_folders_of(others[0])}",
                 hint="give this fleet another name, or work with the RLCTL_HOME that made them",
             )
 
@@ -275,3 +283,11 @@ class DockerTarget(OnThisMachine):
         if container is not None and container.running:
             return None
         return NodeResult(error=f"the server ended at once: {complaints(self.log(spec.name)) or 'it left no word'}")
+
+
+def _folders_of(container: Container) -> str:
+    return f"{container.name} has the folder {', '.join(container.folders)}"
+
+
+def _not_ours(container: Container) -> str:
+    return f"its container was made from another RLCTL_HOME, and was left: {_folders_of(container)}"

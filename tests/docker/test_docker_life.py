@@ -128,6 +128,19 @@ def test_one_file_moves_between_local_and_docker(make_fleet: MakeFleet, image: s
     assert shapes[0] == shapes[1]
 
 
+def test_a_home_is_the_same_in_every_spelling(make_fleet: MakeFleet, image: str) -> None:
+    fleet = make_fleet(document("sentinel", image))
+    fleet.home.mkdir()
+    link = fleet.folder / "link"
+    link.symlink_to(fleet.home)
+    around = f"{fleet.home}/../{fleet.home.name}"
+    fleet.run("deploy", "--yes", RLCTL_HOME=around)
+    for spelling in (around, str(link)):
+        fleet.run("deploy", "--dry-run", RLCTL_HOME=spelling)
+    fleet.run("destroy", "--confirm", fleet.name, RLCTL_HOME=str(link))
+    assert (fleet.containers(), fleet.networks(), list((fleet.home / "fleets").iterdir())) == ({}, [], [])
+
+
 def test_two_fleets_side_by_side(make_fleet: MakeFleet, image: str) -> None:
     fleets = [make_fleet(document("cluster", image)) for _ in range(2)]
     commands = [fleet.spawn("deploy", "--yes") for fleet in fleets]
