@@ -15,6 +15,7 @@ DATA = PurePosixPath("/data")
 FILES = NodeFiles(folder=DATA, has_log=False)
 USER_VARIABLE = "RLCTL_USER"
 LABEL_FLEET, LABEL_NODE, LABEL_IMAGE = "io.rlctl.fleet", "io.rlctl.node", "io.rlctl.image"
+LABEL_OPEN_FILES = "io.rlctl.open-files"
 PUBLISHED_AT = "127.0.0.1"
 # What a server takes beside its data: code, buffers, the backlog, a sentinel's whole life.
 _BESIDE_DATA_BYTES = 128 * MIB
@@ -75,6 +76,7 @@ def _service(topology: Topology, spec: NodeSpec) -> str:
                 LABEL_FLEET: topology.name,
                 LABEL_NODE: str(spec.name),
                 LABEL_IMAGE: topology.docker.image,
+                LABEL_OPEN_FILES: str(open_files(topology)),
             },
             "healthcheck": {
                 "test": ["CMD-SHELL", _health(topology, spec)],

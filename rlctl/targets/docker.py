@@ -17,6 +17,7 @@ from rlctl.render.compose import (
     FILES,
     LABEL_IMAGE,
     LABEL_NODE,
+    LABEL_OPEN_FILES,
     PUBLISHED_AT,
     USER_VARIABLE,
     compose_file,
@@ -24,6 +25,7 @@ from rlctl.render.compose import (
     memory_limit_bytes,
     project_name,
 )
+from rlctl.render.redis_conf import open_files
 from rlctl.secrets import FleetSecrets
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock
@@ -222,9 +224,16 @@ class DockerTarget(OnThisMachine):
         return replace(disk, reachable=False, port_taken=spec.port if is_taken else None)
 
     def _misfit(self, container: Container | None) -> str | None:
+        if container is None:
+            return None
         wanted = self._topology.docker.image
-        image = wanted if container is None else container.labels.get(LABEL_IMAGE, wanted)
-        return None if image == wanted else f"its container was made from {image}, the topology says {wanted}"
+        image = container.labels.get(LABEL_IMAGE, wanted)
+        if image != wanted:
+            return f"its container was made from {image}, the topology says {wanted}"
+        # A limit of open files is fixed when a container is made: the server would refuse a larger maxclients.
+        files = open_files(self._topology)
+        limit = int(container.labels.get(LABEL_OPEN_FILES, files))
+        return None if limit >= files else f"its container may open {limit} files, maxclients needs {files}"
 
     def _write_project(self) -> None:
         """The compose file, and beside it what it leaves to this machine."""

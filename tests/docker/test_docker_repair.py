@@ -118,6 +118,17 @@ def test_another_image_is_told_and_refused(shared: DockerFleet, image: str) -> N
     assert not shared.deploy().json()["changed"]
 
 
+def test_more_clients_than_a_container_was_made_for_are_refused(shared: DockerFleet) -> None:
+    before = shared.document.get("redis", {})
+    shared.document["redis"] = before | {"maxclients": 10_001}
+    shared.write()
+    message = shared.run("deploy", "--yes", "-o", "json", expect=8).error()["message"]
+    assert "node-0: its container may open 10032 files, maxclients needs 10033" in message
+    shared.document["redis"] = before
+    shared.write()
+    assert not shared.deploy().json()["changed"]
+
+
 def test_a_folder_that_was_removed_under_its_server(sentinel: DockerFleet) -> None:
     sentinel.deploy()
     run("rm", "--recursive", sentinel.node_folder("sentinel-2"))

@@ -61,6 +61,7 @@ NODE_1 = """\
       io.rlctl.fleet: limiter
       io.rlctl.node: node-1
       io.rlctl.image: redis:8.0
+      io.rlctl.open-files: '10032'
 """
 
 
