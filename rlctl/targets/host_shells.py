@@ -1,5 +1,6 @@
 """Root shells on a fleet's hosts, opened once and kept: what a drill does there must not wait for a log-in."""
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,10 +52,12 @@ def machine(host: HostEntry) -> Machine:
     return Machine(name=host_name(host), address=host.address, port=host.port, user=host.user)
 
 
-def suspending(fleet: str, until_s: int) -> str:
-    """Tells the guard of the fleet's units to start nothing by itself before that second; 0 ends it."""
+def suspending(fleet: str, seconds: float) -> str:
+    """Tells the guard of the fleet's units to start nothing by itself for so long on the host's clock; 0 ends it."""
     hold = f"/run/rlctl/{fleet}/hold"
-    return f"rm -f {hold}" if not until_s else f"mkdir -p /run/rlctl/{fleet} && echo {until_s} > {hold}"
+    if not seconds:
+        return f"rm -f {hold}"
+    return f"mkdir -p /run/rlctl/{fleet} && echo $(($(date +%s) + {math.ceil(seconds)})) > {hold}"
 
 
 def signalling(topology: Topology, nodes: Sequence[NodeSpec], number: int) -> str:

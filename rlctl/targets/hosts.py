@@ -205,8 +205,7 @@ class HostsTarget:
         """By a file that systemd's guard of the units reads; it expires by itself."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         if seconds:
-            until_s = int(self._clock.now().timestamp() + seconds)
-            self._shells.run_all(dict.fromkeys(hosts, suspending(self._topology.name, until_s)))
+            self._shells.run_all(dict.fromkeys(hosts, suspending(self._topology.name, seconds)))
             return
         for host in hosts:
             # A host that does not answer now forgets it when its time is up.
