@@ -47,7 +47,8 @@ def run_playbook(
     call: Playbook, settings: AnsibleSettings, tell: Callable[[Event], None], check_stop: Callable[[], None]
 ) -> PlaybookRun:
     """Run it to its end; `check_stop` raises to end it early. Unreachable where it breaks off without its own end."""
-    with tempfile.TemporaryDirectory(prefix="rlctl-ansible-") as name:
+    # Beside the inventory, in the fleet's own private folder: what a killed run leaves goes with the fleet.
+    with tempfile.TemporaryDirectory(prefix="run-", dir=call.inventory.parent) as name:
         folder = Path(name)
         events, log, variables = folder / "events", folder / "log", folder / "variables.json"
         write_private(events, "")
