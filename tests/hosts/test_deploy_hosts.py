@@ -225,6 +225,16 @@ def test_refused_sudo_is_named(cluster: HostsFleet) -> None:
         host.exec("sed", "-i", "s/) ALL/) NOPASSWD: ALL/", "/etc/sudoers.d/ops")
 
 
+def test_a_host_that_cannot_carry_the_fleet_is_refused_with_the_reason(lab: Lab, tmp_path: Path) -> None:
+    fleet = HostsFleet.create(lab, tmp_path / "env", "sentinel", name="other", local={"base_port": 9000})
+    variables = fleet.folder / "group_vars" / "rlctl_hosts.yml"
+    text = variables.read_text(encoding="utf-8")
+    variables.write_text(f"{text}redis_host_min_free_bytes: {2**60}\n", encoding="utf-8")
+    refused = fleet.deploy(expect=6).error()["message"]
+    assert "MiB are free" in refused
+    assert "items failed" not in refused
+
+
 def test_a_new_fleet_with_a_host_that_does_not_answer_touches_nothing(lab: Lab, tmp_path: Path) -> None:
     fleet = HostsFleet.create(lab, tmp_path / "env", "sentinel", name="other", local={"base_port": 9000})
     fleet.document["hosts"][2]["address"] = lab.hosts[2].address.rpartition(".")[0] + ".250"

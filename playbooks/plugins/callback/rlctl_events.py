@@ -40,8 +40,9 @@ class CallbackModule(CallbackBase):
         self._tell(result, "changed" if result._result.get("changed") else "ok")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: FBT001, FBT002 - Ansible's signature
-        """It failed, unless that was expected."""
-        self._tell(result, "ok" if ignore_errors else "failed")
+        """It failed, unless that was expected; of a loop each item has told already why."""
+        if result._task.loop is None or "results" not in result._result:
+            self._tell(result, "ok" if ignore_errors else "failed")
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         """It did not concern the host."""
@@ -52,7 +53,7 @@ class CallbackModule(CallbackBase):
         self._tell(result, "unreachable")
 
     def v2_runner_item_on_failed(self, result: Any) -> None:
-        """One item of a loop failed; the whole task's result says only that one did."""
+        """One item of a loop failed, and only here is told why."""
         self._tell(result, "failed", item=self._get_item_label(result._result))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
