@@ -75,6 +75,12 @@ class Unreachable(RlctlError):
     code = "unreachable"
 
 
+class HostRefused(Unreachable):
+    """A host does not let us work on it: another host key than the known one, a refused log-in, a refused sudo."""
+
+    code = "host-refused"
+
+
 class TimedOut(RlctlError):
     """A condition did not come true before its deadline."""
 

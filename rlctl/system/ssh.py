@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlctl.errors import AccessDenied, RlctlError, TimedOut, Unreachable
+from rlctl.errors import AccessDenied, HostRefused, RlctlError, TimedOut, Unreachable
 from rlctl.system.files import make_private_folder
 
 CONNECT_S = 10
@@ -99,7 +99,7 @@ def refusal(machine: Machine, code: int, said: str) -> RlctlError:
     """Why a program did not run there; ssh tells its reasons only in words."""
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
     if code == _NO_SUDO:
-        return AccessDenied(
+        return HostRefused(
             f"{machine}: sudo refused to work without a password",
             hint=f"let the user of ssh run `sudo -n` there, or name root; try: ssh {machine.address} sudo -n true",
         )
@@ -108,17 +108,17 @@ def refusal(machine: Machine, code: int, said: str) -> RlctlError:
     if code != _SSH_FAILED:
         return Unreachable(f"{machine}: the look at it ended with {code}: {last}", hint=_by_hand(machine))
     if "HOST IDENTIFICATION HAS CHANGED" in said:
-        return AccessDenied(
+        return HostRefused(
             f"{machine}: its host key is not the one that is known for {machine.address}",
             hint=f"verify the key by another way, then `ssh-keygen -R {machine.address}` and `ssh {machine.address}`",
         )
     if "host key verification failed" in said.lower():
-        return AccessDenied(
+        return HostRefused(
             f"{machine}: the host key of {machine.address} is not known here",
             hint=f"verify the key by another way, then accept it: ssh -p {machine.port} {machine.address}",
         )
     if "permission denied" in said.lower() or "too many authentication failures" in said.lower():
-        return AccessDenied(f"{machine}: ssh was refused: {last}", hint=_by_hand(machine))
+        return HostRefused(f"{machine}: ssh was refused: {last}", hint=_by_hand(machine))
     return Unreachable(f"{machine} cannot be reached: {last or 'ssh says nothing'}", hint=_by_hand(machine))
 
 

@@ -208,7 +208,8 @@ def with_wrong_keys(lab: Lab, folder: Path) -> Path:
 def test_a_wrong_host_key_is_refused(cluster: HostsFleet, tmp_path: Path) -> None:
     theirs = another_operator(cluster, tmp_path)
     theirs.extra_env["PATH"] = path_of(with_wrong_keys(cluster.lab, tmp_path))
-    error = theirs.deploy(expect=4).error()
+    error = theirs.deploy(expect=6).error()
+    assert error["code"] == "host-refused"
     assert "host h2: its host key is not the one that is known" in error["message"]
     assert "host h1" not in error["message"]
     assert "ssh-keygen -R" in error["hint"]
@@ -218,7 +219,7 @@ def test_refused_sudo_is_named(cluster: HostsFleet) -> None:
     host = cluster.host("h2")
     host.exec("sed", "-i", "s/NOPASSWD: //", "/etc/sudoers.d/ops")
     try:
-        error = cluster.deploy(expect=4).error()
+        error = cluster.deploy(expect=6).error()
         assert "host h2: sudo refused" in error["message"]
         assert cluster.status()["state"] == "healthy", "nodes that answer need no ssh"
     finally:

@@ -35,6 +35,7 @@ ERRORS = {
     "access-denied": 4,
     "not-found": 5,
     "unreachable": 6,
+    "host-refused": 6,
     "timeout": 7,
     "refused": 8,
     "lock-held": 8,

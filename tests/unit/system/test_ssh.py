@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.errors import AccessDenied, RlctlError, Unreachable
+from rlctl.errors import HostRefused, RlctlError, Unreachable
 from rlctl.system.ssh import Machine, refusal, ssh_argv
 
 MACHINE = Machine(name="h1", address="10.0.0.11", port=2222, user="ops")
@@ -40,10 +40,10 @@ def test_a_socket_has_a_short_path_of_its_own_for_each_way_to_a_machine() -> Non
             255, "ssh: connect to host 10.0.0.11 port 2222: No route to host", Unreachable, "No route", id="no route"
         ),
         pytest.param(255, "", Unreachable, "ssh says nothing", id="silent"),
-        pytest.param(255, CHANGED, AccessDenied, "not the one that is known", id="changed key"),
-        pytest.param(255, "Host key verification failed.", AccessDenied, "is not known here", id="unknown key"),
+        pytest.param(255, CHANGED, HostRefused, "not the one that is known", id="changed key"),
+        pytest.param(255, "Host key verification failed.", HostRefused, "is not known here", id="unknown key"),
         pytest.param(
-            255, "ops@10.0.0.11: Permission denied (publickey).", AccessDenied, "Permission denied", id="no log-in"
+            255, "ops@10.0.0.11: Permission denied (publickey).", HostRefused, "Permission denied", id="no log-in"
         ),
         pytest.param(
             255,
@@ -52,7 +52,7 @@ def test_a_socket_has_a_short_path_of_its_own_for_each_way_to_a_machine() -> Non
             "no matching host key type",
             id="no common algorithm",
         ),
-        pytest.param(97, "", AccessDenied, "sudo refused", id="sudo"),
+        pytest.param(97, "", HostRefused, "sudo refused", id="sudo"),
         pytest.param(96, "", Unreachable, "no python3", id="no python"),
         pytest.param(1, "Traceback\nKeyError: 'x'", Unreachable, "KeyError", id="a bug over there"),
     ],
