@@ -7,9 +7,11 @@ module: rlctl_units
 short_description: Enable units, load the fleet's firewall table, run helpers
 description:
   - Makes systemd read changed unit files, and enables units. Only what C(running) names is started.
+  - Whether a unit file changes in this run is what C(reload) says; in check mode systemd does not know of it.
   - Loads the firewall table whose C(revision) is not in force. Other tables are not touched.
 options:
   enabled: {type: list, elements: str, default: [], description: units to come with the host}
+  reload: {type: bool, default: false, description: whether their unit file was changed}
   firewall: {type: dict, description: "unit, table, revision"}
   running: {type: list, elements: str, default: [], description: units to run}
   restarted: {type: bool, default: false, description: whether they must read their files anew}
@@ -53,6 +55,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "enabled": {"type": "list", "elements": "str", "default": []},
+            "reload": {"type": "bool", "default": False},
             "running": {"type": "list", "elements": "str", "default": []},
             "restarted": {"type": "bool", "default": False},
             "firewall": {
@@ -66,7 +69,7 @@ def main() -> None:
     units = [*module.params["enabled"], *([firewall["unit"]] if firewall else [])]
     known = properties(module, units)
     disabled = [unit for unit, state in zip(units, known, strict=True) if state.get("UnitFileState") != "enabled"]
-    stale = any(state.get("NeedDaemonReload") == "yes" for state in known)
+    stale = module.params["reload"] or any(state.get("NeedDaemonReload") == "yes" for state in known)
     unloaded = firewall is not None and not has_revision(module, firewall)
     down = [
         state["Id"]

@@ -178,6 +178,18 @@ class TestPlaced:
     def test_starting_what_runs_changes_nothing(self) -> None:
         assert {Fleet.run.start().recap(host)["changed"] for host in ("h1", "h2", "h3")} == {0}
 
+    def test_a_changed_unit_is_predicted_exactly(self) -> None:
+        """On a live fleet; systemd knows of a changed file only once it was written."""
+        predicted = Fleet.run.must_play("place", "--check", redis_host_open_files=30_000)
+        assert predicted.changed() == Fleet.run.must_play("place", redis_host_open_files=30_000).changed()
+        tasks = {task for (_host, task), has_changed in predicted.changed().items() if has_changed}
+        assert {task.rpartition(" : ")[2] for task in tasks} == {
+            *("Place the unit of data nodes", "Let data nodes come with the host"),
+            *("Place the unit of sentinels", "Let sentinels come with the host"),
+        }
+        assert "LimitNOFILE=30000" in root(Fleet.run.lab, f"systemctl show -p LimitNOFILE {Fleet.run.unit('node-0')}")
+        Fleet.run.must_play("place")
+
     def test_a_crashed_node_with_its_log_comes_back_by_itself(self) -> None:
         before = root(Fleet.run.lab, f"systemctl show -p MainPID --value {Fleet.run.unit('node-0')}").strip()
         root(Fleet.run.lab, f"kill -9 {before}")

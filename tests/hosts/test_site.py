@@ -19,7 +19,8 @@ def test_site_then_deploy_agree_and_rolling_keeps_the_fleet(make_lab: Callable[.
     assert agreed.returncode == 0, agreed.stdout + agreed.stderr
     assert {run.must_play("site").recap(host)["changed"] for host in ("h1", "h2", "h3", "localhost")} == {0}
     before = {name: pid(run, name) for name in ("node-0", "node-1", "node-2", "sentinel-0")}
-    run.must_play("rolling")
+    predicted = run.must_play("rolling", "--check")
+    assert predicted.changed() == run.must_play("rolling").changed()
     assert all(pid(run, name) != old for name, old in before.items())
     assert run.rlctl("status").returncode == 0
     with run.admin("node-0") as admin:
