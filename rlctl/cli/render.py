@@ -39,8 +39,11 @@ def render() -> None:
 @click.option("--server-version", metavar="V", help="The server that reads them [the newest known].")
 @click.option("--check", is_flag=True, help="As in Ansible's check mode: missing secrets are made up, none kept.")
 @click.option("--placed", is_flag=True, help="The hosts hold nodes of the fleet: missing secrets are an error.")
+@click.option("--unseen", is_flag=True, help="Not all hosts were looked at: missing secrets are an error.")
 @with_app
-def config(app: App, stage: bool, host: str | None, server_version: str | None, check: bool, placed: bool) -> None:
+def config(
+    app: App, stage: bool, host: str | None, server_version: str | None, check: bool, placed: bool, unseen: bool
+) -> None:
     """Print every node's configuration and users; passwords are blotted out.
 
     \b
@@ -49,8 +52,8 @@ def config(app: App, stage: bool, host: str | None, server_version: str | None, 
     """
     topology = app.topology()
     if stage and host:
-        _stage(app, topology, host, server_version, Occasion(rehearsal=check, placed=placed))
-    elif stage or host or server_version or check or placed:
+        _stage(app, topology, host, server_version, Occasion(rehearsal=check, placed=placed, unseen=unseen))
+    elif stage or host or server_version or check or placed or unseen:
         raise UsageFault("--stage and --host go together", hint="see `rlctl render config --help`")
     else:
         _show(app, topology)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlctl.errors import NotFound, Unreachable
+from rlctl.errors import AccessDenied, NotFound, Unreachable
 from rlctl.execute.fleet import check_authority, check_openable, keep, new_secrets, no_secrets
 from rlctl.execute.lock import Owner, file_lock
 from rlctl.render.acl import Version
@@ -34,10 +34,14 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """A rehearsal keeps no secrets that it had to invent; where nodes are placed already, none are invented."""
+    """A rehearsal keeps no secrets that it had to invent; where nodes are placed already, none are invented.
+
+    Nor are any kept while there are hosts that nobody looked at, which may hold nodes.
+    """
 
     rehearsal: bool
     placed: bool
+    unseen: bool = False
 
 
 def stage_host(topology: Topology, home: Home, host: str, version: Version | None, occasion: Occasion) -> Staged:
@@ -71,6 +75,12 @@ def _secrets(topology: Topology, home: Home, occasion: Occasion) -> FleetSecrets
     found = check_openable(topology, home)
     if found is None and occasion.placed:
         raise no_secrets(topology)
+    if found is None and occasion.unseen and not occasion.rehearsal:
+        raise AccessDenied(
+            f"not all hosts of fleet {topology.name} were looked at, and its secrets are not here: "
+            "nodes that run on the others would have different ones",
+            hint="if it is new, run without --limit and with all hosts up; else first `rlctl secrets import FILE`",
+        )
     secrets = found or new_secrets(topology)
     check_authority(topology, secrets)
     if not occasion.rehearsal:

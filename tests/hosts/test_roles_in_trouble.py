@@ -5,6 +5,7 @@ import random
 import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +100,19 @@ def test_an_unreachable_host(run: HandRun) -> None:
         assert played.recap("h2")["unreachable"] == 1
     finally:
         root(run, 1, "systemctl start ssh")
+
+
+def test_hosts_that_are_left_out_may_hold_nodes(run: HandRun, tmp_path: Path) -> None:
+    """Nobody looked at them, so no secrets are made up that a later run would give to all."""
+    fresh = HandRun.create(run.lab, tmp_path, **run.document | {"name": "fresh"})
+    fresh.must_play("place", "--limit", "h1", "--check")
+    played = fresh.play("place", "--limit", "h1")
+    assert played.code == 2
+    said = re.sub(r"\s+", " ", played.out)
+    assert "not all hosts of fleet fresh were looked at, and its secrets are not here" in said
+    assert "run without --limit" in said
+    assert not fresh.home.fleet("fresh").secrets.exists()
+    assert root(run, 0, "ls /etc/rlctl | grep fresh; true") == ""
 
 
 def test_a_full_disk(run: HandRun) -> None:

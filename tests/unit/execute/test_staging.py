@@ -23,6 +23,17 @@ def test_no_secrets_are_made_up_for_nodes_that_are_placed_already(tmp_path: Path
     assert not home.fleet("limiter").secrets.exists()
 
 
+def test_no_secrets_are_made_up_while_hosts_were_not_looked_at(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    stage_host(TOPOLOGY, home, "h1", None, Occasion(rehearsal=True, placed=False, unseen=True))
+    with pytest.raises(AccessDenied, match="not all hosts of fleet limiter were looked at") as refused:
+        stage_host(TOPOLOGY, home, "h1", None, Occasion(rehearsal=False, placed=False, unseen=True))
+    assert "without --limit" in refused.value.hint
+    assert not home.fleet("limiter").secrets.exists()
+    stage_host(TOPOLOGY, home, "h1", None, Occasion(rehearsal=False, placed=False))
+    assert stage_host(TOPOLOGY, home, "h1", None, Occasion(rehearsal=False, placed=False, unseen=True)).nodes
+
+
 def test_the_secrets_of_a_new_fleet_open_it_when_it_is_placed(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     stage_host(TOPOLOGY, home, "h1", None, Occasion(rehearsal=False, placed=False))
