@@ -1,6 +1,9 @@
 """Ansible module: starts nodes that rlctl's planner decided to start, all at once, and tells what became of each."""
 
+import json
+import re
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,11 @@ _POLL_S = 0.1
 _STATES = ("ActiveState", "SubState", "Result")
 _SETTLED = {"active", "failed", "inactive"}
 _SHOWN_LINES = 5
-_SERVERS = [word for name in ("redis-server", "valkey-server", "start-guard") for word in ("-t", name)]
+_GUARD = "start-guard"
+# What systemd says of a start that failed, and those of its words that tell why; the server tells the other reasons.
+_FAILED = re.compile(r"Main process exited|Failed at step|Failed with result")
+_REASON = re.compile(r"Failed at step|Failed to set up|status=2\d\d/|code=(killed|dumped)|timed out")
+_NO_NAMESPACES = re.compile(r"step USER|status=217/")
 State = dict[str, str]
 
 
@@ -78,14 +85,11 @@ class Launcher:
         return f"{out}{err}".strip()
 
     def last_words(self, node: str) -> str:
-        """Why it did not come up, in the server's own words."""
-        since = ["--since", f"@{self.since_s}"]
-        _, out, _ = self.module.run_command(
-            ["journalctl", "-q", "--no-pager", "-o", "cat", *since, *_SERVERS, "-u", self.units[node]]
-        )
-        # The server's banner says nothing, and a line of a configuration file may hold a password.
-        said = [line.strip() for line in out.splitlines() if line.strip() and not line.startswith((">>>", " "))]
-        return " / ".join(said[-_SHOWN_LINES:])
+        """Why it did not come up, in the words of the server or of systemd."""
+        unit, since = self.units[node], ["--since", f"@{self.since_s}"]
+        _, out, _ = self.module.run_command(["journalctl", "-q", "--no-pager", "-o", "json", *since, "-u", unit])
+        said = [text.removeprefix(f"{unit}: ") for text in telling(entries(out))]
+        return " / ".join(list(dict.fromkeys(said))[-_SHOWN_LINES:])
 
     def _all_settled(self, nodes: list[str]) -> bool:
         """Jobs are done; a unit that waits for its automatic restart is not settled."""
@@ -95,16 +99,38 @@ class Launcher:
         return all(states[node]["ActiveState"] in _SETTLED and self.units[node] not in waiting for node in nodes)
 
 
+def entries(journal: str) -> Iterator[tuple[str, str]]:
+    """Who said what; a line that is no text has nothing for people."""
+    for line in journal.splitlines():
+        entry = json.loads(line)
+        if isinstance(entry.get("MESSAGE"), str):
+            yield entry.get("SYSLOG_IDENTIFIER", ""), entry["MESSAGE"]
+
+
+def telling(said: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The lines that tell why a start failed; what start-guard then says of the automatic restart is no reason."""
+    has_failed = False
+    for who, text in said:
+        # A child that does not come to its program yet has the program's name in brackets.
+        if who == "systemd" or who.startswith("("):
+            has_failed = has_failed or _FAILED.search(text) is not None
+            if _REASON.search(text):
+                yield text
+        # The server's banner says nothing, and a line of a configuration file may hold a password.
+        elif text.strip() and not text.startswith((">>>", " ")) and not (who == _GUARD and has_failed):
+            yield text.strip()
+
+
 def result_of(launcher: Launcher, node: str, state: State, complaint: str) -> State:
     """What became of one node."""
     if state["ActiveState"] == "active":
         return {"status": "changed", "message": ""}
     how = f"{state['ActiveState']} ({state['SubState']}, {state['Result']})"
     unit, why = launcher.units[node], launcher.last_words(node) or complaint
-    return {
-        "status": "failed",
-        "message": f"{node} did not come up, {unit} is {how}: {why}. See `journalctl -u {unit}`",
-    }
+    hint = f"See `journalctl -u {unit}`"
+    if _NO_NAMESPACES.search(why):
+        hint = f"A container that may make no user namespaces needs redis_host_private_users: false. {hint}"
+    return {"status": "failed", "message": f"{node} did not come up, {unit} is {how}: {why}. {hint}"}
 
 
 def main() -> None:

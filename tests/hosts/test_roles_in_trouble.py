@@ -148,6 +148,18 @@ def test_a_node_that_does_not_come_up_fails_alone(run: HandRun) -> None:
     assert run.state("node-1") == "active"
 
 
+def test_a_server_that_systemd_cannot_run_says_why(run: HandRun) -> None:
+    """Not what start-guard says of the automatic restart, for which the order does not hold."""
+    run.must_play("place", redis_host_private_users=True)
+    root(run, 1, f"systemctl stop {run.unit('node-1')}; rm -r /var/lib/rlctl/limiter/node-1/appendonlydir")
+    played = run.play("start", **run.launch_variables("node-1"))
+    refused(played, "node-1 did not come up", "217/USER", "redis_host_private_users: false")
+    assert "would come back empty" not in played.out
+    run.must_play("place")
+    run.start("node-1")
+    assert run.state("node-1") == "active"
+
+
 def test_a_table_of_somebody_else_is_moved_aside(run: HandRun) -> None:
     """sentinel.conf that names another id would make this node a stranger to its fleet."""
     host = run.lab.hosts.index(run.host(run.spec("sentinel-0")))

@@ -28,6 +28,7 @@ def load(name: str) -> ModuleType:
 
 
 FILES, KERNEL, HANDOVER = load("rlctl_files"), load("rlctl_kernel"), load("rlctl_handover")
+LAUNCH, FACTS, CHECK = load("rlctl_launch"), load("rlctl_host_facts"), load("rlctl_check")
 
 
 def fail(msg: str) -> None:
@@ -129,3 +130,41 @@ def test_a_primary_that_stays_on_its_host_hands_over_again() -> None:
 def test_a_primary_that_stays_for_good_is_named() -> None:
     with pytest.raises(Failed, match="still has a primary"):
         Choosy(*["node-0", "node-1"] * 5).clear("10.0.0.11")
+
+
+GUARD = ("start-guard", "node-0 is not started: it would come back empty")
+EXITED = ("systemd", "u.service: Main process exited, code=exited, status=1/FAILURE")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        pytest.param([("systemd", "Starting u.service"), GUARD], [GUARD[1]], id="refused"),
+        pytest.param(
+            [("redis-server", ">>> 'requirepass x'"), ("redis-server", "Bad directive"), EXITED, GUARD],
+            ["Bad directive"],
+            id="the server's own reason",
+        ),
+        pytest.param(
+            [
+                ("(s-server)", "u.service: Failed at step USER spawning /usr/bin/redis-server: Invalid argument"),
+                ("systemd", "u.service: Main process exited, code=exited, status=217/USER"),
+                GUARD,
+            ],
+            [
+                "u.service: Failed at step USER spawning /usr/bin/redis-server: Invalid argument",
+                "u.service: Main process exited, code=exited, status=217/USER",
+            ],
+            id="never executed",
+        ),
+        pytest.param(
+            [("systemd", "u.service: Main process exited, code=killed, status=9/KILL"), GUARD],
+            ["u.service: Main process exited, code=killed, status=9/KILL"],
+            id="killed",
+        ),
+    ],
+)
+def test_why_a_start_failed(said: list[tuple[str, str]], told: list[str]) -> None:
+    lines = [json.dumps({"SYSLOG_IDENTIFIER": who, "MESSAGE": text}) for who, text in said]
+    journal = "\n".join([*lines, json.dumps({"MESSAGE": [255, 10]})])
+    assert list(LAUNCH.telling(LAUNCH.entries(journal))) == told
