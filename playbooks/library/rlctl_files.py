@@ -103,14 +103,14 @@ class Placing:
             self._write(path, wanted, entry)
 
     def absent(self, entry: Entry) -> None:
-        """Neither file nor folder."""
+        """Neither file nor folder; of a link only the link."""
         path = Path(entry["path"])
-        if not path.exists():
+        if not path.exists() and not path.is_symlink():
             return
         self._note(path, "there\n", "")
         if self.module.check_mode:
             return
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()

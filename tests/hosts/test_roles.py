@@ -305,7 +305,11 @@ def test_the_watcher_of_scripts_gets_what_it_needs_and_no_more(trixie: Lab, tmp_
     unit = "rlctl-seen-watch.service"
     holds(lambda: "scripts watch" in root(trixie, f"journalctl -o cat -u {unit}"), "it runs")
     assert "/var/lib/rlctl-seen-watch scripts watch" in root(trixie, f"journalctl -o cat -u {unit}")
-    root(trixie, f"systemctl disable --now {unit}; rm -r /etc/rlctl-watch /etc/systemd/system/{unit}")
+    predicted = run.must_play("destroy", *words, "--check")
+    assert predicted.changed() == run.must_play("destroy", *words).changed()
+    assert run.must_play("destroy", *words).recap("h1")["changed"] == 0
+    own = f"/etc/rlctl-watch /var/lib/rlctl-seen-watch /var/lib/private/rlctl-seen-watch /etc/systemd/system/{unit}"
+    assert root(trixie, f"ls -d {own} 2>/dev/null; systemctl list-units --all --no-legend {unit}; true") == ""
 
 
 def assert_stays_down_without_a_log(run: HandRun) -> None:
