@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +119,13 @@ def judge_folder(report: Report, folder: Path, owner: str, mode: int) -> None:
     if (stat.S_IMODE(folder.stat().st_mode), folder.owner()) != (mode, owner):
         report.wrong(f"{folder} is not {owner}'s alone", "run place.yml")
     for path in folder.iterdir():
-        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & ~mode & 0o077:
-            report.wrong(f"others may read {path}", f"chmod it, and find out who changed it ({path.owner()}'s file)")
+        # A server replaces its files while we look.
+        with suppress(FileNotFoundError):
+            state = path.stat()
+            if stat.S_ISREG(state.st_mode) and stat.S_IMODE(state.st_mode) & ~mode & 0o077:
+                report.wrong(
+                    f"others may read {path}", f"chmod it, and find out who changed it ({path.owner()}'s file)"
+                )
 
 
 def judge_socket(report: Report, unit: str, port: int) -> None:

@@ -80,6 +80,11 @@ def kernel(names: list[str]) -> dict[str, str | None]:
     return found | {"transparent_hugepage": pages and pages.partition("[")[2].partition("]")[0]}
 
 
+def free_bytes(folder: Path) -> int:
+    """What is free where the folder is, or will be."""
+    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+
+
 def _folders(base: Path) -> set[str]:
     return {path.name for path in base.iterdir() if path.is_dir() and path.name[0] != "."} if base.is_dir() else set()
 
@@ -131,7 +136,7 @@ def main() -> None:
             "operators": operators(module.params["fleet"]),
             "kernel": kernel(module.params["sysctl"]),
             "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
-            "free_bytes": shutil.disk_usage("/var/lib").free,
+            "free_bytes": free_bytes(STATE),
         },
     )
 

@@ -75,6 +75,36 @@ def test_a_folder_that_must_be_empty_stops_the_removal(tmp_path: Path) -> None:
     assert not (tmp_path / "fleets").exists()
 
 
+def test_of_a_link_only_the_link_is_removed(tmp_path: Path) -> None:
+    folder, link = tmp_path / "private", tmp_path / "link"
+    folder.mkdir()
+    (folder / "kept").touch()
+    link.symlink_to(folder)
+    FILES.Placing(called()).absent({"path": str(link)})
+    assert not link.is_symlink()
+    assert (folder / "kept").exists()
+
+
+def test_free_space_is_that_of_the_folder_to_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FACTS.shutil, "disk_usage", lambda path: SimpleNamespace(free=len(str(path))))
+    assert FACTS.free_bytes(tmp_path / "rlctl" / "limiter") == len(str(tmp_path))
+    (tmp_path / "rlctl").mkdir()
+    assert FACTS.free_bytes(tmp_path / "rlctl") == len(str(tmp_path / "rlctl"))
+
+
+def test_a_file_that_its_server_replaces_meanwhile_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    gone, readable = tmp_path / "temp-1.rdb", tmp_path / "node.conf"
+    readable.touch()
+    readable.chmod(0o644)
+    monkeypatch.setattr(Path, "iterdir", lambda _folder: iter([gone, readable]))
+    report = CHECK.Report(called())
+    CHECK.judge_folder(report, tmp_path, getpass.getuser(), 0o700)
+    assert [error.partition(";")[0] for error in report.errors] == [f"others may read {readable}"]
+
+
 def test_a_torn_record_of_kernel_settings_is_named(tmp_path: Path) -> None:
     record = tmp_path / "kernel.json"
     record.write_text('{"vm.overcommit', encoding="utf-8")
