@@ -10,7 +10,7 @@ from rlctl.plan.desired import Desired, lacks_users, missing_scripts, setting_dr
 from rlctl.plan.fence import fenced
 from rlctl.plan.ownership import Shard, ownership, shards
 from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
-from rlctl.topology.model import Kind
+from rlctl.topology.model import Kind, TargetName
 from rlctl.topology.nodes import NodeName
 
 
@@ -63,6 +63,12 @@ def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
     """All findings, the gravest first, in a stable order."""
     if not observed.exists:
         return tuple(_out_of_sight(observed))
+    if _is_shut_out(desired, observed):
+        text = (
+            f"none of the {len(observed.nodes)} nodes answers this machine, and all of their processes run: "
+            "the firewall on the hosts may not know this machine; `rlctl deploy` adds it"
+        )
+        return (_degraded("node-unknown", "fleet", text),)
     kind = desired.topology.kind
     specific = _cluster(desired, observed) if kind is Kind.CLUSTER else _sentinel(desired, observed)
     found = [*_presence(observed), *fences(observed), *_drift(desired, observed), *specific]
@@ -85,6 +91,12 @@ def _out_of_sight(observed: Observed) -> Iterator[Finding]:
         if node.disk.unknown is not None:
             text = f"whether {node.name} is there cannot be told: {node.disk.unknown}"
             yield _critical("node-unknown", node.name, text)
+
+
+def _is_shut_out(desired: Desired, observed: Observed) -> bool:
+    """Whether every packet of ours is dropped; of a process that hangs, but takes a connection, no pid is asked for."""
+    is_there = desired.topology.target is TargetName.HOSTS
+    return is_there and all(node.presence is Presence.HUNG and node.disk.pid is not None for node in observed.nodes)
 
 
 def _presence(observed: Observed) -> Iterator[Finding]:

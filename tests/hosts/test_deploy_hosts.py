@@ -151,6 +151,20 @@ def test_another_operator_finds_the_same_fleet_in_order(cluster: HostsFleet, tmp
     assert theirs.is_in_order()
 
 
+def test_who_is_shut_out_by_the_firewall_is_told_so_and_let_in_by_a_deploy(cluster: HostsFleet) -> None:
+    """As a second operator at another address: the fleet is well, only not for him."""
+    settings = "/etc/rlctl/limiter"
+    for host in cluster.lab.hosts:
+        own = host.exec("cat", f"{settings}/operators").strip()
+        forget = f"sed -i 's/{own}/192.0.2.9/' {settings}/operators {settings}/firewall.nft"
+        host.exec("sh", "-c", f"{forget} && nft -f {settings}/firewall.nft")
+    (finding,) = cluster.status(expect=11)["findings"]
+    assert (finding["code"], finding["subject"]) == ("node-unknown", "fleet")
+    assert "may not know this machine" in finding["text"]
+    cluster.deploy()
+    assert cluster.status()["state"] == "healthy"
+
+
 def site(fleet: HostsFleet) -> "subprocess.CompletedProcess[str]":
     """The whole way by hand."""
     inventory = fleet.folder / "hosts.yml"

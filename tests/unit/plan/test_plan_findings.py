@@ -7,7 +7,7 @@ import pytest
 
 from rlctl.observe.model import Link, Observed, OnDisk, Peer, Presence, Role, SentinelView
 from rlctl.plan.findings import Finding, Severity, State, assess, slots_of, state_of
-from rlctl.topology.model import Topology
+from rlctl.topology.model import HostEntry, TargetName, Topology
 from rlctl.topology.nodes import NodeId
 from tests.unit.fleets import (
     Damage,
@@ -491,3 +491,34 @@ def test_json_of_a_finding() -> None:
 
 def test_slots_of_a_node_are_counted() -> None:
     assert [slots_of(node) for node in healthy(cluster()).nodes] == [5461, 5462, 5461, 0, 0, 0]
+
+
+HOSTS = tuple(HostEntry(address=f"10.0.0.{number}", name=f"h{number}") for number in (11, 12, 13))
+
+
+def silent(state: Observed, *nodes: str) -> Observed:
+    """Their hosts tell of the processes, which do not answer us."""
+    for node in nodes:
+        state = changed(hung(state, node), node, disk=OnDisk(running=True, pid=7))
+    return state
+
+
+def test_who_is_shut_out_by_a_firewall_knows_nothing_of_slots() -> None:
+    on_hosts = replace(cluster(), target=TargetName.HOSTS, hosts=HOSTS)
+    nodes = [f"node-{number}" for number in range(6)]
+    (one,) = assess(desired_of(on_hosts), silent(healthy(on_hosts), *nodes))
+    assert (one.code, one.severity, one.subject) == ("node-unknown", DEGRADED, "fleet")
+    assert "`rlctl deploy` adds it" in one.text
+
+
+@pytest.mark.parametrize("target", [TargetName.HOSTS, TargetName.LOCAL])
+def test_a_fleet_that_hangs_is_told_by_its_nodes(target: TargetName) -> None:
+    """One that still takes connections, or one node alone that is silent, is no matter of a firewall."""
+    topology = replace(cluster(), target=target, hosts=HOSTS)
+    state = healthy(topology)
+    for node in (f"node-{number}" for number in range(6)):
+        state = hung(state, node)
+    for case in (state, silent(healthy(topology), "node-0")):
+        codes = {one.code for one in assess(desired_of(topology), case)}
+        assert "node-hung" in codes
+        assert "node-unknown" not in codes
