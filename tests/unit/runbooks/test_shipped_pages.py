@@ -39,7 +39,17 @@ WITHOUT_PAGE = {
     "fleet",
 }
 ERRORS_WITHOUT_PAGE = {
-    *("usage", "invalid-limit", "invalid-file", "access-denied", "not-found", "unreachable", "timeout", "refused"),
+    *(
+        "usage",
+        "invalid-limit",
+        "invalid-file",
+        "access-denied",
+        "not-found",
+        "unreachable",
+        "host-refused",
+        "timeout",
+        "refused",
+    ),
     *("lock-held", "stale-plan", "overtaken", "declined", "partly-done", "check-failed", "not-read-back"),
     *("interrupted", "terminated"),
 }
