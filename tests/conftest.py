@@ -5,13 +5,18 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REQUIRED = frozenset(filter(None, os.environ.get("RLCTL_REQUIRE", "").split(",")))
 
 
 def pytest_configure() -> None:
-    """Who was started in the background is deaf to Ctrl-C, and so is whom it starts: tests press it."""
+    """What the process that runs the tests may have been given otherwise."""
+    # Who was started in the background is deaf to Ctrl-C, and so is whom it starts: tests press it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # How long an example takes says more of the machine than of the code.
+    settings.register_profile("patient", settings(), deadline=None)
+    settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)
