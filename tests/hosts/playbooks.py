@@ -56,6 +56,10 @@ class Played:
                 found[host, task] = found.get((host, task), False) or line.startswith("changed")
         return found
 
+    def changes(self) -> set[tuple[str, str]]:
+        """Only what changed something; check mode skips what runs commands of ours."""
+        return {where for where, has_changed in self.changed().items() if has_changed}
+
 
 @dataclass(kw_only=True)
 class HandRun:

@@ -182,7 +182,7 @@ class TestPlaced:
         """On a live fleet; systemd knows of a changed file only once it was written."""
         predicted = Fleet.run.must_play("place", "--check", redis_host_open_files=30_000)
         assert predicted.changed() == Fleet.run.must_play("place", redis_host_open_files=30_000).changed()
-        tasks = {task for (_host, task), has_changed in predicted.changed().items() if has_changed}
+        tasks = {task for _host, task in predicted.changes()}
         assert {task.rpartition(" : ")[2] for task in tasks} == {
             *("Place the unit of data nodes", "Let data nodes come with the host"),
             *("Place the unit of sentinels", "Let sentinels come with the host"),
