@@ -87,10 +87,8 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
     rlctl runbook run RB-09 --yes
     rlctl runbook run RB-04 --yes --confirm limiter
     """
-    wanted, topology = find(page), app.topology()
-    if topology.kind not in wanted.kinds:
-        kinds = " and ".join(wanted.kinds)
-        raise NotFound(f"{wanted.id} is for {kinds}, the fleet is {topology.kind}", hint="`rlctl runbook list`")
+    topology = app.topology()
+    wanted = _page_for(page, topology)
     values = given(topology, app.file.absolute().parent)
     if dry_run:
         show_steps(app, wanted, wanted.steps_for(topology.kind), values)
@@ -108,9 +106,6 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
             raise Declined(message, hint=_hint(wanted, topology, step)) from answer
         stop.check()
 
-    def announce(step: Step, command: str) -> None:
-        show_announced(app, step, command)
-
     def tell(result: StepResult) -> None:
         transcript.step(result)
         show_result(app, result)
@@ -124,7 +119,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
         clock=clock,
         agree=agree,
         tell=tell,
-        announce=announce,
+        announce=lambda step, command: show_announced(app, step, command),
         before=lambda _step: stop.check(),
     )
     walked = _carry_out(app, walk, transcript, stop)
@@ -171,6 +166,14 @@ def _carry_out(app: App, walk: Walk, transcript: Transcript, stop: StopFlag) -> 
         raise
     transcript.end(walked)
     return walked
+
+
+def _page_for(name: str, topology: Topology) -> Runbook:
+    page = find(name)
+    if topology.kind not in page.kinds:
+        kinds = " and ".join(page.kinds)
+        raise NotFound(f"{page.id} is for {kinds}, the fleet is {topology.kind}", hint="`rlctl runbook list`")
+    return page
 
 
 def _agree(app: App, topology: Topology, step: Step, command: str, *, yes: bool, confirm: str | None) -> None:
