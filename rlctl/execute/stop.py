@@ -9,6 +9,8 @@ from typing import NoReturn
 
 from rlctl.errors import Exit, Interrupted, Terminated
 
+_WAKE_UP_S = 0.2
+
 
 class StopFlag:
     """Set by a signal, looked at between steps and in every wait."""
@@ -57,8 +59,20 @@ def ended_by_signals(message: str, *, hint: str) -> Iterator[None]:
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         raise (Terminated if number == signal.SIGTERM else Interrupted)(message, hint=hint)
 
-    with _handled(end):
+    with _handled(end), _woken_up():
         yield
+
+
+@contextmanager
+def _woken_up() -> Iterator[None]:
+    """What waits is interrupted again and again: of a signal that comes just before it, the wait knows nothing."""
+    before = signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+    signal.setitimer(signal.ITIMER_REAL, _WAKE_UP_S, _WAKE_UP_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager
