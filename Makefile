@@ -4,6 +4,8 @@
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
+# The tests start rlctl thousands of times; where Python may not keep what it compiled, each start compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests of real fleets mostly wait; several at once share the waiting. Files stay whole, and with them their fleets.
 WORKERS ?= 2
 LAB_WORKERS ?= 0
