@@ -82,6 +82,14 @@ def served_admission(accounts: Sequence[Account], limit: int) -> Admission | Non
     return Admission(limit=limit, admitted=admitted, over=over, under=0, potential=alone, by_cause=causes)
 
 
+def never_used_up(accounts: Sequence[Account]) -> tuple[str, ...]:
+    """The nodes whose last word to the hot user was an admission: more demand would have been given more."""
+    decided = (op for account in accounts if account.side != Side.OTHERS for op in account.hot)
+    words = sorted((op for op in decided if op.outcome in (Outcome.ADMITTED, Outcome.DENIED)), key=lambda op: op.done_s)
+    last = {op.node: op.outcome for op in words}
+    return tuple(sorted(node for node, word in last.items() if word is Outcome.ADMITTED))
+
+
 def _phantoms(account: Account) -> int:
     """Admissions in the surviving ledger that nobody was told of, or that were made twice: each denies wrongly."""
     told = {op.id: op.outcome is Outcome.ADMITTED for op in account.hot}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rlctl.drills.accounts import Account, account
-from rlctl.drills.admission import Admission, admission, served_admission
+from rlctl.drills.admission import Admission, admission, never_used_up, served_admission
 from rlctl.drills.evidence import Evidence
 from rlctl.drills.history import Outcome, outcome
 from rlctl.drills.invariants import Check, Cut, invariants, is_wiped, verified_cut
@@ -39,6 +39,13 @@ class Seen:
             return False
         low, high = self.expectation.least, self.expectation.most
         return (low is None or self.value >= low) and (high is None or self.value <= high)
+
+    @property
+    def wants_demand(self) -> bool:
+        """Whether it is missed in the way in which a user who asks too little misses it."""
+        low = self.expectation.least
+        asked_for = self.expectation.metric in (Metric.OVER, Metric.RATIO)
+        return asked_for and low is not None and self.value is not None and self.value < low
 
     @property
     def text(self) -> str:
@@ -87,7 +94,7 @@ def judge(evidence: Evidence) -> Judged:
     metrics = _metrics(evidence, accounts, admitted, when, gaps)
     seen = tuple(Seen(expectation=one, value=metrics[one.metric]) for one in evidence.scenario.expectations)
     checks = invariants(evidence, accounts, admitted, when, cut)
-    verdict, reasons = _verdict(evidence, checks, seen)
+    verdict, reasons = _verdict(evidence, checks, seen, never_used_up(accounts))
     return Judged(
         evidence=evidence,
         accounts=accounts,
@@ -115,7 +122,9 @@ def _survivors(evidence: Evidence) -> Mapping[str, Ledger]:
     return found
 
 
-def _verdict(evidence: Evidence, checks: Sequence[Check], seen: Sequence[Seen]) -> tuple[Verdict, tuple[str, ...]]:
+def _verdict(
+    evidence: Evidence, checks: Sequence[Check], seen: Sequence[Seen], unused: Sequence[str]
+) -> tuple[Verdict, tuple[str, ...]]:
     broken = tuple(f"{check.code} {check.text}: {check.evidence}" for check in checks if not check.ok)
     failed = evidence.first("failed")
     if failed is not None:
@@ -131,6 +140,9 @@ def _verdict(evidence: Evidence, checks: Sequence[Check], seen: Sequence[Seen]) 
     if broken:
         return Verdict.INCONCLUSIVE, broken
     missed = tuple(one.text for one in seen if not one.ok)
+    if unused and any(one.wants_demand for one in seen):
+        told = f"the load was too low: the hot user never used the limit up on {', '.join(unused)}"
+        return Verdict.INCONCLUSIVE, (told, *missed)
     return (Verdict.FAIL, missed) if missed else (Verdict.PASS, tuple(one.text for one in seen))
 
 

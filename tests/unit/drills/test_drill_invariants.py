@@ -477,6 +477,27 @@ def test_an_expectation_decides(bounds: dict[str, float], verdict: Verdict, reas
     assert (judged.verdict, judged.reasons) == (verdict, (reason,))
 
 
+@pytest.mark.parametrize(
+    ("asked_again", "bounds", "verdict"),
+    [
+        pytest.param(3, {"least": 1.9}, Verdict.INCONCLUSIVE, id="asked too little"),
+        pytest.param(3, {"most": 1.5}, Verdict.FAIL, id="too many all the same"),
+        pytest.param(7, {"least": 2.5}, Verdict.FAIL, id="refused on both sides"),
+        pytest.param(7, {"least": 1.9}, Verdict.PASS, id="given out twice"),
+    ],
+)
+def test_who_asks_too_little_proves_nothing_about_what_is_given_out(
+    asked_again: int, bounds: dict[str, float], verdict: Verdict
+) -> None:
+    sides = (answered("minority", Phase.OLD, 8, hot=True), answered("majority", Phase.NEW, asked_again, hot=True))
+    run, _truth = tell(sides, is_split=True)
+    wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.RATIO, **bounds),))
+    judged = judge(replace(run, scenario=wanted))
+    assert judged.verdict is verdict
+    is_told = f"the load was too low: the hot user never used the limit up on {OTHER}" in judged.reasons
+    assert is_told == (verdict is Verdict.INCONCLUSIVE)
+
+
 def test_what_was_not_measured_is_not_as_expected() -> None:
     run = write_loss()
     wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.STALE_ACKED, most=0),))
