@@ -1,6 +1,6 @@
 # One door for people and for CI. Every target first sees to its own set-up (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test format lint types coverage test-unit test-local test-runbooks test-browser test-docker test-hosts bench soak soak-drills wheel clean
+.PHONY: help setup demo check test format lint types coverage test-unit test-local test-runbooks test-browser test-docker test-hosts test-lab bench soak soak-drills wheel clean
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
@@ -27,7 +27,7 @@ demo: setup  ## a throw-away 3+3 fleet: deploy, status, a few decisions, destroy
 
 check: format lint types test-unit  ## format, lint, types, unit tests
 
-test: format lint types coverage test-local test-runbooks test-browser test-docker test-hosts  ## everything check does, the coverage gate, all layers of tests
+test: format lint types coverage test-local test-runbooks test-browser test-lab  ## everything check does, the coverage gate, all layers of tests
 
 format: setup
 	$(BIN)/ruff format --check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
@@ -66,6 +66,10 @@ test-docker: setup  ## tests on containers; RLCTL_LAB=start lets root start an e
 
 test-hosts: setup  ## tests on hosts that answer ssh, which are containers too
 	$(BIN)/python -m pytest -n $(LAB_WORKERS) --dist loadfile tests/hosts
+
+# In one run nobody's processor is idle while the longest file of the other layer ends.
+test-lab: setup  ## both layers on containers in one run
+	$(BIN)/python -m pytest -n $(LAB_WORKERS) --dist loadfile --no-loadscope-reorder tests/hosts tests/docker
 
 soak: setup  ## the local tests SOAK_RUNS times, each with another RLCTL_SEED; stops at the first failure
 	@run=1; while [ $$run -le $(SOAK_RUNS) ]; do \
