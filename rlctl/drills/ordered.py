@@ -1,8 +1,10 @@
 """Reads what a run was told back from its folder: the order, the scenario, the fleet."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from rlctl.drills.library import ORDER, shipped
 from rlctl.drills.model import Scenario
 from rlctl.drills.order import Order
 from rlctl.drills.records import RunFolder
@@ -26,8 +28,19 @@ def read_order(folder: RunFolder) -> Order:
 
 def ordered_scenario(folder: RunFolder, order: Order) -> Scenario:
     """The scenario as it was when the run was ordered."""
-    path = folder.root / "scenario.yaml"
+    path = _scenario_file(folder)
     return read_scenario(path.read_bytes(), str(path)).one(order.kind, order.variant)
+
+
+def rerun(folder: RunFolder, order: Order) -> str:
+    """The command that makes the same run again; a scenario that did not come with rlctl is in the folder."""
+    path = _scenario_file(folder)
+    is_shipped = order.scenario in ORDER and shipped(order.scenario).text == path.read_bytes()
+    words = ["rlctl", "failover-drill", "run", order.scenario if is_shipped else str(path), "--kind", order.kind.value]
+    words += ["--variant", order.variant] if order.variant else []
+    words += ["--stock-timers"] if order.stock_timers else []
+    words += ["--live"] if order.live else []
+    return shlex.join(words)
 
 
 def ordered_topology(folder: RunFolder) -> Topology:
@@ -54,3 +67,7 @@ def _twin(topology: Topology, order: Order, settings: Mapping[str, str]) -> Topo
     return placed_twin_of(
         topology, kind, settings, name=order.twin, base_port=order.base_port, stock_timers=stock_timers
     )
+
+
+def _scenario_file(folder: RunFolder) -> Path:
+    return folder.root / "scenario.yaml"

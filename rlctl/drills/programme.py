@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from rlctl.drills.cast import Cast, cast, planned_cast
 from rlctl.drills.dossier import read_evidence
 from rlctl.drills.model import Cut, Flow, Mode, Scenario
 from rlctl.drills.order import Order
-from rlctl.drills.ordered import ordered_scenario, read_order
+from rlctl.drills.ordered import ordered_scenario, read_order, rerun
 from rlctl.drills.preview import preview
 from rlctl.drills.records import RunFolder, journal_lines
 from rlctl.drills.result import run_json, series
@@ -238,19 +237,10 @@ def about(folder: RunFolder, order: Order, judged: Judged) -> dict[str, object]:
         "why_no_sandbox": order.why_no_sandbox or None,
         "configuration": _configuration(judged),
         "failure": str(failure.details.get("message")) if failure else None,
-        "rerun": rerun(order),
+        "rerun": rerun(folder, order),
         "folder": str(folder.root),
         "report": str(folder.report) if folder.report.exists() else None,
     }
-
-
-def rerun(order: Order) -> str:
-    """The command that makes the same run again."""
-    words = ["rlctl", "failover-drill", "run", order.scenario, "--kind", order.kind.value]
-    words += ["--variant", shlex.quote(order.variant)] if order.variant else []
-    words += ["--stock-timers"] if order.stock_timers else []
-    words += ["--live"] if order.live else []
-    return " ".join(words)
 
 
 def _elapsed_s(judged: Judged) -> float | None:

@@ -31,6 +31,8 @@ from rlctl.drills.model import (
     Who,
 )
 from rlctl.drills.order import Order
+from rlctl.drills.ordered import rerun
+from rlctl.drills.records import RunFolder
 from rlctl.drills.scenario import ScenarioFile, read_scenario
 from rlctl.errors import InvalidFile, NotFound, UsageFault
 from rlctl.topology.model import Kind
@@ -312,10 +314,10 @@ def test_a_scenario_that_is_not_there(name: str) -> None:
         find(name)
 
 
-def test_an_order_is_read_as_it_was_written() -> None:
-    order = Order(
-        scenario="crash",
-        variant="",
+def ordered(scenario: str, variant: str = "") -> Order:
+    return Order(
+        scenario=scenario,
+        variant=variant,
         kind=Kind.SENTINEL,
         live=False,
         stock_timers=True,
@@ -325,4 +327,21 @@ def test_an_order_is_read_as_it_was_written() -> None:
         argv=("failover-drill", "run"),
         started="2026-01-01T00:00:00+00:00",
     )
+
+
+def test_an_order_is_read_as_it_was_written() -> None:
+    order = ordered("crash")
     assert Order.from_json(order.to_json()) == order
+
+
+def test_the_same_run_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "a run")
+    folder.open()
+    copy = folder.root / "scenario.yaml"
+    options = "--kind sentinel --variant 'lag 20 ms' --stock-timers"
+
+    copy.write_bytes(shipped("lag-sweep").text)
+    assert rerun(folder, ordered("lag-sweep", "lag 20 ms")) == f"rlctl failover-drill run lag-sweep {options}"
+    copy.write_bytes(shipped("lag-sweep").text + b"# edited\n")
+    assert rerun(folder, ordered("lag-sweep", "lag 20 ms")) == f"rlctl failover-drill run '{copy}' {options}"
+    assert rerun(folder, ordered("of-ones-own", "lag 20 ms")) == f"rlctl failover-drill run '{copy}' {options}"
