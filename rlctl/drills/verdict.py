@@ -141,8 +141,9 @@ def _verdict(
         return Verdict.INCONCLUSIVE, broken
     missed = tuple(one.text for one in seen if not one.ok)
     if unused and any(one.wants_demand for one in seen):
-        told = f"the load was too low: the hot user never used the limit up on {', '.join(unused)}"
-        return Verdict.INCONCLUSIVE, (told, *missed)
+        where = ", ".join(node for node in unused if node)
+        told = "the load was too low: the hot user never used the limit up"
+        return Verdict.INCONCLUSIVE, (f"{told} on {where}" if where else told, *missed)
     return (Verdict.FAIL, missed) if missed else (Verdict.PASS, tuple(one.text for one in seen))
 
 

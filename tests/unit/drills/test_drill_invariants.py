@@ -498,6 +498,13 @@ def test_who_asks_too_little_proves_nothing_about_what_is_given_out(
     assert is_told == (verdict is Verdict.INCONCLUSIVE)
 
 
+def test_where_nobody_knows_the_node_none_is_named() -> None:
+    run, _truth = tell((answered("majority", Phase.NEW, 3, hot=True),))
+    wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.RATIO, least=1),))
+    reasons = judge(replace(run, scenario=wanted, places={})).reasons
+    assert "the load was too low: the hot user never used the limit up" in reasons
+
+
 def test_what_was_not_measured_is_not_as_expected() -> None:
     run = write_loss()
     wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.STALE_ACKED, most=0),))
