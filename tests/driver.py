@@ -44,7 +44,7 @@ class Fleet:
     folder: Path
     document: dict[str, Any]
     extra_env: dict[str, str] = field(default_factory=dict)
-    _printed: dict[tuple[str, bytes, int], dict[str, Any]] = field(default_factory=dict)
+    _logins: dict[tuple[str, bytes, int], dict[str, Any]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -117,19 +117,20 @@ class Fleet:
         return self.run("status", "-o", "json", expect=expect).json()
 
     def access(self, who: str = "admin") -> dict[str, Any]:
-        """What `rlctl env` prints; asked for once, as long as the topology and the secrets stay what they are."""
-        key = (who, self.file.read_bytes(), self._secrets_changed_ns())
-        if key not in self._printed:
-            self._printed[key] = self.run("env", "--as", who, "-o", "json").json()
-        return self._printed[key]
+        """What `rlctl env` prints."""
+        return self.run("env", "--as", who, "-o", "json").json()
 
-    def _secrets_changed_ns(self) -> int:
-        own = self.home / "fleets" / self.name / "secrets.json"
-        return Path(self.extra_env.get("RLCTL_SECRETS", own)).stat().st_mtime_ns
+    def _login(self, who: str) -> dict[str, Any]:
+        """The same, asked for once while topology and secrets stay what they are; who is primary may be out of date."""
+        secrets = self.extra_env.get("RLCTL_SECRETS", self.home / "fleets" / self.name / "secrets.json")
+        key = (who, self.file.read_bytes(), Path(secrets).stat().st_mtime_ns)
+        if key not in self._logins:
+            self._logins[key] = self.access(who)
+        return self._logins[key]
 
     def connect(self, name: str, who: str = "admin", access: dict[str, Any] | None = None) -> Redis:
         """A plain client of one node, with the credentials that `rlctl env` prints, or printed before."""
-        access = access or self.access(who)
+        access = access or self._login(who)
         kind, _, index = name.partition("-")
         port = self.base_port + int(index) + (1000 if kind == "sentinel" else 0)
         endpoints = [where.split(":") for where in (*access["nodes"], *access["sentinels"])]
