@@ -35,6 +35,7 @@ class Condition(StrEnum):
     REFUSED = "refused"
     RETURNED = "returned"
     RESUMED = "resumed"
+    USED_UP = "used_up"
 
 
 class Manual(StrEnum):

@@ -6,6 +6,7 @@ from rlctl.drills.model import (
     Action,
     Await,
     Burst,
+    Condition,
     Cut,
     Failover,
     Flow,
@@ -44,7 +45,7 @@ def describe(action: Action, cast: Cast) -> str:  # noqa: C901  one line a membe
         case Hold(ms=ms):
             return f"let the load run for {ms} ms"
         case Await(condition=condition, within_ms=within_ms):
-            return f"wait until {condition}, at most {within_ms / 1000:g} s"
+            return f"wait until {_told(condition)}, at most {within_ms / 1000:g} s"
         case Burst():
             return "the hot user begins to ask for more than the limit"
         case Cut():
@@ -63,6 +64,24 @@ def describe(action: Action, cast: Cast) -> str:  # noqa: C901  one line a membe
             return f"order a failover: {how}"
         case LoadScripts():
             return "load the script on every node of the shard"
+
+
+def _told(condition: Condition) -> str:
+    match condition:
+        case Condition.PROMOTED:
+            return "a replica is promoted"
+        case Condition.SERVED:
+            return "the promoted node acknowledges"
+        case Condition.SILENT:
+            return "the client that is cut off gets no answers"
+        case Condition.REFUSED:
+            return "something is refused"
+        case Condition.RETURNED:
+            return "the shard is whole again"
+        case Condition.RESUMED:
+            return "operations are acknowledged again"
+        case Condition.USED_UP:
+            return "the hot user has used the limit up"
 
 
 def _grudge(cut: Cut, cast: Cast) -> str:

@@ -225,9 +225,8 @@ class _Filling:
     def _step(self, node: Map, load: Load) -> Action:
         """An action; what it waits for needs somebody to whom it can happen."""
         action = self._action(node)
-        if isinstance(action, Await) and action.condition in _WITNESS and _WITNESS[action.condition] not in load.sides:
-            witness = _WITNESS[action.condition]
-            self._read.mistakes.add(node.line, f"waiting for `{action.condition}` wants a client on side `{witness}`")
+        if isinstance(action, Await) and (wanted := _wanted(action.condition, load)):
+            self._read.mistakes.add(node.line, f"waiting for `{action.condition}` wants {wanted}")
         return action
 
     def _action(self, node: Map) -> Action:
@@ -302,6 +301,18 @@ _WITNESS = {
     Condition.SERVED: Side.MAJORITY,
     Condition.RESUMED: Side.MAJORITY,
 }
+
+
+def _wanted(condition: Condition, load: Load) -> str:
+    """What the load lacks of what a condition is about."""
+    witness = _WITNESS.get(condition)
+    if witness is not None and witness not in load.sides:
+        return f"a client on side `{witness}`"
+    if condition is Condition.USED_UP and (load.mode is Mode.BITS or set(load.sides) == {Side.OTHERS}):
+        return "a client that asks the victim's shard for decisions"
+    return ""
+
+
 _VERBS: dict[str, Callable[[Reader, Node], Action]] = {
     "hold": lambda read, node: Hold(ms=read.ms(node)),
     "await": _await,

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
-from rlctl.drills.history import ACKED, Outcome, outcome, unpack
+from rlctl.drills.history import ACKED, HOT, OUTCOME_BITS, Outcome, outcome, unpack
 
 _CHUNK = 1 << 20
 # The place that every client of the shard starts with.
 _VICTIM = 0
+_HOT_ADMITTED = HOT | Outcome.ADMITTED
+_HOT_DENIED = HOT | Outcome.DENIED
 
 
 class Tail:
@@ -19,6 +21,8 @@ class Tail:
         self.last_ack_s: float | None = None
         self.first_away_s: float | None = None
         self.refused = 0
+        # Whether the hot user was denied when he was last answered; who has taken over admits him again.
+        self.is_used_up = False
 
     def read(self) -> None:
         """Take in what is new."""
@@ -40,7 +44,15 @@ class Tail:
                 self.refused += len(batch.codes)
             if outcomes & ACKED:
                 self._acked(batch.node, batch.done_s)
+            self._heed_hot(batch.codes)
         self._rest = whole[used:]
+
+    def _heed_hot(self, codes: bytes) -> None:
+        words = {code & (HOT | OUTCOME_BITS) for code in set(codes)}
+        if _HOT_ADMITTED in words:
+            self.is_used_up = False
+        elif _HOT_DENIED in words:
+            self.is_used_up = True
 
     def _acked(self, node: int, done_s: float) -> None:
         self.last_ack_s = max(self.last_ack_s or 0.0, done_s)

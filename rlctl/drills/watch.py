@@ -83,6 +83,8 @@ class Watch:
                 return self._is_returned()
             case Condition.RESUMED:
                 return (self._tails[Side.MAJORITY].last_ack_s or 0.0) > since_s
+            case Condition.USED_UP:
+                return all(tail.is_used_up for side, tail in self._tails.items() if side is not Side.OTHERS)
 
     def _is_served(self) -> bool:
         return any(tail.first_away_s is not None for side, tail in self._tails.items() if side is Side.MAJORITY)

@@ -187,6 +187,12 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(
             HEAD + steps("[{await: {silent: 1s}}]"), 9, "wants a client on side `minority`", id="nobody there"
         ),
+        pytest.param(
+            HEAD + steps("[{await: {used_up: 1s}}]", "load: {mode: bits}\n"), 9, "asks the victim's", id="no decisions"
+        ),
+        pytest.param(
+            HEAD + steps("[{await: {used_up: 1s}}]", "load: {sides: [others]}\n"), 9, "asks the victim's", id="no hot"
+        ),
         pytest.param(HEAD + steps("[{cut: {flow: data, nodes: victim}}]"), 9, "`data` is none of", id="flow"),
         pytest.param(HEAD + steps("[{cut: {flow: replication}}]"), 9, "`nodes` is missing", id="cut of nobody"),
         pytest.param(HEAD + steps("[{cut: {flow: replication, nods: x}}]"), 9, "`nods` is unknown", id="cut key"),
