@@ -1,9 +1,9 @@
 """Where a run can take place: a twin in namespaces of its own, a twin beside other people, or the deployed fleet."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 
 from rlctl.drills.faults import Faults, SandboxFaults
 from rlctl.drills.gates import open_faults
@@ -51,11 +51,12 @@ OWN_PORTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arena:
-    """A fleet that is held for a run, how it can be cut, and where the clients stand."""
+    """A fleet that is held for a run, how it can be cut, where clients stand, and who watches while it is broken."""
 
     held: HeldFleet
     faults: Faults
     sources: dict[Side, Source]
+    breaking: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +78,10 @@ def arena(setting: Setting) -> Iterator[Arena]:
         with _twin(setting) as held, closing(_packets(setting.folder)) as faults:
             yield Arena(held=held, faults=faults, sources=OWN_ADDRESSES)
         return
-    with guarded(setting.folder, setting.scenario.budget.run_ms):
+    with guarded(setting.folder, setting.scenario.budget.run_ms) as guard:
         place = _fleet if setting.order.live else _twin_beside
         with place(setting) as found:
-            yield found
+            yield replace(found, breaking=guard.breaking)
 
 
 def _packets(folder: RunFolder) -> Faults:

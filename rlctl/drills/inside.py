@@ -39,6 +39,7 @@ def carry_out(folder: RunFolder, order: Order, teller: Teller, stop: StopFlag) -
             stop=stop,
             progress=teller,
             sources=found.sources,
+            breaking=found.breaking,
         )
         Run(stage=stage, scenario=scenario, folder=folder, journal=journal).carry_out()
     journal.write("ended")

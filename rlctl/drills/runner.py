@@ -73,29 +73,36 @@ class Run:
         tails = {side: Tail(self.folder.history(side)) for side in self.scenario.load.sides}
         watch = Watch(self.stage, sampler, tails, self.journal, self.scenario.budget)
         actor = Actor(self.stage, estate, crew, watch, self.journal, lambda: self._copy_doomed(estate))
-        self.stage.faults.prepare(self._cut_off())
-        watch.begin()
-        crew.go()
-        self._await_load(tails)
-        self.journal.write("loaded")
+        with self.stage.breaking():
+            self.stage.faults.prepare(self._cut_off())
+            watch.begin()
+            crew.go()
+            self._await_load(tails)
+            self.journal.write("loaded")
+            self._perform(actor)
+            self.journal.write("stopping")
+            crew.end()
+            self.folder.write("clients.json", crew.ends)
+            self._copy_doomed(estate)
+            self._mend()
+        self._heal(sampler)
+        self._copy(estate, "final")
+
+    def _perform(self, actor: Actor) -> None:
         try:
             for action in self.scenario.actions:
                 actor.perform(action)
         except BudgetBlown as blown:
             self.journal.write("budget", text=str(blown))
             self.stage.progress.note(f"over budget: {blown}")
-        self.journal.write("stopping")
-        crew.end()
-        self.folder.write("clients.json", crew.ends)
-        self._copy_doomed(estate)
-        self._heal(sampler)
-        self._copy(estate, "final")
 
-    def _heal(self, sampler: Sampler) -> None:
+    def _mend(self) -> None:
         self.stage.progress.note("heal")
         self.journal.write("heal")
         self.stage.faults.mend()
         self.stage.processes.resume_all()
+
+    def _heal(self, sampler: Sampler) -> None:
         try:
             heal(self.stage, sampler, self.journal)
         except RlctlError as failure:

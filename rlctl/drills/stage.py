@@ -1,6 +1,7 @@
 """Where a run takes place: a fleet, what can be broken in it, and who plays which part."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from signal import Signals
 
@@ -33,6 +34,7 @@ class Stage:
     stop: StopFlag
     progress: Progress
     sources: Mapping[Side, Source]
+    breaking: Callable[[], AbstractContextManager[None]]
 
     @property
     def clock(self) -> Clock:

@@ -1,5 +1,9 @@
-"""Waits beside a drill, in a session of its own; when the drill is gone or far too late, undoes what it broke."""
+"""Waits beside a drill, in a session of its own; when the drill is gone or far too late, undoes what it broke.
 
+Its standard input tells it how many seconds to wait for the next line, or that all is done.
+"""
+
+import os
 import select
 import signal
 import sys
@@ -14,6 +18,7 @@ from rlctl.system.clock import SystemClock, wait_until
 from rlctl.system.process import ProcessId
 
 END_S = 60.0
+_CHUNK = 4096
 
 
 def main() -> int:
@@ -23,15 +28,28 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)
     sys.stdout.write(ARMED + "\n")
     sys.stdout.flush()
-    ready, _, _ = select.select([sys.stdin], [], [], deadline_s)
-    if ready and sys.stdin.readline().strip() == DONE:
+    word = last_word(deadline_s)
+    if word == DONE:
         return Exit.OK
     try:
-        _see_off(folder, is_late=not ready)
+        _see_off(folder, is_late=word is None)
         sweep(folder, QUIET)
     except RlctlError as failure:
         return failure.exit_code
     return Exit.OK
+
+
+def last_word(deadline_s: float) -> str | None:
+    """What was said last: that all is done, nothing at the end of our input, or None in time."""
+    while True:
+        ready, _, _ = select.select([sys.stdin], [], [], deadline_s)
+        if not ready:
+            return None
+        # Lines come whole: they are shorter than what a pipe takes at once.
+        words = os.read(sys.stdin.fileno(), _CHUNK).decode().split()
+        if not words or words[-1] == DONE:
+            return "".join(words[-1:])
+        deadline_s = float(words[-1])
 
 
 def _see_off(folder: RunFolder, *, is_late: bool) -> None:
