@@ -52,7 +52,7 @@ def _samples(lines: list[dict[str, Any]]) -> Iterator[Seen]:
     for line in lines:
         if line["event"] == "sample":
             facts = {key: value for key, value in line.items() if key in _SAMPLE_FIELDS}
-            yield Seen(at_s=line["t"], node=line["node"], sample=Sample(**facts))
+            yield Seen(at_s=line["t"], asked_s=line.get("asked", line["t"]), node=line["node"], sample=Sample(**facts))
 
 
 def _canaries(lines: list[dict[str, Any]]) -> Iterator[Heard]:

@@ -27,9 +27,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One look at a node."""
+    """One look at a node: when it was answered, or asked for in vain, and when it was asked for."""
 
     at_s: float
+    asked_s: float
     node: str
     sample: Sample
 

@@ -126,11 +126,15 @@ def _heard_before(canaries: Iterable[Heard], until_s: float) -> dict[str, float]
 
 
 def _by_replicas(evidence: Evidence, start_s: float, end_s: float, cut_ms: float) -> Cut:
-    """Where no canary can sit, the replicas themselves say that their primary does not answer them."""
+    """Where no canary can sit, the replicas themselves say that their primary does not answer them.
+
+    A look that was asked for before the cut may be answered, or noted, long after it.
+    """
+    replicas = set(evidence.shard) - {evidence.victim}
     looks = [
         seen.sample.link != "up"
         for seen in evidence.samples
-        if seen.node in evidence.shard and seen.node != evidence.victim and start_s + _LOOK_S <= seen.at_s < end_s
+        if seen.node in replicas and seen.asked_s >= start_s + _LOOK_S and seen.at_s < end_s
     ]
     down = _share(looks)
     told = f"in {down:.0%} of {len(looks)} looks the replicas had lost their primary"

@@ -56,7 +56,7 @@ class Sampler:
             if _essence(sample) != _essence(told) or started_s - told_s >= TELL_S:
                 # A node that was paused answers long after it was asked, and says how it is then.
                 seen_s = self._clock.monotonic() if sample.alive else started_s
-                journal.write_at(seen_s, "sample", node=spec.name, **asdict(sample))
+                journal.write_at(seen_s, "sample", node=spec.name, asked=started_s, **asdict(sample))
                 told_s, told = started_s, sample
             self._stopped.wait(max(0.0, EVERY_S - (self._clock.monotonic() - started_s)))
 

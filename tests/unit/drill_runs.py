@@ -79,13 +79,14 @@ def event(name: str, at_s: float, until_s: float | None = None, nodes: Sequence[
     return Event(name=name, at_s=at_s, until_s=at_s if until_s is None else until_s, details=about)
 
 
-def look(at_s: float, node: str, role: str, epoch: int = 1, **facts: object) -> Seen:
+def look(at_s: float, node: str, role: str, epoch: int = 1, asked_s: float | None = None, **facts: object) -> Seen:
     """One look at a node; without a role it did not answer."""
+    asked_s = at_s if asked_s is None else asked_s
     if not role:
-        return Seen(at_s=at_s, node=node, sample=SILENT)
+        return Seen(at_s=at_s, asked_s=asked_s, node=node, sample=SILENT)
     link = "up" if role == "slave" else ""
     values = {"alive": True, "role": role, "epoch": epoch, "link": link, **facts}
-    return Seen(at_s=at_s, node=node, sample=Sample(**values))  # type: ignore[arg-type]
+    return Seen(at_s=at_s, asked_s=asked_s, node=node, sample=Sample(**values))  # type: ignore[arg-type]
 
 
 def batch(first: int, codes: Iterable[int], sent_s: float, done_s: float, node: int = 0, connection: int = 0) -> Batch:

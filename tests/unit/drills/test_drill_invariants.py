@@ -210,6 +210,24 @@ def more_than_the_limit_on_one_branch(evidence: Evidence) -> Evidence:
     return with_final(told, "majority", ledger((*own.ids, *new), (*own.admitted, *new)))
 
 
+def told_by_replicas(evidence: Evidence, *links: str) -> Evidence:
+    """No canaries, but looks at the replica in the time of the cut, and one from before it that came late."""
+    replica = next(node for node in evidence.shard if node != VICTIM)
+    others = [one for one in evidence.samples if one.node != replica or not FORK <= one.at_s < KILLED]
+    late = look(FORK + 0.15, replica, "slave", asked_s=FORK - 0.01)
+    looks = [look(FORK + 0.2 + 0.05 * place, replica, "slave", link=link) for place, link in enumerate(links)]
+    samples = sorted([*others, late, *looks], key=lambda one: one.at_s)
+    return replace(evidence, samples=tuple(samples), canaries=())
+
+
+def a_replica_that_was_not_cut_off(evidence: Evidence) -> Evidence:
+    return told_by_replicas(evidence, "up", "down", "down")
+
+
+def a_look_from_before_the_cut(evidence: Evidence) -> Evidence:
+    return told_by_replicas(evidence, "down", "down", "down")
+
+
 BREAKS: list[tuple[Callable[[Evidence], Evidence], str]] = [
     (a_hole, "I9"),
     (a_hole_in_a_batch_half_lost, "I9"),
@@ -229,6 +247,7 @@ BREAKS: list[tuple[Callable[[Evidence], Evidence], str]] = [
     (not_healed, "I11"),
     (a_loss_long_before_the_cut, "I6"),
     (a_loss_on_the_promoted_node, "I6"),
+    (a_replica_that_was_not_cut_off, "I7"),
     (no_vote, "I10"),
     (more_than_the_limit_on_one_branch, "I6b"),
 ]
@@ -245,6 +264,11 @@ def test_a_broken_drill_breaks_its_invariant(change: Callable[[Evidence], Eviden
 @pytest.mark.parametrize("change", [heard_only_after_the_mend, one_word_unanswered_before])
 def test_words_that_come_late_break_nothing(change: Callable[[Evidence], Evidence]) -> None:
     judged = judge(change(split_brain()))
+    assert [check for check in judged.checks if not check.ok] == []
+
+
+def test_a_look_that_was_asked_for_before_the_cut_breaks_nothing() -> None:
+    judged = judge(a_look_from_before_the_cut(write_loss()))
     assert [check for check in judged.checks if not check.ok] == []
 
 
