@@ -181,7 +181,7 @@ def _opened(
             is_new=found is None,
             target=target,
             connector=connector,
-            collector=Collector(topology, secrets, release, connector, target.inspect, is_new=found is None),
+            collector=Collector(topology, secrets, release, connector, target.inspect, clock, is_new=found is None),
             clock=clock,
         )
     finally:

@@ -10,12 +10,15 @@ from rlctl.render.acl import REVISION_USER, users_of
 from rlctl.render.redis_conf import tunables
 from rlctl.scripts.model import Release
 from rlctl.secrets import FleetSecrets, User
+from rlctl.system.clock import Clock
 from rlctl.system.connect import Connector
-from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, NotRedis, Reply, greeting
+from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, NotRedis, Reply, Silent, greeting
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, node_id
 
 ANSWER_S = 2.0
+# A time-out that comes so much too late was ours: this process did not run, and an answer may lie there unread.
+OVERSLEPT_S = 0.25
 WORKERS = 16
 
 _PRESENCE = {
@@ -40,6 +43,7 @@ class Collector:
         release: Release,
         connector: Connector,
         inspect: Callable[[Sequence[NodeSpec]], Mapping[NodeName, OnDisk]],
+        clock: Clock,
         *,
         is_new: bool = False,
     ) -> None:
@@ -48,6 +52,7 @@ class Collector:
         self._sha1s = tuple(script.sha1 for script in release.scripts)
         self._connector = connector
         self._inspect = inspect
+        self._clock = clock
         self._is_new = is_new
 
     def collect(self) -> Observed:
@@ -64,15 +69,29 @@ class Collector:
         )
         if not disk.reachable:
             return facts
-        was_open = self._connector.is_open(spec)
+        was_open, asked_s = self._connector.is_open(spec), self._clock.monotonic()
         try:
             return self._ask(spec, facts)
         except LinkFailure as failure:
-            # A server that was just ending refuses the second time; a stranger hangs up again.
-            # Sentinel ends the connections of a node that it gives another role: that node is not dead.
-            if isinstance(failure, Dropped) or (was_open and isinstance(failure, Closed)):
+            if self._may_be_wrong(failure, was_open=was_open, took_s=self._clock.monotonic() - asked_s):
                 return self._ask_once_more(spec, facts)
             return replace(facts, presence=self._presence(failure, disk), evidence=str(failure))
+
+    def _may_be_wrong(self, failure: LinkFailure, *, was_open: bool, took_s: float) -> bool:
+        """Whether the node may be well all the same.
+
+        A server that was just ending refuses the second time; a stranger hangs up again. Sentinel ends the connections
+        of a node that it gives another role: that node is not dead.
+        """
+        match failure:
+            case Dropped():
+                return True
+            case Closed():
+                return was_open
+            case Silent():
+                return took_s > ANSWER_S + OVERSLEPT_S
+            case _:
+                return False
 
     def _ask_once_more(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
         try:

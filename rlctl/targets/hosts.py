@@ -31,6 +31,8 @@ from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, host_nam
 
 # Waits look ten times a second; what lies on a host that is down does not change that fast.
 LOOK_S = 2.0
+# A host that could not be reached a moment ago is not asked by a playbook too, which would wait for it.
+OFF_S = 30.0
 WORKERS = 32
 LOG_LINES = 5_000
 
@@ -250,13 +252,13 @@ class HostsTarget:
         return {name: self._looked[name].found for name in wanted}
 
     def _just_failed(self, hosts: Iterable[str]) -> Mapping[str, RlctlError]:
-        """Why hosts could not be looked at a moment ago: whatever else asks them waits for as long."""
+        """Why hosts could not be looked at a moment ago."""
         now = self._clock.monotonic()
         known = {host: self._looked[host] for host in hosts if host in self._looked}
         return {
             host: looked.found
             for host, looked in known.items()
-            if isinstance(looked.found, RlctlError) and looked.is_fresh(now)
+            if isinstance(looked.found, RlctlError) and now - looked.at <= OFF_S
         }
 
     def _look_at(self, host: HostEntry) -> _Looked:
