@@ -16,6 +16,10 @@ from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec, all_nodes, node_id
 
 REPLICATE_S = 30.0
+# Whether a node is hung is for the reading to say; what changes something is worth waiting for.
+CHANGE_S = 15.0
+# A node that stalled for longer than its time-out has forgotten who greeted it, and is not greeted again.
+MEET_AGAIN_S = 2.0
 # Gossip brings the primary's name within fractions of a second after the meeting.
 _PRIMARY_NOT_YET_KNOWN = "Unknown node"
 # By the node or the host that it happened on.
@@ -91,16 +95,21 @@ class Formation:
         return commands
 
     def _replicate_in_cluster(self, steps: Sequence[Replicate]) -> Errors:
-        waiting = {step.node: self._id(step.primary) for step in steps}
+        specs, waiting = self._specs(), {step.node: step.primary for step in steps}
         refused: Errors = {}
+        met_s = self.clock.monotonic()
 
         def all_answered() -> bool:
+            nonlocal met_s
             self.stop.check()
             for node, primary in list(waiting.items()):
                 refused.pop(node, None)
-                refused.update(self._send([(node, [("CLUSTER", "REPLICATE", primary)])]))
+                refused.update(self._send([(node, [("CLUSTER", "REPLICATE", self._id(primary))])]))
                 if _PRIMARY_NOT_YET_KNOWN not in refused.get(node, ""):
                     del waiting[node]
+            if waiting and self.clock.monotonic() - met_s >= MEET_AGAIN_S:
+                met_s = self.clock.monotonic()
+                self._send((node, [meeting(specs[primary])]) for node, primary in waiting.items())
             return not waiting
 
         # What is still refused when the time is up is told by `refused` itself.
@@ -113,7 +122,7 @@ class Formation:
         errors: Errors = {}
         for node, commands in batches:
             try:
-                replies = self.connector.link(specs[node]).pipeline(commands)
+                replies = self.connector.link(specs[node]).pipeline(commands, answer_s=CHANGE_S)
             except LinkFailure as failure:
                 errors[node] = str(failure)
                 continue

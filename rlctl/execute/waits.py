@@ -1,11 +1,11 @@
 """Waiting for a fleet to come to rest: cheap questions first, the full reading once they are all answered well."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from rlctl.errors import TimedOut
 from rlctl.execute.fleet import Fleet
-from rlctl.execute.formation import meeting
+from rlctl.execute.formation import MEET_AGAIN_S, meeting
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
@@ -14,7 +14,7 @@ from rlctl.plan.findings import INTENDED, Finding, assess
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
-from rlctl.topology.nodes import SLOTS, NodeName, NodeSpec, data_nodes
+from rlctl.topology.nodes import SLOTS, NodeSpec, data_nodes
 
 TELL_EVERY_S = 1.0
 LOOK_EVERY_S = 0.02
@@ -79,10 +79,10 @@ def _settle(fleet: Fleet, stop: StopFlag, timeout_s: float) -> None:
 
 
 class _Settling:
-    """The nodes that are not content yet; who lacks slots is introduced to their owners once more.
+    """The nodes that are not content yet; who lacks slots or members is introduced to them once more.
 
     A node learns slots only from their owner, whose greetings come by turns and take seconds. To meet again sends
-    one at once.
+    one at once. And a meeting that a stalled node slept through is never repeated by the servers.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -91,7 +91,9 @@ class _Settling:
         self._nodes = data_nodes(fleet.topology)
         self._waiting = list(self._nodes)
         self._primaries: set[NodeSpec] = set()
-        self._introduced_at: dict[NodeName, float] = {}
+        # Slots may be lacking from the start; nobody can tell yet that a meeting was missed.
+        before = fleet.clock.monotonic() - INTRODUCE_EVERY_S
+        self._introduced_at = {spec.name: before for spec in self._nodes}
 
     def is_over(self) -> bool:
         """Whether everybody was content when asked."""
@@ -114,19 +116,22 @@ class _Settling:
         return not self._is_cluster or self._knows_all(spec, parse.info(str(answers[1])))
 
     def _knows_all(self, spec: NodeSpec, view: Mapping[str, str]) -> bool:
-        if view.get("cluster_known_nodes") != str(len(self._nodes)):
+        known = int(view.get("cluster_known_nodes", "0"))
+        if known != len(self._nodes):
+            if known < len(self._nodes):
+                self._introduce_again(spec, self._nodes, every_s=MEET_AGAIN_S)
             return False
         if view.get("cluster_slots_assigned") != str(SLOTS):
-            self._introduce_again(spec)
+            self._introduce_again(spec, self._primaries, every_s=INTRODUCE_EVERY_S)
             return False
         return view.get("cluster_state") == "ok"
 
-    def _introduce_again(self, spec: NodeSpec) -> None:
+    def _introduce_again(self, spec: NodeSpec, to: Iterable[NodeSpec], *, every_s: float) -> None:
         now = self._fleet.clock.monotonic()
-        if now - self._introduced_at.get(spec.name, -INTRODUCE_EVERY_S) < INTRODUCE_EVERY_S:
+        if now - self._introduced_at[spec.name] < every_s:
             return
         self._introduced_at[spec.name] = now
-        for primary in self._primaries - {spec}:
-            # A primary that cannot be reached now is not content itself, and is asked again.
+        for other in set(to) - {spec}:
+            # A node that cannot be reached now is not content itself, and is asked again.
             with contextlib.suppress(LinkFailure):
-                self._fleet.connector.link(primary).pipeline([meeting(spec)])
+                self._fleet.connector.link(other).pipeline([meeting(spec)])

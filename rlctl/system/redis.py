@@ -116,13 +116,15 @@ class NodeLink:
             raise reply
         return reply
 
-    def pipeline(self, commands: Sequence[Sequence[object]]) -> list[Reply | CommandFailed]:
-        """All commands in one write; error replies come back as values, in order."""
+    def pipeline(
+        self, commands: Sequence[Sequence[object]], *, answer_s: float | None = None
+    ) -> list[Reply | CommandFailed]:
+        """All commands in one write; error replies come back as values, in order; each within `answer_s`."""
         try:
             self._connection.connect()
             self.is_open = True
             self._connection.send_packed_command(self._connection.pack_commands(commands))
-            replies = [self._read() for _ in commands]
+            replies = [self._read(answer_s) for _ in commands]
         except BaseException as failure:
             self.close()
             translated = _translate(failure, self.endpoint)
@@ -139,9 +141,10 @@ class NodeLink:
         self.is_open = False
         self._connection.disconnect()
 
-    def _read(self) -> Reply | CommandFailed:
+    def _read(self, answer_s: float | None) -> Reply | CommandFailed:
+        patience = {} if answer_s is None else {"timeout": answer_s}
         try:
-            return self._connection.read_response(disconnect_on_error=False)
+            return self._connection.read_response(disconnect_on_error=False, **patience)
         except (AuthenticationError, AuthorizationError) as failure:
             raise LoginRefused(f"{self.endpoint}: {failure}") from failure
         except BusyLoadingError as failure:

@@ -1,0 +1,77 @@
+"""Cluster nodes that slept through their meetings: the servers forget them, and nobody repeats them but us."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rlctl.execute.fleet import Fleet, open_fleet
+from rlctl.execute.formation import Formation
+from rlctl.execute.quiet import QUIET
+from rlctl.execute.stop import StopFlag
+from rlctl.execute.waits import wait_healthy
+from rlctl.plan.steps import Configure, Replicate
+from rlctl.state.home import Home
+from rlctl.system.connect import ANSWER_S
+from rlctl.topology.load import load_topology
+from rlctl.topology.nodes import NodeName
+from tests.local.driver import PATIENCE_S, LocalFleet
+
+STRANGER = NodeName("node-5")
+
+
+@pytest.fixture
+def lonely(cluster: LocalFleet) -> LocalFleet:
+    """A fleet one of whose nodes has forgotten all others."""
+    cluster.deploy()
+    with cluster.connect(STRANGER) as node:
+        node.execute_command("CLUSTER RESET SOFT")
+        assert node.execute_command("CLUSTER INFO")["cluster_known_nodes"] == "1"
+    return cluster
+
+
+@pytest.fixture
+def opened(lonely: LocalFleet) -> Iterator[Fleet]:
+    topology = load_topology(lonely.file.read_bytes(), str(lonely.file))
+    with open_fleet(topology, Home(lonely.home)) as fleet:
+        yield fleet
+
+
+def formation(fleet: Fleet) -> Formation:
+    return Formation(
+        topology=fleet.topology,
+        secrets=fleet.secrets,
+        connector=fleet.connector,
+        clock=fleet.clock,
+        stop=StopFlag(),
+    )
+
+
+def test_a_replica_that_does_not_know_its_primary_is_introduced_to_it(opened: Fleet) -> None:
+    assert formation(opened).replicate([Replicate(node=STRANGER, primary=NodeName("node-2"))]) == {}
+    _observed, findings = wait_healthy(opened, StopFlag(), QUIET, timeout_s=PATIENCE_S)
+    assert findings == ()
+
+
+def test_whoever_waits_for_a_fleet_introduces_its_members_to_each_other(opened: Fleet, lonely: LocalFleet) -> None:
+    """They know each other then; that one of them follows nobody is for a deploy to mend."""
+    _observed, findings = wait_healthy(opened, StopFlag(), QUIET, timeout_s=10.0)
+    assert {finding.code for finding in findings} == {"wrong-role", "no-replica"}
+    with lonely.connect(STRANGER) as node:
+        assert node.execute_command("CLUSTER INFO")["cluster_known_nodes"] == "6"
+
+
+def test_a_node_that_stalls_in_the_middle_of_a_change_is_waited_for(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    topology = load_topology(cluster.file.read_bytes(), str(cluster.file))
+    with open_fleet(topology, Home(cluster.home)) as fleet:
+        forming, pid = formation(fleet), cluster.pid(STRANGER)
+        change = Configure(node=STRANGER, setting="maxmemory", value="50mb", was="")
+        assert forming.configure([change]) == {}
+        awake = threading.Timer(ANSWER_S + 1.0, os.kill, (pid, signal.SIGCONT))
+        os.kill(pid, signal.SIGSTOP)
+        awake.start()
+        assert forming.configure([change]) == {}
+        awake.join()
