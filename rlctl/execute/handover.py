@@ -1,15 +1,15 @@
 """Moving a shard's primary: order it, hold writes back where nothing may be lost, and read again what came of it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlctl.errors import CheckFailed, Interrupted, NotFound, Refused, RlctlError, Unreachable
+from rlctl.errors import CheckFailed, Interrupted, NotFound, Refused, RlctlError
 from rlctl.execute.executor import FAILOVER_FACTOR, FAILOVER_MIN_S
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.formation import Formation
 from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet
+from rlctl.execute.orders import LOOK, UNCHANGED, await_attention, in_own_words
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_observed
@@ -29,8 +29,6 @@ ORDER_S = 15.0
 COPY_S = 3.0
 # Sentinel gives a promotion up after its failover-timeout, which it checks a few times a second.
 GIVEN_UP_S = 2.0
-_LOOK = "`rlctl status` shows who is the primary now"
-_UNCHANGED = "nothing was changed; `rlctl status` shows the fleet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +92,8 @@ def run_handover(
     asked = _choose(fleet, observed, options)
     held.take(observed)
     agree(asked)
+    if asked.sentinel is not None:
+        await_attention(fleet, asked.sentinel, progress, stop)
     # Who holds the lock, and who thinks about a question, gives the fleet time to move.
     order = _choose(fleet, fleet.observe(), options)
     if order.old != asked.old:
@@ -169,7 +169,7 @@ class _Move:
         """Tell who has to be told; the offset up to which the old primary had written, where its writes were paused."""
         if self._is_cluster:
             words = () if self.order.mode is Mode.PLANNED else (self.order.mode.upper(),)
-            with in_own_words(self.order.new, _UNCHANGED):
+            with in_own_words(self.order.new, UNCHANGED):
                 self._link(self.order.new).call("CLUSTER", "FAILOVER", *words)
             return None
         if self.order.mode is Mode.PLANNED:
@@ -179,7 +179,7 @@ class _Move:
 
     def _order_sentinel(self) -> None:
         assert self.order.sentinel is not None
-        with in_own_words(self.order.sentinel, _UNCHANGED):
+        with in_own_words(self.order.sentinel, UNCHANGED):
             self._link(self.order.sentinel).call("SENTINEL", "FAILOVER", self.fleet.topology.name)
 
     def _hand_over_paused(self) -> int | None:
@@ -187,12 +187,12 @@ class _Move:
         link = self.fleet.connector.separate_link(self._specs[self.order.old])
         pause = WritePause(link, self.fleet.clock)
         try:
-            with in_own_words(self.order.old, _UNCHANGED):
+            with in_own_words(self.order.old, UNCHANGED):
                 paused_at = pause.hold()
                 self._await_copies(paused_at)
             self._stop.check()
             self._order_sentinel()
-            with in_own_words(self.order.old, _LOOK):
+            with in_own_words(self.order.old, LOOK):
                 self._redirect(pause)
         finally:
             pause.lift()
@@ -236,7 +236,7 @@ class _Move:
             timeout_s=self.fleet.topology.sentinel.failover_timeout_ms / 1000 + GIVEN_UP_S,
             clock=self.fleet.clock,
             what=f"a replica taking over from {self.order.old}",
-            hint=f"Sentinel has given it up; {_LOOK}",
+            hint=f"Sentinel has given it up; {LOOK}",
         )
         pause.send_away()
         self.fleet.connector.hang_up(self.order.old)
@@ -266,12 +266,12 @@ class _Move:
             self._held.follow(self._await_owner())
             observed = self._await_rest(started)
         except Interrupted as failure:
-            raise type(failure)("stopped after the order was given; the fleet carries it out", hint=_LOOK) from failure
+            raise type(failure)("stopped after the order was given; the fleet carries it out", hint=LOOK) from failure
         self._held.follow(observed)
         new = new_primary(self.fleet.desired(observed), observed, self.order)
         if new is None or (self._is_cluster and new.name != self.order.new):
             found = "nobody" if new is None else new.name
-            raise CheckFailed(f"{found} has shard {self.order.shard} now, not {self.order.new} as ordered", hint=_LOOK)
+            raise CheckFailed(f"{found} has shard {self.order.shard} now, not {self.order.new} as ordered", hint=LOOK)
         return new, observed.node(self.order.old)
 
     def _await_owner(self) -> Observed:
@@ -280,7 +280,7 @@ class _Move:
         return self._await(
             lambda observed: new_primary(self.fleet.desired(observed), observed, self.order) is not None,
             what=f"a replica taking over from {self.order.old}",
-            hint=(few_votes if self._is_cluster else "") + _LOOK,
+            hint=(few_votes if self._is_cluster else "") + LOOK,
             timeout_s=min(ORDER_S, self._timeout_s) if self._is_cluster else self._timeout_s,
         )
 
@@ -289,7 +289,7 @@ class _Move:
         return self._await(
             lambda observed: is_settled(self.fleet.desired(observed), observed, self.order),
             what=f"{self.order.old} following the new primary of shard {self.order.shard}, and all agreeing on it",
-            hint=f"the primary has moved; {_LOOK}, `rlctl deploy` mends the rest",
+            hint=f"the primary has moved; {LOOK}, `rlctl deploy` mends the rest",
             timeout_s=max(0.0, self._timeout_s - spent_s),
         )
 
@@ -329,14 +329,3 @@ class _Move:
 
     def _link(self, name: NodeName) -> NodeLink:
         return self.fleet.connector.link(self._specs[name])
-
-
-@contextmanager
-def in_own_words(node: NodeName, hint: str) -> Iterator[None]:
-    """What a server refuses, or a connection that breaks, in rlctl's words; what got lost may have been obeyed."""
-    try:
-        yield
-    except CommandFailed as failure:
-        raise Refused(f"{node} refuses: {failure}", hint=hint) from failure
-    except LinkFailure as failure:
-        raise Unreachable(f"{node} did not answer: {failure}", hint=_LOOK) from failure

@@ -1,7 +1,9 @@
 """An operator moves a primary: safely under load, by force past the dead, and never where a guard stands against it."""
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +25,8 @@ LOCKED_SHARD = key_slot(LOCK_KEY.encode()) * 3 // 16_384
 # A paused write waits for as long as the pause lasts.
 ANSWER_S = 30.0
 WARM = 200
+# A sentinel whose clock jumps by more than two seconds goes into TILT.
+STALL_S = 3.0
 
 
 @dataclass(slots=True)
@@ -154,6 +158,26 @@ def test_a_planned_failover_behind_sentinel_loses_nothing(standing: Callable[[st
     written = value(fleet, report["to"])
     for name in ("node-0", "node-1", "node-2"):
         wait_for(lambda name=name: value(fleet, name) == written, f"{name} has all of it")
+
+
+def test_sentinels_that_have_just_stalled_are_waited_for(standing: Callable[[str], LocalFleet]) -> None:
+    """They take the order at once, and do nothing for half a minute: writes would be paused in vain."""
+    fleet = standing("sentinel")
+    sentinels = [f"sentinel-{number}" for number in range(3)]
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for name in sentinels:
+            os.kill(fleet.pid(name), number)
+        time.sleep(STALL_S if number == signal.SIGSTOP else 0.0)
+    wait_for(lambda: all(is_in_tilt(fleet, name) for name in sentinels), "sentinels that do nothing")
+    ran = fleet.run("failover", "0", "--yes", "-o", "json")
+    assert "does nothing for a while (TILT)" in ran.err
+    assert ran.json()["lost_bytes"] == 0
+    fleet.run("status", "--wait")
+
+
+def is_in_tilt(fleet: LocalFleet, name: str) -> bool:
+    with closing(fleet.connect(name)) as client:
+        return client.info("sentinel")["sentinel_tilt"] == 1
 
 
 @pytest.mark.parametrize(("kind", "shard"), [("cluster", LOCKED_SHARD), ("sentinel", 0)])
