@@ -76,7 +76,12 @@ def limit(
     budget_ms = app.timeout(BUDGET_S) * 1000
     asked = _Asked(cost=cost, peek=peek, request_id=request_id or new_request_id(), tier=tier, policy=on_failure)
     with Limiter.connect(
-        settings, policy=on_failure or "closed", budget_ms=budget_ms, release=release, rules=name is not None
+        settings,
+        policy=on_failure or "closed",
+        budget_ms=budget_ms,
+        connect_timeout_ms=budget_ms,
+        release=release,
+        rules=name is not None,
     ) as limiter:
         if name is not None:
             decision = _by_rule(limiter, name, identity, asked)

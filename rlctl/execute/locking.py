@@ -156,15 +156,5 @@ def keeper(fleet: Fleet, observed: Observed, key: str) -> NodeSpec | None:
     return specs[primaries[0].name] if len(primaries) == 1 else None
 
 
-def read_owner(fleet: Fleet, observed: Observed) -> tuple[NodeLink, str] | None:
-    """The fleet's lock as it stands: a connection to its keeper and the stored text."""
-    spec = keeper(fleet, observed, LOCK_KEY)
-    if spec is None:
-        return None
-    link = fleet.connector.link(spec)
-    text = link.call("GET", LOCK_KEY)
-    return (link, str(text)) if text else None
-
-
 def _owns(node: NodeFacts, slot: int) -> bool:
     return any(first <= slot <= last for first, last in node.slots)

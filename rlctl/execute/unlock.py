@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from rlctl.errors import Refused
+from rlctl.errors import Refused, Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.lock import LOCK_KEY, RELEASE, Owner, is_free, read_holder
-from rlctl.execute.locking import read_owner
-from rlctl.system.redis import CommandFailed, NodeLink
+from rlctl.execute.locking import keeper
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,11 @@ class Held:
 
 def look(fleet: Fleet) -> Held | None:
     """The fleet's lock, or else the machine's."""
-    found = None if fleet.is_new else read_owner(fleet, fleet.observe())
-    if found is not None:
-        link, token = found
-        return Held(owner=Owner.from_text(token), token=token, link=link)
+    spec = None if fleet.is_new else keeper(fleet, fleet.observe(), LOCK_KEY)
+    if spec is not None:
+        link = fleet.connector.link(spec)
+        if token := _ask(link, "GET", LOCK_KEY):
+            return Held(owner=Owner.from_text(str(token)), token=str(token), link=link)
     path = fleet.home.lock(fleet.topology.name)
     if not path.exists() or is_free(path):
         return None
@@ -41,12 +42,21 @@ def break_lock(fleet: Fleet, held: Held) -> None:
             f"the lock on this machine belongs to a running process ({held.describe()})",
             hint="end that process; its lock ends with it",
         )
+    if not _ask(held.link, "EVAL", RELEASE, 1, LOCK_KEY, held.token):
+        raise Refused(f"the lock of fleet {fleet.topology.name} has changed hands meanwhile", hint="look again")
+
+
+def _ask(link: NodeLink, *command: object) -> Reply:
+    """What the lock's keeper answers; it may die or fall silent at any moment, also while somebody is asked."""
     try:
-        is_removed = held.link.call("EVAL", RELEASE, 1, LOCK_KEY, held.token)
+        return link.call(*command)
+    except LinkFailure as failure:
+        raise Unreachable(
+            f"the node that keeps the lock did not answer: {failure}",
+            hint="`rlctl status` shows how the fleet stands; look again then",
+        ) from failure
     except CommandFailed as failure:
         raise Refused(
-            f"{held.link.endpoint}, which keeps the lock, refuses to remove it: {failure}",
+            f"{link.endpoint}, which keeps the lock, refuses {command[0]}: {failure}",
             hint="`rlctl doctor` shows what is wrong there; the lock ends by itself at most 30 s after its owner",
         ) from failure
-    if not is_removed:
-        raise Refused(f"the lock of fleet {fleet.topology.name} has changed hands meanwhile", hint="look again")

@@ -22,6 +22,8 @@ from tests.local.failures import assert_fails
 from tests.local.terminal import at_terminal
 
 KEY = "rlctl:{lock}"
+# Longer than any test: a lock that lapses in the middle would be taken.
+LASTS_MS = 600_000
 
 
 @contextmanager
@@ -64,7 +66,7 @@ def lock_file(fleet: LocalFleet) -> str:
 def test_a_lock_of_another_host(kind: str, request: pytest.FixtureRequest) -> None:
     fleet: LocalFleet = request.getfixturevalue(f"shared_{kind}")
     with keeper(fleet) as client:
-        client.set(KEY, owner(), px=20_000)
+        client.set(KEY, owner(), px=LASTS_MS)
         says = "locked by ada@elsewhere.example, pid 4711, `rlctl deploy`, for "
         assert_fails(fleet, "deploy", "--yes", code=8, name="lock-held", says=says)
         assert_fails(fleet, "destroy", "--confirm", fleet.name, code=8, name="lock-held", says=says)
@@ -76,7 +78,7 @@ def test_a_lock_of_another_host(kind: str, request: pytest.FixtureRequest) -> No
 
 def test_waiting_ends_with_the_lock(shared_cluster: LocalFleet) -> None:
     with keeper(shared_cluster) as client:
-        client.set(KEY, owner(), px=20_000)
+        client.set(KEY, owner(), px=LASTS_MS)
         process = shared_cluster.spawn("deploy", "--yes", "--wait")
         try:
             assert process.stderr is not None
@@ -92,7 +94,7 @@ def test_waiting_ends_with_the_lock(shared_cluster: LocalFleet) -> None:
 
 def test_ctrl_c_ends_the_waiting(shared_cluster: LocalFleet) -> None:
     with keeper(shared_cluster) as client:
-        client.set(KEY, owner(), px=20_000)
+        client.set(KEY, owner(), px=LASTS_MS)
         process = shared_cluster.spawn("deploy", "--yes", "--wait")
         try:
             assert process.stderr is not None
@@ -110,7 +112,7 @@ def test_ctrl_c_ends_the_waiting(shared_cluster: LocalFleet) -> None:
 
 def test_unlock_shows_refuses_and_breaks(shared_cluster: LocalFleet) -> None:
     with keeper(shared_cluster) as client:
-        client.set(KEY, owner(), px=25_000)
+        client.set(KEY, owner(), px=LASTS_MS)
         ran = shared_cluster.run("unlock", expect=9)
         assert "locked by ada@elsewhere.example, pid 4711" in ran.err
         assert "no terminal" in ran.err
@@ -133,18 +135,33 @@ def test_unlock_shows_refuses_and_breaks(shared_cluster: LocalFleet) -> None:
 def test_a_keeper_that_refuses_writes_keeps_the_lock(shared_sentinel: LocalFleet) -> None:
     """A fenced primary would not even let its lock go; that is said, and the lock ends with its time."""
     with keeper(shared_sentinel) as client:
-        client.set(KEY, owner(), px=20_000)
+        client.set(KEY, owner(), px=LASTS_MS)
         client.config_set("min-replicas-to-write", 1_000_000)
         try:
-            assert_fails(shared_sentinel, "unlock", "--yes", code=8, name="refused", says="refuses to remove it")
+            assert_fails(shared_sentinel, "unlock", "--yes", code=8, name="refused", says="refuses EVAL")
         finally:
             client.config_set("min-replicas-to-write", 0)
         shared_sentinel.run("unlock", "--yes")
 
 
+def test_a_keeper_that_dies_while_somebody_is_asked_is_named(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    with keeper(cluster) as client:
+        client.set(KEY, owner(), px=LASTS_MS)
+        (name,) = keepers(cluster)
+        with at_terminal(cluster, "unlock") as terminal:
+            terminal.read_until("[y/N]")
+            cluster.kill(name)
+            terminal.answer("y")
+            code, said = terminal.finish()
+        assert code == 6, said
+        assert "the node that keeps the lock did not answer" in said
+        wait_for(lambda: keepers(cluster) not in ([], [name]), "another keeper")
+
+
 def test_garbage_in_the_key_is_somebody_without_a_name(shared_cluster: LocalFleet) -> None:
     with keeper(shared_cluster) as client:
-        client.set(KEY, "{not json", px=20_000)
+        client.set(KEY, "{not json", px=LASTS_MS)
         assert_fails(shared_cluster, "deploy", "--yes", code=8, name="lock-held", says="left no name")
         shared_cluster.run("unlock", "--yes")
         assert not client.exists(KEY)
@@ -156,14 +173,14 @@ def test_the_key_of_a_dead_process_of_this_host_is_taken_over_at_once(shared_clu
     gone.wait()
     assert dead is not None
     with keeper(shared_cluster) as client:
-        client.set(KEY, owner(host=socket.gethostname(), pid=dead.pid, started=dead.started), px=25_000)
+        client.set(KEY, owner(host=socket.gethostname(), pid=dead.pid, started=dead.started), px=LASTS_MS)
         shared_cluster.deploy()
         assert not client.exists(KEY)
         # A pid that is somebody else's by now is no owner either.
-        client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=dead.started - 3600), px=25_000)
+        client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=dead.started - 3600), px=LASTS_MS)
         shared_cluster.deploy()
         mine = ProcessId.ours().started
-        client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=mine), px=25_000)
+        client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=mine), px=LASTS_MS)
         assert_fails(shared_cluster, "deploy", "--yes", code=8, name="lock-held", says=f"pid {os.getpid()}")
 
 
@@ -226,7 +243,7 @@ def test_a_broken_lock_stops_its_owner_from_breaking_the_next(shared_cluster: Lo
     with keeper(shared_cluster) as client, at_terminal(shared_cluster, "deploy") as terminal:
         terminal.read_until("[y/N]")
         shared_cluster.run("unlock", "--yes")
-        client.set(KEY, owner(), px=25_000)
+        client.set(KEY, owner(), px=LASTS_MS)
         terminal.answer("n")
         assert terminal.finish()[0] == 9
         assert json.loads(client.get(KEY))["owner"] == "ada"
@@ -235,20 +252,17 @@ def test_a_broken_lock_stops_its_owner_from_breaking_the_next(shared_cluster: Lo
 
 
 def test_a_second_deploy_of_a_new_fleet_is_refused_by_name(cluster: LocalFleet) -> None:
-    first = cluster.spawn("deploy", "--yes")
-    try:
-        wait_for(lambda: lock_file(cluster) != "", "the first deploy's lock")
+    with at_terminal(cluster, "deploy") as first:
+        first.read_until("[y/N]")
         ran = cluster.run("deploy", "--yes", expect=8)
-        assert re.search(rf"locked by \S+@{socket.gethostname()}, pid {first.pid}, `rlctl deploy`", ran.err)
+        assert re.search(rf"locked by \S+@{socket.gethostname()}, pid {first.process.pid}, `rlctl deploy`", ran.err)
         assert ran.out == ""
         held = cluster.run("unlock", "--yes", expect=8)
         assert "running process" in held.err
-        out, err = first.communicate(timeout=120)
-    finally:
-        first.kill()
-        first.wait()
-    assert first.returncode == 0, err
-    assert "healthy after" in out
+        first.answer("y")
+        code, said = first.finish()
+    assert code == 0, said
+    assert "healthy after" in said
     assert cluster.status()["state"] == "healthy"
     with keeper(cluster) as client:
         assert not client.exists(KEY)
@@ -274,7 +288,7 @@ def test_a_deploy_that_waited_for_a_destroy_makes_new_secrets(sentinel: LocalFle
     sentinel.deploy()
     old = sentinel.access()["password"]
     client = sentinel.connect("node-0")
-    client.set(KEY, owner(), px=25_000)
+    client.set(KEY, owner(), px=LASTS_MS)
     leaving = sentinel.spawn("destroy", "--confirm", "limiter", "--wait")
     following = None
     try:
