@@ -21,6 +21,7 @@ from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
+from rlctl.limiter.windows import window_without_edge
 from rlctl.topology.model import TargetName
 
 SCALED = ("gcra",)
@@ -73,7 +74,8 @@ def run_speed_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: StopFl
     """Every wanted script beside INCR."""
 
     def measure(session: Session) -> SpeedReport:
-        measured = subjects(fleet.release, bench.scripts)
+        window_ms = window_without_edge(session.primaries[0].now_us() // 1000)
+        measured = subjects(fleet.release, bench.scripts, window_ms=window_ms)
         return SpeedReport(
             name=fleet.topology.name,
             release=fleet.release.version,

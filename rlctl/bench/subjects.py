@@ -1,6 +1,6 @@
 """What is measured: every script admitting and denying, and plain INCR. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -155,7 +155,8 @@ class PlainIncr:
         return [command(b"SET", self.key(tag), b"0", b"PX", b"%d" % KEPT_MS)]
 
 
-_COSTED: dict[str, tuple[tuple[Costed, Sequence[Fill]], tuple[Costed, Sequence[Fill]]]] = {
+Prepared = tuple[Costed, Sequence[Fill]]
+_COSTED: dict[str, tuple[Prepared, Prepared]] = {
     "token_bucket": (
         (TokenBucket(1_000_000, 1_000_000, 1000), ()),
         (TokenBucket(10, 1, KEPT_MS // 10), (Fill(cost=10),)),
@@ -163,18 +164,6 @@ _COSTED: dict[str, tuple[tuple[Costed, Sequence[Fill]], tuple[Costed, Sequence[F
     "gcra": (
         (Gcra(1_000_000, 1_000_000, 1000), ()),
         (Gcra(10, 1, KEPT_MS // 10), (Fill(cost=10),)),
-    ),
-    "fixed_window": (
-        (FixedWindow(_ENOUGH, KEPT_MS), ()),
-        (FixedWindow(LOG, KEPT_MS), (Fill(cost=LOG),)),
-    ),
-    # With something carried over from the window before: without it the script has less to do.
-    "sliding_counter": (
-        (SlidingCounter(_ENOUGH, KEPT_MS), (Fill(cost=1000, windows_ago=1),)),
-        (
-            SlidingCounter(LOG, KEPT_MS),
-            (Fill(cost=LOG // 2, windows_ago=1), *(Fill(cost=cost) for cost in _DOWN_TO_ONE)),
-        ),
     ),
     # Windows of a millisecond: entries leave as others come.
     "rolling_window": (
@@ -188,10 +177,30 @@ _COSTED: dict[str, tuple[tuple[Costed, Sequence[Fill]], tuple[Costed, Sequence[F
 }
 
 
-def subjects(release: Release, wanted: Sequence[str]) -> tuple[Subject, ...]:
+def _in_windows(window_ms: int) -> dict[str, tuple[Prepared, Prepared]]:
+    """The scripts whose windows are counted from the epoch: at the end of one, what was denied would be admitted."""
+    return {
+        "fixed_window": (
+            (FixedWindow(_ENOUGH, window_ms), ()),
+            (FixedWindow(LOG, window_ms), (Fill(cost=LOG),)),
+        ),
+        # With something carried over from the window before: without it the script has less to do. It is so little
+        # that no part of it comes back while the window lasts.
+        "sliding_counter": (
+            (SlidingCounter(_ENOUGH, window_ms), (Fill(cost=1000, windows_ago=1),)),
+            (
+                SlidingCounter(LOG, window_ms),
+                (Fill(cost=1, windows_ago=1), *(Fill(cost=cost) for cost in _DOWN_TO_ONE)),
+            ),
+        ),
+    }
+
+
+def subjects(release: Release, wanted: Sequence[str], *, window_ms: int = KEPT_MS) -> tuple[Subject, ...]:
     """INCR, and the wanted scripts; each admitting, then denying."""
     scripts = chosen_scripts(release, wanted)
-    return (PlainIncr(), *(_subject(script, answer) for script in scripts for answer in Answer))
+    costed = _COSTED | _in_windows(window_ms)
+    return (PlainIncr(), *(_subject(script, answer, costed) for script in scripts for answer in Answer))
 
 
 def chosen_scripts(release: Release, wanted: Sequence[str]) -> tuple[Script, ...]:
@@ -214,11 +223,11 @@ def at_instant(script: Script, call: CostedCall, tag: bytes, cost: int, now_us: 
     return command(b"EVALSHA", script.sha1.encode(), b"1", call.key(tag), *arguments, b"%d" % now_us)
 
 
-def _subject(script: Script, answer: Answer) -> Subject:
+def _subject(script: Script, answer: Answer, costed: Mapping[str, tuple[Prepared, Prepared]]) -> Subject:
     if script.name == Concurrent.name:
         call = ConcurrentCall(script, Concurrent(LEASES, KEPT_MS), rule_id(answer))
         return Leases(answer=answer, call=call)
-    known = _COSTED.get(script.name)
+    known = costed.get(script.name)
     if known is None:
         raise NotFound(f"this version of rlctl cannot bench {script.name}", hint="name other scripts with --script")
     algorithm, fills = known[0 if answer is Answer.ADMIT else 1]

@@ -8,13 +8,11 @@ from rlctl.drills.ledger import COLD_USERS, Keys
 from rlctl.drills.member import ANYWHERE, Member, Place, Source
 from rlctl.drills.model import Load, Mode, Side
 from rlctl.drills.requests import Work
+from rlctl.limiter.windows import window_without_edge
 from rlctl.topology.nodes import NodeSpec
 
 # A cold user's limit: never reached, so that what is lost of him is pure loss.
 _NEVER = 1_000_000_000
-_SHORTEST_WINDOW_MS = 600_000
-_ROOM_MS = 180_000
-_STEP_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +27,6 @@ class Now:
         place_ms = window_ms * (6 if skew_ms > 0 else 4) // 10
         start_ms = self.wall_ms - self.wall_ms % window_ms + place_ms
         return start_ms * 1000 - self.monotonic_us
-
-
-def window_without_edge(now_ms: int) -> int:
-    """A window length of whose windows none ends within minutes: a roll-over would look like a reset."""
-    window_ms = _SHORTEST_WINDOW_MS
-    while window_ms - now_ms % window_ms < _ROOM_MS:
-        window_ms += _STEP_MS
-    return window_ms
 
 
 def members(

@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rlctl.drills.cast import cast, planned_cast
-from rlctl.drills.casting import Now, members, window_without_edge
+from rlctl.drills.casting import Now, members
 from rlctl.drills.cuts import island_rules, isolation, no_rules, replication_cut, rules
 from rlctl.drills.ledger import Keys
 from rlctl.drills.member import ANYWHERE, Source
@@ -138,13 +136,6 @@ def test_off_hosts_a_sentinel_is_alone_with_the_victim() -> None:
 
 def test_rules_are_removed_by_name_whether_they_are_there_or_not() -> None:
     assert no_rules("r1") == "table inet rlctl_drill_r1\ndelete table inet rlctl_drill_r1\n"
-
-
-@given(st.integers(min_value=0, max_value=2**43))
-def test_no_window_ends_within_three_minutes(now_ms: int) -> None:
-    window_ms = window_without_edge(now_ms)
-    assert window_ms >= 600_000
-    assert window_ms - now_ms % window_ms >= 180_000
 
 
 SHUT_IN = Source(address="127.79.0.2")
