@@ -106,7 +106,7 @@ def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(make_fleet: MakeFl
     node = NodeName("node-0")
     tag = helpers.image(image, asset_folder("compose") / "faults")
     container = container_name(fleet.name, node)
-    sidecar = helpers.start(tag, container, node, undo=no_rules("lease"), after_s=6)
+    sidecar = helpers.start(tag, container, node, undo=no_rules("lease"), after_s=45)
     helpers.packets(sidecar).apply(
         f"table inet {table_of('lease')} {{\n"
         "chain cut {\n"

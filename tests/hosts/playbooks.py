@@ -25,7 +25,7 @@ from tests.lab.hosts import Lab, LabHost
 from tests.lab.shell import wait_for
 
 _VERSION = (7, 0)
-_PATIENCE_S = 600.0
+_PATIENCE_S = 3600.0
 # The lab's hosts are containers, which may not make user namespaces; nothing else is softened for them.
 LAB_VARIABLES: dict[str, Any] = {"redis_host_private_users": False}
 _INVENTORY = f'#!/bin/sh\nexec {sys.executable} -m rlctl -f "$RLCTL_TOPOLOGY" inventory "$@"\n'

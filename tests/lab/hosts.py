@@ -24,6 +24,8 @@ LABEL = "rlctl.lab"
 # Where the run keeps its keys: tells whose a host is, should it stay.
 FOLDER_LABEL = "rlctl.lab.folder"
 _POOL = ipaddress.ip_network("172.16.0.0/12")
+# Fleets on containers have networks of their own here.
+_FLEETS = ipaddress.ip_network("172.31.0.0/16")
 _SUBNET_BITS = 24
 _FIRST_HOST = 11
 _ATTEMPTS = 64
@@ -208,7 +210,7 @@ def _free_subnets() -> Iterator[ipaddress.IPv4Network]:
             secrets.randbelow(1 << (_SUBNET_BITS - _POOL.prefixlen)) << (32 - _SUBNET_BITS)
         )
         subnet = ipaddress.IPv4Network((first, _SUBNET_BITS))
-        if not any(subnet.overlaps(other) for other in taken):
+        if not any(subnet.overlaps(other) for other in (_FLEETS, *taken)):
             yield subnet
 
 

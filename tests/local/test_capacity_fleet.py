@@ -14,7 +14,8 @@ from tests.local.driver import LocalFleet, cluster_document, wait_for
 HOUR_MS = 3_600_000
 USERS, FEW = 1_500, 150
 PATIENT_MS = 5_000.0
-MEASURE = ("capacity", "measure", "--interval", "1s", "-o", "json")
+# Everything is looked at, however slow the machine.
+MEASURE = ("capacity", "measure", "--interval", "1s", "--budget", "60s", "--sample", "300", "-o", "json")
 NODE_KEYS = {
     *("id", "role", "shard", "server", "allocator", "keys", "used_memory", "rss", "fragmentation", "maxmemory"),
     *("policy", "headroom", "stale_share"),

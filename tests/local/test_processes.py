@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from rlctl.system import process
+from rlctl.system.clock import SystemClock
 from rlctl.system.process import Finished, PatientRunner, ProcessId, ProcessRunner, Runner
 from tests.local.driver import PATIENCE_S, wait_for
 
@@ -39,8 +40,19 @@ def once(begun: Path) -> Callable[[], bool]:
     return begun.exists
 
 
-def test_a_late_program_puts_things_in_order(places: tuple[Path, Path]) -> None:
-    done = PatientRunner(is_stopped=lambda: False).run(argv(TIDY, places), timeout_s=2.0)
+class LateOnceBegun(SystemClock):
+    """The time is up as soon as the program works, and not before."""
+
+    def __init__(self, begun: Path) -> None:
+        self._begun = begun
+
+    def monotonic(self) -> float:
+        return super().monotonic() + (PATIENCE_S if self._begun.exists() else 0.0)
+
+
+def test_a_late_program_puts_things_in_order(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "SystemClock", lambda: LateOnceBegun(places[0]))
+    done = PatientRunner(is_stopped=lambda: False).run(argv(TIDY, places), timeout_s=PATIENCE_S)
     assert done == Finished(code=143, output="ended\n", errors="", was_late=True)
     assert places[1].read_text() == "tidy"
 

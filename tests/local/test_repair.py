@@ -292,7 +292,8 @@ def test_a_failover_is_never_undone(standing: Callable[[str, str], LocalFleet], 
     else:
         command(fleet, "sentinel-0", "SENTINEL", "FAILOVER", "limiter")
     for _ in range(3):
-        assert fleet.deploy().json()["steps"] == []
+        # Sentinel lets the old primary be for ten seconds: to make it follow the new one is no undoing.
+        assert {step["node"] for step in fleet.deploy().json()["steps"]} <= {old}
     wait_for(lambda: named(fleet, "primary") != old, "another node is the primary")
     assert fleet.run("status", "--wait").code == 0
     before = files(fleet)

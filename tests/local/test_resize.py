@@ -163,7 +163,7 @@ def test_nobody_to_ask_and_no(sized: LocalFleet) -> None:
 def test_another_operation_is_respected(sized: LocalFleet) -> None:
     before = untouched(sized)
     with keeper(sized) as client:
-        client.set("rlctl:{lock}", owner(), px=20_000)
+        client.set("rlctl:{lock}", owner(), px=600_000)
         assert_fails(sized, "resize", "--yes", code=8, name="lock-held", says="locked by ada@elsewhere.example")
     assert untouched(sized) == before
 

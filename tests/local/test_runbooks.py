@@ -18,8 +18,8 @@ from tests.conftest import skip_or_fail
 from tests.local.driver import SERVERS, LocalFleet, cluster_document, wait_for
 from tests.local.terminal import ANSI, at_terminal
 
-# No trial is waited for.
-STOPPED_S = 5.0
+# No trial is waited for: they would take minutes.
+STOPPED_S = 30.0
 LOAD = """\
 **`load`** (mutate)
 ```sh id=load risk=mutate timeout=60s

@@ -15,6 +15,7 @@ from tests.local.rules.files import apply, rule
 
 # These tests are about answers, not about speed: a busy machine must not make them fall back.
 PATIENT_MS = 5000.0
+PATIENT = {"budget_ms": PATIENT_MS, "connect_timeout_ms": PATIENT_MS}
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def deployed(cluster: LocalFleet) -> LocalFleet:
 @pytest.fixture
 def limiter(deployed: LocalFleet) -> Iterator[Limiter]:
     apply(deployed, rule(limit=5))
-    with Limiter.connect(deployed.access("limiter"), budget_ms=PATIENT_MS, rules=True) as subject:
+    with Limiter.connect(deployed.access("limiter"), **PATIENT, rules=True) as subject:
         yield subject
 
 
@@ -79,7 +80,7 @@ def unlooking(deployed: LocalFleet, monkeypatch: pytest.MonkeyPatch) -> dict[str
 
 
 def test_news_arrive_without_looking(deployed: LocalFleet, unlooking: dict[str, Any]) -> None:
-    with Limiter.connect(unlooking, budget_ms=PATIENT_MS, rules=True) as subject:
+    with Limiter.connect(unlooking, **PATIENT, rules=True) as subject:
         assert limit_of(subject) == 5
         for limit in (6, 7):
             apply(deployed, rule(limit=limit))
@@ -88,7 +89,7 @@ def test_news_arrive_without_looking(deployed: LocalFleet, unlooking: dict[str, 
 
 def test_asyncio_hears_news_without_looking(deployed: LocalFleet, unlooking: dict[str, Any]) -> None:
     async def story() -> None:
-        async with await AsyncLimiter.connect(unlooking, budget_ms=PATIENT_MS, rules=True) as subject:
+        async with await AsyncLimiter.connect(unlooking, **PATIENT, rules=True) as subject:
             assert (await subject.decide("api-per-key", "ada", peek=True)).limit == 5
             for limit in (6, 7):
                 await asyncio.to_thread(apply, deployed, rule(limit=limit))
@@ -126,7 +127,7 @@ def test_asyncio_sees_a_new_revision_too(deployed: LocalFleet) -> None:
     access = deployed.access("limiter")
 
     async def story() -> None:
-        async with await AsyncLimiter.connect(access, budget_ms=PATIENT_MS, rules=True) as subject:
+        async with await AsyncLimiter.connect(access, **PATIENT, rules=True) as subject:
             decision = await subject.decide("api-per-key", {"api_key": "ada"})
             assert (decision.limit, decision.source) == (5, Source.REDIS)
             await asyncio.to_thread(apply, deployed, rule(limit=6))
@@ -142,7 +143,7 @@ def test_asyncio_sees_a_new_revision_too(deployed: LocalFleet) -> None:
 def test_the_sentinel_kind_too(sentinel: LocalFleet) -> None:
     sentinel.deploy()
     apply(sentinel, rule(limit=5))
-    with Limiter.connect(sentinel.access("limiter"), budget_ms=PATIENT_MS, rules=True) as subject:
+    with Limiter.connect(sentinel.access("limiter"), **PATIENT, rules=True) as subject:
         assert limit_of(subject) == 5
         apply(sentinel, rule(limit=6))
         wait_for(lambda: limit_of(subject) == 6, "the new limit is decided by")
