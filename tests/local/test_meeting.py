@@ -1,8 +1,5 @@
 """Cluster nodes that slept through their meetings: the servers forget them, and nobody repeats them but us."""
 
-import os
-import signal
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,9 +9,8 @@ from rlctl.execute.formation import Formation
 from rlctl.execute.quiet import QUIET
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
-from rlctl.plan.steps import Configure, Replicate
+from rlctl.plan.steps import Replicate
 from rlctl.state.home import Home
-from rlctl.system.connect import ANSWER_S
 from rlctl.topology.load import load_topology
 from rlctl.topology.nodes import NodeName
 from tests.local.driver import PATIENCE_S, LocalFleet
@@ -61,17 +57,3 @@ def test_whoever_waits_for_a_fleet_introduces_its_members_to_each_other(opened: 
     assert {finding.code for finding in findings} == {"wrong-role", "no-replica"}
     with lonely.connect(STRANGER) as node:
         assert node.execute_command("CLUSTER INFO")["cluster_known_nodes"] == "6"
-
-
-def test_a_node_that_stalls_in_the_middle_of_a_change_is_waited_for(cluster: LocalFleet) -> None:
-    cluster.deploy()
-    topology = load_topology(cluster.file.read_bytes(), str(cluster.file))
-    with open_fleet(topology, Home(cluster.home)) as fleet:
-        forming, pid = formation(fleet), cluster.pid(STRANGER)
-        change = Configure(node=STRANGER, setting="maxmemory", value="50mb", was="")
-        assert forming.configure([change]) == {}
-        awake = threading.Timer(ANSWER_S + 1.0, os.kill, (pid, signal.SIGCONT))
-        os.kill(pid, signal.SIGSTOP)
-        awake.start()
-        assert forming.configure([change]) == {}
-        awake.join()
