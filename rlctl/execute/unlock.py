@@ -27,7 +27,7 @@ def look(fleet: Fleet) -> Held | None:
     spec = None if fleet.is_new else keeper(fleet, fleet.observe(), LOCK_KEY)
     if spec is not None:
         link = fleet.connector.link(spec)
-        if token := _ask(link, "GET", LOCK_KEY):
+        if token := _ask(link, "to show it", "GET", LOCK_KEY):
             return Held(owner=Owner.from_text(str(token)), token=str(token), link=link)
     path = fleet.home.lock(fleet.topology.name)
     if not path.exists() or is_free(path):
@@ -42,11 +42,11 @@ def break_lock(fleet: Fleet, held: Held) -> None:
             f"the lock on this machine belongs to a running process ({held.describe()})",
             hint="end that process; its lock ends with it",
         )
-    if not _ask(held.link, "EVAL", RELEASE, 1, LOCK_KEY, held.token):
+    if not _ask(held.link, "to remove it", "EVAL", RELEASE, 1, LOCK_KEY, held.token):
         raise Refused(f"the lock of fleet {fleet.topology.name} has changed hands meanwhile", hint="look again")
 
 
-def _ask(link: NodeLink, *command: object) -> Reply:
+def _ask(link: NodeLink, purpose: str, *command: object) -> Reply:
     """What the lock's keeper answers; it may die or fall silent at any moment, also while somebody is asked."""
     try:
         return link.call(*command)
@@ -57,6 +57,6 @@ def _ask(link: NodeLink, *command: object) -> Reply:
         ) from failure
     except CommandFailed as failure:
         raise Refused(
-            f"{link.endpoint}, which keeps the lock, refuses {command[0]}: {failure}",
+            f"{link.endpoint}, which keeps the lock, refuses {purpose}: {failure}",
             hint="`rlctl doctor` shows what is wrong there; the lock ends by itself at most 30 s after its owner",
         ) from failure

@@ -1,15 +1,13 @@
 """Windows that are counted from the epoch, as the scripts do it. Pure."""
 
-from typing import Final
-
-SHORTEST_MS: Final = 600_000
+_SHORTEST_MS = 600_000
 _ROOM_MS = 180_000
 _STEP_MS = 60_000
 
 
 def window_without_edge(now_ms: int) -> int:
     """A window length of whose windows none ends within minutes: a roll-over would look like a reset."""
-    window_ms = SHORTEST_MS
+    window_ms = _SHORTEST_MS
     while window_ms - now_ms % window_ms < _ROOM_MS:
         window_ms += _STEP_MS
     return window_ms

@@ -11,12 +11,11 @@ from rlctl.render.redis_conf import tunables
 from rlctl.scripts.model import Release
 from rlctl.secrets import FleetSecrets, User
 from rlctl.system.clock import Clock
-from rlctl.system.connect import Connector
+from rlctl.system.connect import ANSWER_S, Connector
 from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, NotRedis, Reply, Silent, greeting
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, node_id
 
-ANSWER_S = 2.0
 # A time-out that comes so much too late was ours: this process did not run, and an answer may lie there unread.
 OVERSLEPT_S = 0.25
 WORKERS = 16
@@ -73,25 +72,9 @@ class Collector:
         try:
             return self._ask(spec, facts)
         except LinkFailure as failure:
-            if self._may_be_wrong(failure, was_open=was_open, took_s=self._clock.monotonic() - asked_s):
+            if _may_be_well(failure, was_open=was_open, took_s=self._clock.monotonic() - asked_s):
                 return self._ask_once_more(spec, facts)
             return replace(facts, presence=self._presence(failure, disk), evidence=str(failure))
-
-    def _may_be_wrong(self, failure: LinkFailure, *, was_open: bool, took_s: float) -> bool:
-        """Whether the node may be well all the same.
-
-        A server that was just ending refuses the second time; a stranger hangs up again. Sentinel ends the connections
-        of a node that it gives another role: that node is not dead.
-        """
-        match failure:
-            case Dropped():
-                return True
-            case Closed():
-                return was_open
-            case Silent():
-                return took_s > ANSWER_S + OVERSLEPT_S
-            case _:
-                return False
 
     def _ask_once_more(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
         try:
@@ -213,6 +196,23 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
         table=table,
         fleet_ok=parse.info(_text(answers[2])).get("cluster_state") == "ok",
     )
+
+
+def _may_be_well(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool:
+    """Whether it is worth asking the node once more.
+
+    A server that was just ending refuses the second time; a stranger hangs up again. Sentinel ends the connections of
+    a node that it gives another role: that node is not dead.
+    """
+    match failure:
+        case Dropped():
+            return True
+        case Closed():
+            return was_open
+        case Silent():
+            return took_s > ANSWER_S + OVERSLEPT_S
+        case _:
+            return False
 
 
 def _sentinel_questions(name: str) -> tuple[Question, ...]:

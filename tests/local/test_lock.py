@@ -138,7 +138,7 @@ def test_a_keeper_that_refuses_writes_keeps_the_lock(shared_sentinel: LocalFleet
         client.set(KEY, owner(), px=LASTS_MS)
         client.config_set("min-replicas-to-write", 1_000_000)
         try:
-            assert_fails(shared_sentinel, "unlock", "--yes", code=8, name="refused", says="refuses EVAL")
+            assert_fails(shared_sentinel, "unlock", "--yes", code=8, name="refused", says="refuses to remove it")
         finally:
             client.config_set("min-replicas-to-write", 0)
         shared_sentinel.run("unlock", "--yes")

@@ -16,7 +16,7 @@ from rlctl.topology.load import load_topology
 from tests.local.driver import LocalFleet, cluster_document, sentinel_document, wait_for
 from tests.local.failures import assert_fails
 from tests.local.terminal import at_terminal
-from tests.local.test_lock import keeper, owner
+from tests.local.test_lock import LASTS_MS, keeper, owner
 from tests.local.trees import run_ids
 
 MIB = 1024 * 1024
@@ -163,7 +163,7 @@ def test_nobody_to_ask_and_no(sized: LocalFleet) -> None:
 def test_another_operation_is_respected(sized: LocalFleet) -> None:
     before = untouched(sized)
     with keeper(sized) as client:
-        client.set("rlctl:{lock}", owner(), px=600_000)
+        client.set("rlctl:{lock}", owner(), px=LASTS_MS)
         assert_fails(sized, "resize", "--yes", code=8, name="lock-held", says="locked by ada@elsewhere.example")
     assert untouched(sized) == before
 

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 import pytest
 
 from rlctl.execute.fleet import Fleet, open_fleet
-from rlctl.observe.collect import ANSWER_S, OVERSLEPT_S, Collector
+from rlctl.observe.collect import OVERSLEPT_S, Collector
 from rlctl.observe.model import Presence
 from rlctl.plan.steps import Configure
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
+from rlctl.system.connect import ANSWER_S
 from rlctl.topology.load import load_topology
 from rlctl.topology.nodes import NodeName
 from tests.local.driver import LocalFleet
