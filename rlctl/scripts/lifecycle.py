@@ -9,15 +9,20 @@ from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal, current_user
 from rlctl.execute.locking import HeldFleet, keeper
 from rlctl.execute.progress import Progress
+from rlctl.execute.service_users import check_deployed
 from rlctl.execute.stop import StopFlag
+from rlctl.observe import parse
 from rlctl.observe.model import Observed
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.steps import LoadScripts, LoadUsers
+from rlctl.render.acl import node_acl
 from rlctl.scripts.drift import DriftClass, Registered, ScriptDrift, missing, script_drift
 from rlctl.scripts.registry import HISTORY_KEY, RELEASE_KEY, read_history, read_registered, remember, write_registered
+from rlctl.scripts.rights import RightsChange, rights_change, rule_in
 from rlctl.scripts.verify import verify
-from rlctl.system.redis import NodeLink
-from rlctl.topology.nodes import all_nodes
+from rlctl.secrets import User
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.topology.nodes import all_nodes, data_nodes
 
 KIND = "scripts"
 
@@ -77,17 +82,22 @@ def read_scripts(fleet: Fleet) -> ScriptsStatus:
 
 
 def run_apply(
-    held: HeldFleet, argv: Sequence[str], progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
+    held: HeldFleet,
+    argv: Sequence[str],
+    progress: Progress,
+    stop: StopFlag,
+    agree: Callable[[Plan, RightsChange | None], None],
 ) -> ApplyReport:
     """Load what is missing, replicas first, and prove it; PartlyDone where a node could not be reached."""
     fleet = held.fleet
+    check_deployed(fleet)
     before = read_scripts(fleet)
     held.take(before.observed)
     plan = script_plan(fleet, before.observed)
     current = before.registered == _registered(fleet, "applied")
     if current and not plan.steps and not before.drift:
         return ApplyReport(results=(), status=before)
-    agree(plan)
+    agree(plan, read_rights(fleet, before.observed, plan))
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     journal.begin("scripts apply", argv)
     try:
@@ -116,6 +126,25 @@ def script_plan(fleet: Fleet, observed: Observed) -> Plan:
     """The part of the whole plan that concerns scripts and who may run them."""
     plan = make_plan(fleet.desired(observed), observed)
     return replace(plan, steps=tuple(step for step in plan.steps if isinstance(step, LoadScripts | LoadUsers)))
+
+
+def read_rights(fleet: Fleet, observed: Observed, plan: Plan) -> RightsChange | None:
+    """What the runtime user gains and loses by a plan; None where no node loads users.
+
+    One node is asked: all data nodes have the same users. Unreachable where it does not answer.
+    """
+    loading = {step.node for step in plan.steps if isinstance(step, LoadUsers)}
+    spec = next((spec for spec in data_nodes(fleet.topology) if spec.name in loading), None)
+    if spec is None:
+        return None
+    try:
+        told = fleet.connector.link(spec).call("ACL", "GETUSER", User.LIMITER.value)
+    except (LinkFailure, CommandFailed) as failure:
+        raise Unreachable(f"{spec.name} did not say what its users may do: {failure}") from failure
+    own = parse.user(told) or {}
+    before = " ".join(str(own.get(name, "")) for name in ("commands", "keys", "channels"))
+    text = node_acl(spec, fleet.secrets, fleet.versions(observed)[spec.name], fleet.release.commands)
+    return rights_change(User.LIMITER.value, before, rule_in(text, User.LIMITER.value))
 
 
 def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rlctl.errors import NotFound
 from rlctl.scripts.model import Argument, Example, Release, Script
+from rlctl.scripts.rights import GRANTABLE
 from rlctl.topology.problems import Mistakes, shown
 from rlctl.topology.yaml_lines import Mapping, Node, Scalar, Sequence, compose
 
@@ -111,7 +112,7 @@ class _Reader:
             source=source,
             args=args,
             state=int(self.word(entry, "state", _STATE)),
-            commands=tuple(self._text(item) for item in self.items(entry, "commands")),
+            commands=tuple(self._command(item) for item in self.items(entry, "commands")),
             examples=tuple(self._example(item, args) for item in self.items(entry, "examples")),
         )
 
@@ -176,6 +177,13 @@ class _Reader:
         if len(text) > _MOST_DIGITS:
             self._mistakes.stop(node.line, f"a number of more than {_MOST_DIGITS} digits")
         return int(text)
+
+    def _command(self, node: Node) -> str:
+        """A plain name: it goes into the rule of the runtime user as it stands."""
+        text = self._text(node)
+        if text not in GRANTABLE:
+            self._mistakes.stop(node.line, f"commands: {shown(text)} is no command that a limiter script may call")
+        return text
 
     def _text(self, node: Node) -> str:
         if not isinstance(node, Scalar):

@@ -63,9 +63,12 @@ class Release:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What the scripts and their earlier versions call, for the ACL of the runtime user."""
-        held = self.with_earlier(script.name for script in self.scripts)
-        return tuple(sorted({command for script in held for command in script.commands}))
+        """What all known versions of the scripts call, for the ACL of the runtime user.
+
+        Later versions too: going back to this release takes nothing from services that still call the later one.
+        """
+        names = {script.name for script in self.scripts}
+        return tuple(sorted({command for one in self.known if one.name in names for command in one.commands}))
 
     def to_json(self) -> dict[str, object]:
         """The contract of `scripts list`."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -26,15 +27,15 @@ def another_release(folder: Path) -> Path:
     """A later release with one changed script, beside the shipped ones."""
     lua = folder / "lua"
     shutil.copytree(RELEASE.folder, lua)
-    changed = (lua / "gcra-1.0.0.lua").read_bytes() + b"-- another version\n"
+    gcra = next(script for script in RELEASE.scripts if script.name == "gcra")
+    changed = gcra.source + b"-- another version\n"
     (lua / f"gcra-{ANOTHER}.lua").write_bytes(changed)
     manifest = (lua / "manifest.yaml").read_text(encoding="utf-8")
-    entry = manifest[manifest.index("  - name: gcra") : manifest.index("  - name: fixed_window")]
+    entry = next(block for block in re.split(r"(?=^  - name: )", manifest, flags=re.MULTILINE) if gcra.sha1 in block)
     sha1 = hashlib.sha1(changed, usedforsecurity=False).hexdigest()
-    old = next(script.sha1 for script in RELEASE.scripts if script.name == "gcra")
-    newer = entry.replace("1.0.0", ANOTHER).replace(old, sha1)
+    newer = entry.replace(gcra.version, ANOTHER).replace(gcra.sha1, sha1)
     pins = [line for line in manifest.splitlines() if line.startswith("    scripts: {")][-1]
-    release = f"  - version: {ANOTHER}\n{pins.replace('gcra: 1.0.0', f'gcra: {ANOTHER}')}\n"
+    release = f"  - version: {ANOTHER}\n{pins.replace(f'gcra: {gcra.version}', f'gcra: {ANOTHER}')}\n"
     manifest = manifest.replace("scripts:\n  - name", f"{release}scripts:\n  - name", 1).replace(entry, entry + newer)
     (lua / "manifest.yaml").write_text(manifest, encoding="utf-8")
     return lua
@@ -249,6 +250,26 @@ def test_an_edited_script_is_refused_by_name(cluster: LocalFleet, tmp_path: Path
         stream.write("-- edited\n")
     ran = cluster.run("scripts", "list", "--lua", str(lua), expect=3)
     assert "gcra 1.0.0: gcra-1.0.0.lua was edited" in ran.err
+
+
+def test_a_plan_shows_what_the_runtime_user_gains(shared_cluster: LocalFleet, tmp_path: Path) -> None:
+    lua = another_release(tmp_path)
+    manifest = lua / "manifest.yaml"
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(
+        text.replace("commands: [get, set, time]", "commands: [get, hset, set, time]"), encoding="utf-8"
+    )
+    planned = shared_cluster.run("scripts", "plan", "--lua", str(lua), "-o", "json", expect=10).json()
+    assert planned["rights"] == {"user": "limiter", "gained": ["+hset"], "lost": []}
+    assert (
+        "user limiter gains +hset"
+        in shared_cluster.run("scripts", "apply", "--lua", str(lua), "--dry-run", expect=10).out
+    )
+    assert shared_cluster.run("scripts", "plan", "-o", "json").json()["rights"] is None
+    manifest.write_text(text.replace("[get, set, time]", "[get, set, time, 'get ~* +@all']", 1), encoding="utf-8")
+    refused = shared_cluster.run("scripts", "apply", "--lua", str(lua), "--yes", expect=3)
+    assert "manifest.yaml:" in refused.err
+    assert "`get ~* +@all` is no command that a limiter script may call" in refused.err
 
 
 def test_scripts_of_an_absent_fleet(cluster: LocalFleet) -> None:

@@ -7,6 +7,11 @@ from math import ceil, floor
 OK, OVER, INTERVAL, NEVER, NO_LEASE = 0, 1, 2, 3, 4
 
 
+def split(cost: int) -> tuple[int, int]:
+    """What a call costs and what it gives back: a negative cost is a refund that looks as well."""
+    return max(0, cost), max(0, -cost)
+
+
 def ms(microseconds: Fraction | int) -> int:
     """Milliseconds, rounded up."""
     return ceil(Fraction(microseconds) / 1000)
@@ -19,6 +24,7 @@ class Gcra:
     tat: int | None = None
 
     def call(self, burst: int, rate: int, period_ms: int, cost: int, now: int) -> list[int]:
+        cost, back = split(cost)
         spacing = ceil(Fraction(period_ms * 1000, rate))
         span = burst * spacing
         tat, clamped = self.tat, False
@@ -27,7 +33,7 @@ class Gcra:
                 tat, clamped = now + span, True
             else:
                 now = tat - span
-        tat = now if tat is None else max(tat, now)
+        tat = now if tat is None else max(tat - back * spacing, now)
         left = max(0, floor(Fraction(now + span - tat, spacing)))
         never = burst == 0 or cost > burst
         after = tat + cost * spacing
@@ -36,7 +42,7 @@ class Gcra:
                 self.tat = tat
             wait = -1 if never else ms(after - now - span)
             return [0, burst, left, wait, ms(tat - now), NEVER if never else OVER]
-        if cost:
+        if cost or (back and self.tat is not None):
             self.tat = after
         return [1, burst, floor(Fraction(now + span - after, spacing)), 0, ms(after - now), OK]
 
@@ -50,6 +56,7 @@ class TokenBucket:
     last: int = 0
 
     def call(self, capacity: int, rate: int, period_ms: int, cost: int, now: int) -> list[int]:
+        cost, back = split(cost)
         per_us = Fraction(rate, period_ms * 1000)
         scale = per_us.denominator
         level, last, clamped = self.level, self.last, False
@@ -65,13 +72,14 @@ class TokenBucket:
                 clamped = True
         else:
             level = min(Fraction(capacity), level + (now - last) * per_us)
+        level = min(Fraction(capacity), level + back)
         never = capacity == 0 or cost > capacity
         if never or (cost and cost > level):
             if clamped and cost and capacity:
                 self.level, self.scale, self.last = level, scale, now
             wait = -1 if never else ms(ceil((cost - level) / per_us))
             return [0, capacity, floor(level), wait, ms(ceil((capacity - level) / per_us)), NEVER if never else OVER]
-        if cost:
+        if cost or (back and self.level is not None):
             level -= cost
             self.level, self.scale, self.last = level, scale, now
         return [1, capacity, floor(level), 0, ms(ceil((capacity - level) / per_us)), OK]
@@ -85,6 +93,7 @@ class FixedWindow:
     count: int = 0
 
     def call(self, limit: int, window_ms: int, cost: int, now: int) -> list[int]:
+        cost, back = split(cost)
         window = window_ms * 1000
         start, count, clamped = now - now % window, 0, False
         if self.start is not None and self.start >= start:
@@ -95,13 +104,15 @@ class FixedWindow:
                 else:
                     clamped = True
         left = ms(start + window - now)
+        back = min(back, count)
+        count -= back
         never = limit == 0 or cost > limit
         if never or (cost and count + cost > limit):
             if clamped and cost:
                 self.start, self.count = start, count
             room = max(0, limit - count)
             return [0, limit, room, -1 if never else left, left if count else 0, NEVER if never else OVER]
-        if cost:
+        if cost or back:
             count += cost
             self.start, self.count = start, count
         return [1, limit, max(0, limit - count), 0, left if count else 0, OK]
@@ -116,6 +127,7 @@ class SlidingCounter:
     previous: int = 0
 
     def call(self, limit: int, window_ms: int, cost: int, now: int) -> list[int]:
+        cost, back = split(cost)
         window = window_ms * 1000
         start, clamped = now - now % window, False
         current, previous = self._counts(start, window)
@@ -124,6 +136,9 @@ class SlidingCounter:
                 start = now = self.start
             else:
                 clamped = True
+        is_refund = back > 0 and current + previous > 0
+        current, back = max(0, current - back), max(0, back - current)
+        previous = max(0, previous - back)
         used = Fraction(previous * (start + window - now), window) + current
         never = limit == 0 or cost > limit
         reset = ms(start + 2 * window - now) if current else ms(start + window - now) if previous else 0
@@ -136,6 +151,7 @@ class SlidingCounter:
             current += cost
             used += cost
             reset = ms(start + 2 * window - now)
+        if cost or is_refund:
             self.start, self.current, self.previous = start, current, previous
         return [1, limit, max(0, floor(limit - used)), 0, reset, OK]
 
@@ -161,7 +177,9 @@ class RollingWindow:
     log: list[int] = field(default_factory=list)
 
     def call(self, limit: int, window_ms: int, interval_ms: int, cost: int, now: int) -> list[int]:
+        cost, back = split(cost)
         window, interval = window_ms * 1000, interval_ms * 1000
+        self.log = self.log[: max(0, len(self.log) - back)]
         log = self._history(window, now)
         if log and self.log[-1] - now >= self.unit:
             now = max(now, log[-1])

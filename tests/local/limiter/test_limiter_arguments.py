@@ -17,6 +17,8 @@ EACH = pytest.mark.parametrize("script", GOOD)
 # Which arguments are numbers, and which of those may be left empty.
 NUMBERS = {script: [at for at, value in enumerate(args) if isinstance(value, int)] for script, args in GOOD.items()}
 MAY_BE_EMPTY = {"min_interval_ms", "cost", "now_us"}
+# A negative cost is a refund.
+BAD_REFUNDS = ("-01", "-1.5", "-1e3", "-0x1", "- 1", "-1 ", "-9007199254740992", "-" + "9" * 400)
 BAD = [
     *(
         "+1",
@@ -54,7 +56,9 @@ def names(limiter: Limiter, script: str) -> tuple[str, ...]:
 def test_every_number_is_a_whole_number_and_not_too_large(limiter: Limiter, key: str, script: str, at: int) -> None:
     good = GOOD[script]
     name = names(limiter, script)[at]
-    bad = [*BAD, *([] if name in MAY_BE_EMPTY else [""])]
+    bad = [*BAD, *BAD_REFUNDS, *([] if name in MAY_BE_EMPTY else [""])]
+    if name == "cost":
+        bad.remove("-1")
     answers = {value: limiter.refusal(script, key, *good[:at], value, *good[at + 1 :]) for value in bad}
     assert {value: answer for value, answer in answers.items() if not answer.startswith("RLCTL_ARG ")} == {}
     assert not limiter.client.exists(key)
@@ -101,6 +105,8 @@ REFUSED = [
     pytest.param("rolling_window", (5, 1000, 1001, 1), id="rolling_window-interval-longer-than-the-window"),
     pytest.param("rolling_ring", (5, 0, 0, 1), id="rolling_ring-window-0"),
     pytest.param("rolling_ring", (5, 1000, 1001, 1), id="rolling_ring-interval-longer-than-the-window"),
+    pytest.param("rolling_window", (10_001, 1000, 0, 1), id="rolling_window-limit-above-ten-thousand"),
+    pytest.param("rolling_window", (10_001, 1000, 0, 0), id="rolling_window-limit-above-ten-thousand-peek"),
     pytest.param("rolling_ring", (1_000_001, 1000, 0, 1), id="rolling_ring-limit-above-a-million"),
     pytest.param("rolling_ring", (5, 2**32, 0, 1), id="rolling_ring-window-of-2-to-the-32"),
     pytest.param("token_bucket", (9_007_199_255, 1, 1000, 1), id="token_bucket-capacity-times-period"),

@@ -30,6 +30,10 @@ ENDS = [
     pytest.param("rolling_window", [(0, (3, 7000, 0, 1)), (500, (3, 7000, 0, 1))], 7000, id="rolling_window"),
     pytest.param("rolling_ring", [(0, (3, 7000, 0, 1)), (500, (3, 7000, 0, 1))], 7000, id="rolling_ring"),
     pytest.param("rolling_ring", [(0, (3, 7000, 0, 1)), (0, (4, 7000, 0, 1))], 7000, id="rolling_ring-packed-anew"),
+    pytest.param("token_bucket", [(0, (10, 1, 1000, 3)), (0, (10, 1, 1000, -2))], 1000, id="token_bucket-refund"),
+    pytest.param("gcra", [(0, (10, 1, 1000, 3)), (0, (10, 1, 1000, -9))], 0, id="gcra-refund"),
+    pytest.param("fixed_window", [(0, (3, 1000, 3)), (0, (3, 1000, -1))], 1000, id="fixed_window-refund"),
+    pytest.param("sliding_counter", [(0, (3, 1000, 3)), (0, (3, 1000, -1))], 2000, id="sliding_counter-refund"),
     pytest.param("concurrent", [(0, ("acquire", 3, 5000, "a"))], 5000, id="concurrent"),
     pytest.param(
         "concurrent",

@@ -1,6 +1,7 @@
 """Random walks beside small exact models, step by step; RLCTL_SEED chooses other walks."""
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Protocol
 
 import pytest
@@ -10,6 +11,10 @@ from tests.local.limiter.server import MS, Argument, Limiter
 from tests.local.limiter.walks import SEED, WALKS, Walk, calls, chance_of
 
 WALKS_EACH = 150
+# What PTTL says of a key that is not there; it says -1 of one that never expires.
+ABSENT = -2
+# A key lives a second longer than its state.
+MARGIN_MS = 1000
 
 
 class Model(Protocol):
@@ -31,7 +36,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 def test_every_reply_is_that_of_the_model(limiter: Limiter, walk: Walk) -> None:
     for number in range(WALKS_EACH):
         asked = list(calls(walk, chance_of(walk.script, number)))
-        replies = answers(limiter, walk.script, asked)
+        replies = answers(limiter, walk, asked)
         model = MODELS[walk.script]()
         for at, (args, reply) in enumerate(zip(asked, replies, strict=True)):
             expected = model.call(*args)
@@ -40,18 +45,23 @@ def test_every_reply_is_that_of_the_model(limiter: Limiter, walk: Walk) -> None:
 
 @pytest.mark.parametrize("number", range(3), ids=lambda number: f"part-{number}")
 def test_the_ring_answers_as_the_sorted_set_at_whole_milliseconds(limiter: Limiter, number: int) -> None:
-    [walk] = [walk for walk in WALKS if walk.script == "rolling_ring"]
+    ring, log = (walk for name in ("rolling_ring", "rolling_window") for walk in WALKS if walk.script == name)
     for part in range(WALKS_EACH // 3):
-        asked = list(calls(walk, chance_of("both", number, part), unit=MS))
-        assert answers(limiter, "rolling_ring", asked) == answers(limiter, "rolling_window", asked)
+        asked = list(calls(ring, chance_of("both", number, part), unit=MS))
+        assert answers(limiter, ring, asked) == answers(limiter, log, asked)
 
 
-def answers(limiter: Limiter, script: str, asked: list[tuple[Argument, ...]]) -> list[list[int]]:
-    """All replies of one walk on a fresh key, in one round trip; what is left always has an end."""
-    key, sha1 = limiter.fresh_key(), limiter.sha1(script)
+def answers(limiter: Limiter, walk: Walk, asked: list[tuple[Argument, ...]]) -> list[list[int]]:
+    """All replies of one walk on a fresh key, in one round trip; after each, the key expires with its state."""
+    key, sha1 = limiter.fresh_key(), limiter.sha1(walk.script)
     pipeline = limiter.client.pipeline(transaction=False)
     for args in asked:
         pipeline.evalsha(sha1, 1, key, *args)
-    replies: list[list[int]] = pipeline.execute()
-    assert not limiter.client.exists(key) or limiter.client.pttl(key) > 0
-    return replies
+        pipeline.pttl(key)
+    found = pipeline.execute()
+    longest = accumulate(map(walk.lasts_ms, asked), max)
+    for at, (left_ms, lasts_ms) in enumerate(zip(found[1::2], longest, strict=True)):
+        assert left_ms == ABSENT or 0 <= left_ms <= lasts_ms + MARGIN_MS, (
+            f"seed {SEED}, step {at}: the key lives for {left_ms} ms after {asked[max(0, at - 5) : at + 1]}"
+        )
+    return found[::2]

@@ -2,10 +2,10 @@
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.local.limiter.server import DAY, SECOND, T0, Argument
+from tests.local.limiter.server import DAY, MS, SECOND, T0, Argument
 
 SEED = int(os.environ.get("RLCTL_SEED", "1"))
 STEPS = 60
@@ -22,11 +22,12 @@ MakeRule = Callable[[random.Random], Callable[[], Rule]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """How the rules of a script vary, and which of its arguments is the horizon in milliseconds."""
+    """How the rules of a script vary, which of its arguments is the horizon, how long a call's state lasts at most."""
 
     script: str
     rules: MakeRule
     horizon_at: int
+    lasts_ms: Callable[[Sequence[Argument]], int]
 
 
 def bucket_rules(chance: random.Random) -> Callable[[], Rule]:
@@ -51,18 +52,44 @@ def lease_rules(chance: random.Random) -> Callable[[], Rule]:
     return lambda: (chance.choice([0, 1, 2, 3, 5]), chance.choice([1, 10, 1000, 60_000]))
 
 
+def until_full_ms(args: Sequence[Argument]) -> int:
+    capacity, rate, period_ms = map(int, args[:3])
+    return -(-capacity * period_ms // rate)
+
+
+def until_unmetered_ms(args: Sequence[Argument]) -> int:
+    """The time between two calls is rounded up to whole microseconds."""
+    burst, rate, period_ms = map(int, args[:3])
+    return -(burst * (-period_ms * MS // rate) // MS)
+
+
+def window_ms(args: Sequence[Argument]) -> int:
+    return int(args[1])
+
+
+def two_windows_ms(args: Sequence[Argument]) -> int:
+    return 2 * window_ms(args)
+
+
+def two_leases_ms(args: Sequence[Argument]) -> int:
+    """On a clock that went back a lease ends later; one that ends further ahead is cut."""
+    return 2 * int(args[2])
+
+
 WALKS = [
-    Walk(script="token_bucket", rules=bucket_rules, horizon_at=2),
-    Walk(script="gcra", rules=bucket_rules, horizon_at=2),
-    Walk(script="fixed_window", rules=window_rules, horizon_at=1),
-    Walk(script="sliding_counter", rules=window_rules, horizon_at=1),
-    Walk(script="rolling_window", rules=rolling_rules, horizon_at=1),
-    Walk(script="rolling_ring", rules=rolling_rules, horizon_at=1),
-    Walk(script="concurrent", rules=lease_rules, horizon_at=1),
+    Walk(script="token_bucket", rules=bucket_rules, horizon_at=2, lasts_ms=until_full_ms),
+    Walk(script="gcra", rules=bucket_rules, horizon_at=2, lasts_ms=until_unmetered_ms),
+    Walk(script="fixed_window", rules=window_rules, horizon_at=1, lasts_ms=window_ms),
+    Walk(script="sliding_counter", rules=window_rules, horizon_at=1, lasts_ms=two_windows_ms),
+    Walk(script="rolling_window", rules=rolling_rules, horizon_at=1, lasts_ms=window_ms),
+    Walk(script="rolling_ring", rules=rolling_rules, horizon_at=1, lasts_ms=window_ms),
+    Walk(script="concurrent", rules=lease_rules, horizon_at=1, lasts_ms=two_leases_ms),
 ]
 
 
-def calls(walk: Walk, chance: random.Random, *, unit: int = 1) -> Iterator[tuple[Argument, ...]]:
+def calls(
+    walk: Walk, chance: random.Random, *, unit: int = 1, has_refunds: bool = True
+) -> Iterator[tuple[Argument, ...]]:
     """Full argument lists of one walk; instants are multiples of `unit` microseconds."""
     make = walk.rules(chance)
     rule, now = make(), chance.choice([T0 + chance.randrange(10 * DAY), T0, 0, 999_000, 10**15 - 7])
@@ -71,7 +98,7 @@ def calls(walk: Walk, chance: random.Random, *, unit: int = 1) -> Iterator[tuple
             rule = make()
         now = max(0, now + step(chance, rule[walk.horizon_at] * 1000))
         now -= now % unit
-        yield (*asked(walk, chance, rule), now)
+        yield (*asked(walk, chance, rule, has_refunds=has_refunds), now)
 
 
 def step(chance: random.Random, horizon: int) -> int:
@@ -90,10 +117,11 @@ def step(chance: random.Random, horizon: int) -> int:
     return 0
 
 
-def asked(walk: Walk, chance: random.Random, rule: Rule) -> tuple[Argument, ...]:
+def asked(walk: Walk, chance: random.Random, rule: Rule, *, has_refunds: bool) -> tuple[Argument, ...]:
     if walk.script == "concurrent":
         verb = chance.choice(["acquire", "acquire", "acquire", "release", "renew", "peek"])
         return verb, *rule, chance.choice("abcdefg")
     limit = rule[0]
-    cost = chance.choice([0, 1, 1, 1, 1, 2, 3, limit, limit + 1, max(1, limit // 2)])
+    refunds = [-1, -chance.randrange(limit + 2)] if has_refunds else []
+    cost = chance.choice([0, 1, 1, 1, 1, 2, 3, limit, limit + 1, max(1, limit // 2), *refunds])
     return *rule, min(cost, 50) if "rolling" in walk.script else cost

@@ -64,7 +64,10 @@ def mistakes_of(text: str, files: Mapping[str, bytes] = FILES) -> list[str]:
 def test_earlier_versions_go_with_the_releases_own_and_later_ones_do_not() -> None:
     names = ["rolling_window", "gcra"]
     newest = [(one.name, one.version) for one in load_release().with_earlier(names)]
-    assert newest == [("gcra", "1.0.0"), ("rolling_window", "1.0.0"), ("rolling_window", "1.0.1")]
+    assert newest == [
+        *(("gcra", version) for version in ("1.0.0", "1.0.1")),
+        *(("rolling_window", version) for version in ("1.0.0", "1.0.1", "1.0.2")),
+    ]
     first = [(one.name, one.version) for one in load_release(wanted="1.0.0").with_earlier(names)]
     assert first == [("gcra", "1.0.0"), ("rolling_window", "1.0.0")]
 
@@ -81,7 +84,7 @@ def test_an_older_release_is_still_there() -> None:
     release = read(wanted="1.0.0")
     [script] = release.scripts
     assert (release.version, script.version, script.sha1, script.source) == ("1.0.0", "1.0.0", OLD_SHA1, OLD)
-    assert release.commands == ("get", "time")
+    assert release.commands == ("get", "set", "time"), "services on the later release are still answered"
     assert script.examples[0].args == (1, "")
     assert script.examples[0].reply == (1, 1, 0, 0, 5, 0)
 
@@ -126,6 +129,15 @@ MISTAKES = [
     pytest.param("version: 1\n", "version: 2\n", "1: `version` is missing or malformed", id="another-format"),
     pytest.param("version: 1\n", "", "1: `version` is missing or malformed", id="no-format"),
     pytest.param("version: 1\n", "version: 1\nmore: 1\n", "2: unknown key `more`", id="unknown-key-at-the-top"),
+    *(
+        pytest.param(
+            "[get, time]",
+            f"[get, {word!r}]",
+            f"14: commands: `{word}` is no command that a limiter script may call",
+            id=f"command-{word}",
+        )
+        for word in ("get ~* +@all", "@all", "+get", "GET", "keys", "eval", "config|get", "flushall", "script")
+    ),
     pytest.param("scripts: {one: 1.0.0}", "scripts: {}", "4: `scripts` pins at least one", id="a-release-of-nothing"),
     pytest.param(
         "    scripts: {one: 1.0.0}\n",
@@ -200,7 +212,9 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 HOSTILE = [
     pytest.param(BOMB, "the anchor `&a` is not allowed", id="aliases-of-aliases"),
     pytest.param("version: 1\nscripts: " + "[" * 5000, "levels deep", id="nested-without-end"),
-    pytest.param("version: 1\nscripts: [" + "a, " * 60_000 + "]", "more than 50000 values", id="endless-list"),
+    pytest.param(
+        "version: 1\nscripts: [" + "a, " * 160_000 + "]", "more than 150000 keys, values and lists", id="endless-list"
+    ),
     pytest.param("#" * (1024 * 1024 + 1), "larger than 1 MiB", id="too-large"),
     pytest.param("version: !!python/object:os.system 1\n", "the tag", id="a-tag-that-makes-an-object"),
     pytest.param("version: 1\nversion: 1\n", "given twice", id="a-key-twice"),
