@@ -67,7 +67,7 @@ def ours(limiter: Limiter) -> list[Contender]:
         ("sliding counter", "sliding_counter", SlidingCounter(MANY, MINUTE_MS), SlidingCounter(100, DAY_MS)),
         ("log", "rolling_ring", RollingRing(100, 1), RollingRing(100, DAY_MS)),
         ("log", "rolling_ring L=10,000", RollingRing(10_000, 20), RollingRing(10_000, DAY_MS)),
-        ("sorted set", "rolling_window", RollingWindow(MANY, MINUTE_MS), RollingWindow(100, DAY_MS)),
+        ("sorted set", "rolling_window", RollingWindow(10_000, 500), RollingWindow(100, DAY_MS)),
     ]
     found = [
         Contender(

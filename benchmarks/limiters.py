@@ -10,6 +10,7 @@ import time
 from contenders import BUDGET_MS, Contender, all_contenders, warm_up
 from contest import ContestError
 from duels import Result, as_json, as_text, result_of
+from headers import measure_headers
 from outage import measure_outage
 from redis import Redis
 from scratch_server import commands_of, our_limiter, scratch_server, spent_on
@@ -72,9 +73,10 @@ def run_contest(args: argparse.Namespace) -> str:
             results = measure(server.client, link, contenders, args.repeats * ROUNDS_A_REPEAT)
         link.close()
         outage = measure_outage(server.port, server.pid)
+    headers = measure_headers()
     if args.output == "json":
-        return json.dumps(as_json(results) | {"outage": outage.to_json()}, indent=2)
-    return f"{as_text(results)}\n\n{outage}"
+        return json.dumps(as_json(results) | {"outage": outage.to_json(), "headers": headers.to_json()}, indent=2)
+    return f"{as_text(results)}\n\n{outage}\n{headers}"
 
 
 def main() -> int:

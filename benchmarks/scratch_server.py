@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from rlctl.bench.stats import NOTHING_SPENT, Spent, command_spent
 from rlctl.limiter import Limiter
+from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
 from rlctl.system.ports import free_base_port
 from rlctl.system.redis import NodeLink
@@ -47,12 +48,18 @@ def scratch_server() -> Iterator[Scratch]:
             process.wait()
 
 
-@contextmanager
-def our_limiter(server: Scratch, budget_ms: float) -> Iterator[Limiter]:
-    """The runtime library on that server, with the shipped release loaded."""
+def load_scripts(server: Scratch) -> Release:
+    """Load the shipped release."""
     release = load_release()
     for script in release.scripts:
         server.client.script_load(script.source.decode("ascii"))
+    return release
+
+
+@contextmanager
+def our_limiter(server: Scratch, budget_ms: float) -> Iterator[Limiter]:
+    """The runtime library on that server, with the shipped release loaded."""
+    release = load_scripts(server)
     settings = {"kind": "single", "host": "127.0.0.1", "port": server.port}
     with Limiter.connect(settings, policy="closed", budget_ms=budget_ms, release=release) as limiter:
         yield limiter

@@ -10,6 +10,8 @@ from rlctl.limiter.failures import InvalidLimit
 EXACT = 2**53
 # Scripts add the present instant in microseconds; the library has no clock and takes the year 2100 for it.
 _LATEST_US = 4_102_444_800_000_000
+# An admitted call adds up to `limit` entries to the log in one step: more would block the shard.
+_LOG_LIMIT = 10_000
 _RING_LIMIT = 1_000_000
 _RING_WINDOW = 2**32
 
@@ -183,6 +185,12 @@ class RollingWindow(_Rolling):
     """The exact log as a sorted set."""
 
     name: ClassVar[str] = "rolling_window"
+
+    def __post_init__(self) -> None:
+        """Refuse what the script would refuse."""
+        _Rolling.__post_init__(self)
+        if self.limit > _LOG_LIMIT:
+            raise InvalidLimit(f"rolling_window: limit is at most {_LOG_LIMIT}; rolling_ring takes up to {_RING_LIMIT}")
 
     def check_cost(self, cost: int) -> None:
         """Refuse a cost that the script would refuse."""

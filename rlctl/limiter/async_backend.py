@@ -2,19 +2,27 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from rlctl.errors import RlctlError
+from rlctl.limiter.asks import Ask, Outcome
 from rlctl.limiter.async_link import AsyncLink
 from rlctl.limiter.counters import Counters
 from rlctl.limiter.failures import Cause, Failure
-from rlctl.limiter.fleet import Fleet, judge
+from rlctl.limiter.fleet import Fleet
 from rlctl.limiter.guards import Guards
+from rlctl.limiter.internal import defects_as_failures
 from rlctl.limiter.link import tls_context
 from rlctl.limiter.lookup import Answer, Lookup, Question, look_up
 from rlctl.limiter.options import Options
-from rlctl.limiter.resp import ASKING, Numbers, Reply
+from rlctl.limiter.resp import ASKING, Reply
 from rlctl.limiter.routes import FleetMap, Redirection
 from rlctl.limiter.settings import Endpoint, Settings
+
+# An event loop that wakes up later than this after a wait is busy with other things.
+_LATE_S = 0.001
+# A node that has not accepted a connection by then is slow, however busy the loop is.
+_SLOW_OPENING_S = 0.1
 
 
 class AsyncNode:
@@ -26,6 +34,7 @@ class AsyncNode:
         self._fleet = fleet
         self._link: AsyncLink | None = None
         self._opening: asyncio.Task[AsyncLink | Failure] | None = None
+        self._opening_since_s = 0.0
         self._is_closed = False
 
     async def exchange(self, message: bytes, deadline_s: float, replies: int) -> Reply:
@@ -41,10 +50,12 @@ class AsyncNode:
             raise Failure(Cause.NO_CONNECTION, f"{self.endpoint}: the limiter is closed")
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
+            self._opening_since_s = time.monotonic()
         opening = self._opening
-        await asyncio.wait({opening}, timeout=max(0.0, deadline_s - asyncio.get_running_loop().time()))
+        began_s, wait_s = time.monotonic(), max(0.0, deadline_s - asyncio.get_running_loop().time())
+        await asyncio.wait({opening}, timeout=wait_s)
         if not opening.done() or opening.cancelled():
-            raise Failure(Cause.NO_CONNECTION, f"{self.endpoint}: no connection within the budget")
+            raise self._no_connection(began_s + wait_s)
         outcome = opening.result()
         if isinstance(outcome, Failure):
             raise Failure(outcome.cause, outcome.evidence)
@@ -62,9 +73,17 @@ class AsyncNode:
         if self._opening is not None:
             self._opening.cancel()
 
+    def _no_connection(self, due_s: float) -> Failure:
+        """A loop that looks late gives no connection the time it needs: that says nothing about the node."""
+        now_s = time.monotonic()
+        if now_s - due_s > _LATE_S and now_s - self._opening_since_s < _SLOW_OPENING_S:
+            return Failure(Cause.SATURATED, f"{self.endpoint}: this event loop was too busy to connect")
+        return Failure(Cause.NO_CONNECTION, f"{self.endpoint}: no connection within the budget")
+
     async def _open(self) -> AsyncLink | Failure:
         try:
-            self._link = await self._fleet.open_link(self.endpoint)
+            with defects_as_failures:
+                self._link = await self._fleet.open_link(self.endpoint)
         except Failure as failure:
             return failure
         else:
@@ -83,17 +102,29 @@ class AsyncBackend(Fleet[AsyncNode]):
         self._finding: asyncio.Task[None] | None = None
         self._not_before_s = 0.0
 
-    async def ask(self, message: bytes, tag: bytes, sha1: str) -> Numbers:
+    async def ask(self, message: bytes, tag: bytes, sha1: str) -> Reply:
         """What the script replied; Failure says why it did not."""
         deadline_s = self._loop.time() + self._exchange_s
         try:
-            node = self._node(self._routes.owner(tag) or await self._search(tag, deadline_s))
-            reply = await self._ask_node(node, message, sha1, deadline_s, 1)
-            return await self._follow(reply, message, sha1, deadline_s) if isinstance(reply, Redirection) else reply
+            with defects_as_failures:
+                node = self._node(self._routes.owner(tag) or await self._search(tag, deadline_s))
+                reply = await self._ask_node(node, message, sha1, deadline_s, 1)
+                return await self._follow(reply, message, sha1, deadline_s) if isinstance(reply, Redirection) else reply
         except Failure as failure:
             if self._needs_search(failure):
                 self._request_search()
             raise
+
+    async def ask_all(self, asks: Sequence[Ask]) -> list[Outcome]:
+        """Ask for several within the time of one; what goes to one node leaves in one packet."""
+        found = await asyncio.gather(*(self._outcome(ask) for ask in asks))
+        return list(found)
+
+    async def _outcome(self, ask: Ask) -> Outcome:
+        try:
+            return await self.ask(ask.message, ask.tag, ask.sha1)
+        except (Failure, RlctlError) as trouble:
+            return trouble
 
     async def warm(self) -> None:
         """Find the fleet and connect to every node in charge, as far as a connection's time-out allows."""
@@ -125,25 +156,20 @@ class AsyncBackend(Fleet[AsyncNode]):
 
     async def _ask_node(
         self, node: AsyncNode, message: bytes, sha1: str, deadline_s: float, replies: int
-    ) -> Numbers | Redirection:
+    ) -> Reply | Redirection:
         node.guards.admit(sha1)
         began_s = time.monotonic()
         try:
             reply = await node.exchange(message, deadline_s, replies)
-            answer = reply if type(reply) is list else judge(reply, node.endpoint)
         except Failure as failure:
             self._failed(failure, node, sha1, began_s)
-            raise
-        except RlctlError:
-            node.guards.answered(sha1)
             raise
         except BaseException:
             node.guards.forfeited(sha1)
             raise
-        node.guards.answered(sha1)
-        return answer
+        return self._judged(reply, node, sha1, began_s)
 
-    async def _follow(self, where: Redirection, message: bytes, sha1: str, deadline_s: float) -> Numbers:
+    async def _follow(self, where: Redirection, message: bytes, sha1: str, deadline_s: float) -> Reply:
         failure = self._redirected(where, deadline_s - self._loop.time())
         words, replies = (ASKING + message, 2) if where.is_ask else (message, 1)
         reply = await self._ask_node(self._node(where.endpoint), words, sha1, deadline_s, replies)
@@ -167,9 +193,10 @@ class AsyncBackend(Fleet[AsyncNode]):
     async def _find(self) -> None:
         self._counters.looked_up()
         try:
-            self._learn(await self._drive(look_up(self._settings, self._routes.candidates())))
+            with defects_as_failures:
+                self._learn(await self._drive(look_up(self._settings, self._routes.candidates())))
         except Failure as failure:
-            self._trouble = failure
+            self._not_found(failure)
         finally:
             self._not_before_s = self._loop.time() + self._options.refresh_ms / 1000
             self._finding = None

@@ -6,6 +6,7 @@ from rlctl.errors import RlctlError
 from rlctl.limiter.async_backend import AsyncBackend
 from rlctl.limiter.async_link import AsyncLink
 from rlctl.limiter.failures import Failure
+from rlctl.limiter.internal import defects_as_failures
 from rlctl.limiter.rulebook import POINTER, SUBSCRIBE, RuleBook, fetch
 from rlctl.limiter.watch import LOOK_EVERY_S, RETRY_S
 
@@ -40,7 +41,8 @@ class AsyncRuleWatch:
         while True:
             links: list[AsyncLink] = []
             try:
-                await self._follow(links)
+                with defects_as_failures:
+                    await self._follow(links)
             except (Failure, RlctlError) as failure:
                 self._book.troubled(failure)
                 self._backend.search()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rlctl.limiter.forks import renew_after_fork
+
 
 class Circuit(StrEnum):
     """Closed: calls pass. Open: none does. Half open: one call is out to see."""
@@ -60,6 +62,7 @@ class Breaker:
         self.failures = 0
         self.opened = 0
         self.probes = 0
+        renew_after_fork(self)
 
     @property
     def circuit(self) -> Circuit:
@@ -124,6 +127,11 @@ class Breaker:
         with self._lock:
             if self._circuit is Circuit.HALF_OPEN:
                 self._circuit = Circuit.OPEN
+
+    def after_fork(self) -> None:
+        """The parent's probe, if there is one, reports to the parent only."""
+        self._lock = threading.Lock()
+        self.forfeited()
 
     def _open(self) -> None:
         spread = 1 + self._settings.jitter * (2 * self._chance() - 1)

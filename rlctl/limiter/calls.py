@@ -9,6 +9,7 @@ from rlctl.limiter.decision import Quota
 from rlctl.limiter.keys import key_end
 from rlctl.limiter.resp import bulk
 from rlctl.scripts.model import Release, Script
+from rlctl.services import key_head
 
 _CLOCK = "now_us"
 _OPTIONAL = frozenset({"cost", "min_interval_ms", "request_id", _CLOCK})
@@ -41,22 +42,32 @@ def released(release: Release, algorithm: Algorithm) -> Script:
 
 
 class Call:
-    """What all calls of one algorithm with one rule share; a shadow counts on keys of its own."""
+    """What all calls of one algorithm with one rule share; shadows and services count on keys of their own."""
 
-    def __init__(self, script: AnyScript, algorithm: Algorithm, rule_id: str, *, shadow: bool = False) -> None:
+    def __init__(
+        self,
+        script: AnyScript,
+        algorithm: Algorithm,
+        rule_id: str,
+        *,
+        shadow: bool = False,
+        service: str | None = None,
+    ) -> None:
         self.sha1 = script.sha1
+        self.state = script.state
         self.algorithm = algorithm
         self._script = script
+        self._head = key_head(service).encode()
         self._end = key_end(algorithm, rule_id, script.state) + (SHADOW if shadow else b"")
         unit = "concurrent-requests" if isinstance(algorithm, Concurrent) else None
         self.quota = Quota(name=rule_id, window_ms=algorithm.quota_window_ms, unit=unit)
 
     def key(self, tag: bytes) -> bytes:
         """The key of one identity."""
-        return b"rl:{" + tag + self._end
+        return self._head + tag + self._end
 
     def _message(self, tag: bytes, tail: tuple[bytes, bytes]) -> bytes:
-        key = b"rl:{%b%b" % (tag, self._end)
+        key = self.key(tag)
         head, arguments = tail
         return b"%b$%d\r\n%b\r\n%b" % (head, len(key), key, arguments)
 
@@ -69,8 +80,10 @@ class Call:
 class CostedCall(Call):
     """Calls of the algorithms that take a cost."""
 
-    def __init__(self, script: AnyScript, algorithm: Costed, rule_id: str, *, shadow: bool = False) -> None:
-        super().__init__(script, algorithm, rule_id, shadow=shadow)
+    def __init__(
+        self, script: AnyScript, algorithm: Costed, rule_id: str, *, shadow: bool = False, service: str | None = None
+    ) -> None:
+        super().__init__(script, algorithm, rule_id, shadow=shadow, service=service)
         self._check_cost = algorithm.check_cost
         self._values = algorithm.arguments()
         self._tails = {cost: self._tail({**self._values, "cost": cost}) for cost in _KEPT_TAILS}
@@ -83,12 +96,24 @@ class CostedCall(Call):
             tail = self._tail({**self._values, "cost": cost})
         return self._message(tag, tail)
 
+    def refund(self, tag: bytes, cost: int) -> bytes:
+        """The command that gives one identity back what a message of this cost took."""
+        return self._message(tag, self._tail({**self._values, "cost": -cost}))
+
 
 class ConcurrentCall(Call):
     """Calls of the concurrent limiter."""
 
-    def __init__(self, script: AnyScript, algorithm: Concurrent, rule_id: str, *, shadow: bool = False) -> None:
-        super().__init__(script, algorithm, rule_id, shadow=shadow)
+    def __init__(
+        self,
+        script: AnyScript,
+        algorithm: Concurrent,
+        rule_id: str,
+        *,
+        shadow: bool = False,
+        service: str | None = None,
+    ) -> None:
+        super().__init__(script, algorithm, rule_id, shadow=shadow, service=service)
         self._values = algorithm.arguments()
         # A script that wants more than this version can give is refused here, not at the first lease.
         self._tail({**self._values, "verb": "peek", "request_id": ""})

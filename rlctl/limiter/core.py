@@ -37,11 +37,17 @@ class Core:
     """Everything of a limiter that talks to nobody."""
 
     def __init__(
-        self, release: Release | None, policy: str | Policy, counters: Counters, book: RuleBook | None = None
+        self,
+        release: Release | None,
+        policy: str | Policy,
+        counters: Counters,
+        book: RuleBook | None = None,
+        service: str | None = None,
     ) -> None:
         self.counters = counters
         self.book = book
         self.release = release or _shipped_release()
+        self._service = service
         self._policy = read_policy(policy)
         self._policies: dict[str, Policy] = {}
         self._costed: dict[tuple[Costed, str], CostedCall] = {}
@@ -52,7 +58,7 @@ class Core:
         call = self._costed.get((algorithm, rule_id))
         if call is None:
             _check_kind(algorithm, has_leases=False)
-            call = CostedCall(released(self.release, algorithm), algorithm, rule_id)
+            call = CostedCall(released(self.release, algorithm), algorithm, rule_id, service=self._service)
             _keep(self._costed, (algorithm, rule_id), call)
         return call
 
@@ -61,7 +67,7 @@ class Core:
         call = self._concurrent.get((algorithm, rule_id))
         if call is None:
             _check_kind(algorithm, has_leases=True)
-            call = ConcurrentCall(released(self.release, algorithm), algorithm, rule_id)
+            call = ConcurrentCall(released(self.release, algorithm), algorithm, rule_id, service=self._service)
             _keep(self._concurrent, (algorithm, rule_id), call)
         return call
 
@@ -90,11 +96,26 @@ class Core:
             raise InvalidLimit("connect with rules=True to decide by the fleet's rules")
         return self.book.decidable()
 
-    def answered(self, aim: Aim, reply: list[int]) -> Decision:
+    def aims(self, who: Mapping[str, str], tier: str | None) -> tuple[Aim, ...] | Decision:
+        """What each rule that concerns a request counts; the policy's decision where no rules were ever read."""
+        found = [self.aim(rule, who, "default", tier, None) for rule in self.decidable()]
+        unread = next((one for one in found if isinstance(one, Decision) and one.source is not Source.RULES), None)
+        return unread or tuple(one for one in found if isinstance(one, Aim))
+
+    def answered(self, aim: Aim, reply: object) -> Decision:
         """A script's reply as a decision; Failure where it is none."""
+        return self.settled(aim, self.read(aim, reply))
+
+    def settled(self, aim: Aim, decision: Decision) -> Decision:
+        """Count a decision of Redis; one in shadow becomes an admission."""
+        self.counters.decided((Source.REDIS, decision.reason))
+        return self._in_shadow(decision) if aim.shadow else decision
+
+    def read(self, aim: Aim, reply: object) -> Decision:
+        """A script's reply as it stands, not counted; Failure where it is none."""
         try:
-            allowed, limit, remaining, retry_after_ms, reset_after_ms, reason = reply
-            decision = Decision(
+            allowed, limit, remaining, retry_after_ms, reset_after_ms, reason = map(_number, reply)  # type: ignore[call-overload]
+            return Decision(
                 allowed=allowed == 1,
                 limit=limit,
                 remaining=remaining,
@@ -105,9 +126,12 @@ class Core:
                 quota=aim.call.quota,
             )
         except (ValueError, IndexError, TypeError):
-            raise Failure(Cause.ERROR, f"not the reply of a limiter script: {reply!r}") from None
-        self.counters.decided((Source.REDIS, decision.reason))
-        return self._in_shadow(decision) if aim.shadow else decision
+            raise Failure(Cause.ERROR, f"not the reply of a limiter script: {reply!r:.200}") from None
+
+    def refund(self, aim: Aim, request: Request) -> bool:
+        """Take back what the rule's local policy counted; False where another policy decided."""
+        chosen = self._chosen(aim.policy)
+        return isinstance(chosen, LocalPolicy) and chosen.refund(request)
 
     def fall_back(self, aim: Aim, request: Request, trouble: Failure | BrokenState, policy: Asked) -> Decision:
         """What the policy answers in the place of Redis; a broken key is raised, but a shadow stops nothing."""
@@ -160,6 +184,12 @@ def leased(aim: Aim) -> ConcurrentCall:
     if isinstance(aim.call, CostedCall):
         raise InvalidLimit(f"{aim.call.algorithm.name} has no leases: decide it")
     return aim.call
+
+
+def _number(value: object) -> int:
+    if type(value) is int:
+        return value
+    raise TypeError
 
 
 def _shipped_release() -> Release:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rlctl.limiter.breaker import Circuit
 from rlctl.limiter.decision import Reason, Source
 from rlctl.limiter.failures import Cause, Failure
+from rlctl.limiter.forks import renew_after_fork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +18,9 @@ class Stats:
 
     `errors` counts what servers and networks did, by kind; redirections that were followed are among them, calls
     that an open breaker kept back are not. `fallback_s` is the time in which at least one breaker was open.
-    `shadow_denials` counts by rule whom a rule in shadow would have refused. `rules_revision` is what is decided by,
-    `rules_age_s` how long ago the fleet last said so; None without rules.
+    `shadow_denials` counts by rule whom a rule in shadow would have refused. `refunds` and `unrefunded` count by rule
+    charges of requests that another rule then refused: refunded, or left to expire. `rules_revision` is what is
+    decided by, `rules_age_s` how long ago the fleet last said so; None without rules.
     """
 
     decisions: Mapping[tuple[Source, Reason], int]
@@ -28,6 +30,8 @@ class Stats:
     breakers_opened: int
     lookups: int
     shadow_denials: Mapping[str, int]
+    refunds: Mapping[str, int]
+    unrefunded: Mapping[str, int]
     rules_revision: int | None
     rules_age_s: float | None
 
@@ -48,6 +52,8 @@ class Stats:
             "breakers_opened": self.breakers_opened,
             "lookups": self.lookups,
             "shadow_denials": dict(sorted(self.shadow_denials.items())),
+            "refunds": dict(sorted(self.refunds.items())),
+            "unrefunded": dict(sorted(self.unrefunded.items())),
             "rules_revision": self.rules_revision,
             "rules_age_s": None if self.rules_age_s is None else round(self.rules_age_s, 3),
         }
@@ -68,8 +74,15 @@ class Counters:
         self._opened = 0
         self._lookups = 0
         self._shadow_denials: Counter[str] = Counter()
+        self._refunds: Counter[str] = Counter()
+        self._unrefunded: Counter[str] = Counter()
         self._rules_revision: int | None = None
         self._rules_seen_s = 0.0
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """The counts go on from the parent's."""
+        self._lock = threading.Lock()
 
     def decided(self, what: tuple[Source, Reason]) -> None:
         """One more decision."""
@@ -93,6 +106,11 @@ class Counters:
         """One more that a rule in shadow would have refused."""
         with self._lock:
             self._shadow_denials[rule_id] += 1
+
+    def refunded(self, rule_id: str, *, is_refunded: bool) -> None:
+        """One more charge in vain, taken back or not."""
+        with self._lock:
+            (self._refunds if is_refunded else self._unrefunded)[rule_id] += 1
 
     def saw_rules(self, revision: int) -> None:
         """The fleet said which revision is in force, and it is ours."""
@@ -125,6 +143,8 @@ class Counters:
                 breakers_opened=self._opened,
                 lookups=self._lookups,
                 shadow_denials=dict(self._shadow_denials),
+                refunds=dict(self._refunds),
+                unrefunded=dict(self._unrefunded),
                 rules_revision=self._rules_revision,
                 rules_age_s=None if self._rules_revision is None else self._clock() - self._rules_seen_s,
             )

@@ -1,13 +1,16 @@
 """The answer of a limiter, and the response headers it gives. Pure."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from rlctl.limiter.failures import Cause
 
 # The largest integer of a structured field (RFC 9651, section 3.3.1).
 _FIELD_MAX = 999_999_999_999_999
+# The limit belongs to the rule, and local:N divides it: a quota has one or two.
+_MOST_LIMITS = 8
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
@@ -51,6 +54,14 @@ class Source(StrEnum):
     RULES = "rules"
 
 
+class _Constant(NamedTuple):
+    """What headers say of a quota whatever is left of it."""
+
+    limit: str
+    policy: str
+    state: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """What the headers say of the rule itself; a window of None is left out."""
@@ -58,6 +69,25 @@ class Quota:
     name: str = "default"
     window_ms: int | None = None
     unit: str | None = None
+    _constants: dict[int, _Constant] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def constant(self, limit: int) -> _Constant:
+        """The parts of the headers that do not change between decisions, built once for each limit."""
+        known = self._constants.get(limit)
+        if known is None:
+            if len(self._constants) >= _MOST_LIMITS:
+                self._constants.clear()
+            known = self._constants[limit] = self._build(limit)
+        return known
+
+    def _build(self, limit: int) -> _Constant:
+        name = _quoted(self.name)
+        policy = f"{name};q={_integer(limit)}"
+        if self.unit is not None:
+            policy += f";qu={_quoted(self.unit)}"
+        if self.window_ms is not None:
+            policy += f";w={_integer(_seconds(self.window_ms))}"
+        return _Constant(str(max(0, limit)), policy, f"{name};r=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,18 +118,24 @@ class Decision:
         share. RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-10. Retry-After is
         there on a denial that ends by itself. What is unknown is left out, and a shadow is not shown.
         """
+        retry_s = self.retry_after_s
         if self.limit is None or self.shadow:
-            return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
-        fields = {"X-RateLimit-Limit": str(max(0, self.limit))}
+            return {} if retry_s is None else {"Retry-After": str(retry_s)}
+        limit, policy, state = self.quota.constant(self.limit)
+        reset_s = None if self.reset_after_ms is None else _seconds(self.reset_after_ms)
+        fields = {"X-RateLimit-Limit": limit}
         if self.remaining is not None:
             fields["X-RateLimit-Remaining"] = str(max(0, self.remaining))
-        if self.reset_after_ms is not None:
-            fields["X-RateLimit-Reset"] = str(_seconds(self.reset_after_ms))
-        if self.retry_after_s is not None:
-            fields["Retry-After"] = str(self.retry_after_s)
-        fields["RateLimit-Policy"] = self._policy_field(self.limit)
+        if reset_s is not None:
+            fields["X-RateLimit-Reset"] = str(reset_s)
+        if retry_s is not None:
+            fields["Retry-After"] = str(retry_s)
+        fields["RateLimit-Policy"] = policy
         if self.remaining is not None:
-            fields["RateLimit"] = self._state_field(self.remaining)
+            # The draft wants both to name the same instant where there is a Retry-After.
+            wait_s = reset_s if retry_s is None else retry_s
+            left = f"{state}{_integer(self.remaining)}"
+            fields["RateLimit"] = left if wait_s is None else f"{left};t={_integer(wait_s)}"
         return fields
 
     @property
@@ -107,32 +143,15 @@ class Decision:
         """Whole seconds to wait after a denial, at least 1; None when allowed or when waiting does not help."""
         if self.allowed or self.retry_after_ms < 0:
             return None
-        return max(1, _seconds(self.retry_after_ms))
-
-    def _policy_field(self, limit: int) -> str:
-        quota = self.quota
-        field = f"{_quoted(quota.name)};q={_integer(limit)}"
-        if quota.unit is not None:
-            field += f";qu={_quoted(quota.unit)}"
-        if quota.window_ms is not None:
-            field += f";w={_integer(_seconds(quota.window_ms))}"
-        return field
-
-    def _state_field(self, remaining: int) -> str:
-        field = f"{_quoted(self.quota.name)};r={_integer(remaining)}"
-        # The draft wants both to name the same instant where there is a Retry-After.
-        wait = self.retry_after_s
-        if wait is None and self.reset_after_ms is not None:
-            wait = _seconds(self.reset_after_ms)
-        return field if wait is None else f"{field};t={_integer(wait)}"
+        return _seconds(self.retry_after_ms) or 1
 
 
 def _seconds(ms: int) -> int:
-    return max(0, -(-ms // 1000))
+    return -(-ms // 1000) if ms > 0 else 0
 
 
 def _integer(value: int) -> int:
-    return min(_FIELD_MAX, max(0, value))
+    return value if 0 <= value <= _FIELD_MAX else min(_FIELD_MAX, max(0, value))
 
 
 def _quoted(text: str) -> str:

@@ -8,7 +8,8 @@ from rlctl.errors import Refused, UsageFault
 class Cause(StrEnum):
     """Why a decision was not made by Redis; the value is the key of the error counters.
 
-    `is_indeterminate` ones may have been counted by the server, all others certainly were not.
+    `is_indeterminate` ones may have been counted by the server, all others certainly were not. INTERNAL is an error of
+    this library, SATURATED says that this process was too busy to ask; no node is to blame for either.
     """
 
     TIMEOUT = "timeout"
@@ -32,6 +33,8 @@ class Cause(StrEnum):
     BUSY = "busy"
     BREAKER_OPEN = "breaker_open"
     NO_RULE = "no_rule"
+    INTERNAL = "internal"
+    SATURATED = "saturated"
 
     @property
     def is_indeterminate(self) -> bool:
@@ -39,12 +42,19 @@ class Cause(StrEnum):
         return self in _INDETERMINATE
 
     @property
+    def blames_node(self) -> bool:
+        """Whether it says anything about the node that was asked."""
+        return self not in _BLAMES_NO_NODE
+
+    @property
     def blames_route(self) -> bool:
         """Whether the answer may lie in another node being in charge by now."""
         return self in _BLAMES_ROUTE
 
 
-_INDETERMINATE = frozenset({Cause.TIMEOUT, Cause.CLOSED, Cause.ERROR})
+_LOST = frozenset({Cause.TIMEOUT, Cause.CLOSED, Cause.ERROR})
+_INDETERMINATE = _LOST | {Cause.INTERNAL}
+_BLAMES_NO_NODE = frozenset({Cause.INTERNAL, Cause.SATURATED})
 _BLAMES_ROUTE = frozenset(
     {
         *(Cause.TIMEOUT, Cause.CLOSED, Cause.UNREACHABLE, Cause.NO_CONNECTION, Cause.BREAKER_OPEN),
@@ -72,7 +82,7 @@ class Failure(Exception):
 
 def before_asking(failure: Failure) -> Failure:
     """The same trouble while a connection was opened or a node looked for: nothing is uncertain then."""
-    cause = Cause.UNREACHABLE if failure.cause.is_indeterminate else failure.cause
+    cause = Cause.UNREACHABLE if failure.cause in _LOST else failure.cause
     return Failure(cause, failure.evidence)
 
 

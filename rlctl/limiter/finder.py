@@ -25,7 +25,12 @@ class Finder:
             if not self._done.is_set():
                 return
             self._done.clear()
-        threading.Thread(target=self._run, name="rlctl-limiter look-up", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="rlctl-limiter look-up", daemon=True).start()
+        except RuntimeError:
+            # No more threads may be started now; without this no later look-up would ever start.
+            self._done.set()
+            raise
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the look-up that is running."""

@@ -1,11 +1,14 @@
 """What both ways of asking know of the fleet: who is in charge, the nodes in use, and what went wrong last."""
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
+from rlctl.errors import RlctlError
 from rlctl.limiter.counters import Counters
 from rlctl.limiter.failures import Cause, ErrorReply, Failure, before_asking, failure_of
+from rlctl.limiter.forks import renew_after_fork
 from rlctl.limiter.guards import Guards
 from rlctl.limiter.options import LEAST_EXCHANGE_S, Options
 from rlctl.limiter.resp import Reply
@@ -28,6 +31,7 @@ class AnyNode(Protocol):
         """Close what is open, for good."""
 
 
+_log = logging.getLogger("rlctl.limiter")
 _Node = TypeVar("_Node", bound=AnyNode)
 
 
@@ -45,6 +49,12 @@ class Fleet(ABC, Generic[_Node]):
         self._trouble = Failure(Cause.UNREACHABLE, "nobody has answered yet")
         self._exchange_s = options.exchange_s
         self._connect_s = options.connect_timeout_ms / 1000
+        self._told_of_kind = False
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Connections and threads are renewed where they are used next."""
+        self._lock = threading.Lock()
 
     @abstractmethod
     def _new_node(self, endpoint: Endpoint, guards: Guards) -> _Node:
@@ -96,11 +106,27 @@ class Fleet(ABC, Generic[_Node]):
             self._routes.forget(node.endpoint)
             node.hang_up()
 
+    def _judged(self, reply: Reply, node: _Node, sha1: str, began_s: float) -> Reply | Redirection:
+        """A reply that a limiter can use, after the breakers heard of it; without `sha1` any but an error is one."""
+        is_plain = type(reply) is list or (not sha1 and not isinstance(reply, ErrorReply))
+        try:
+            answer = reply if is_plain else judge(reply, node.endpoint)
+        except Failure as failure:
+            self._failed(failure, node, sha1, began_s)
+            raise
+        except RlctlError:
+            node.guards.answered(sha1)
+            raise
+        node.guards.answered(sha1)
+        return answer
+
     def _needs_search(self, failure: Failure) -> bool:
         return failure.cause.blames_route and self._settings.kind is not FleetKind.SINGLE
 
     def _redirected(self, where: Redirection, left_s: float) -> Failure:
-        """Believe a redirection; what it would be as a failure, raised where no time is left to follow it."""
+        """Believe a redirection; what it would be as a failure, raised where it cannot be followed."""
+        if self._settings.kind is not FleetKind.CLUSTER:
+            raise self._wrong_kind(where)
         failure = Failure(Cause.ASK if where.is_ask else Cause.MOVED, f"slot {where.slot} is at {where.endpoint}")
         self._routes.moved(where)
         if left_s < LEAST_EXCHANGE_S:
@@ -109,6 +135,20 @@ class Fleet(ABC, Generic[_Node]):
         if not where.is_ask:
             self._request_search()
         return failure
+
+    def _not_found(self, failure: Failure) -> None:
+        """A look-up failed; a defect is counted here, as decisions count it only while no map is known."""
+        self._trouble = failure
+        if failure.cause is Cause.INTERNAL:
+            self._counters.failed(failure)
+
+    def _wrong_kind(self, where: Redirection) -> Failure:
+        """Only a cluster redirects: the settings describe another kind of fleet than the servers are."""
+        kind = self._settings.kind
+        if not self._told_of_kind:
+            self._told_of_kind = True
+            _log.error("a cluster node redirects to %s, but the limiter settings say kind %s", where.endpoint, kind)
+        return Failure(Cause.MOVED, f"slot {where.slot} is at {where.endpoint}: kind is cluster, not {kind}")
 
     def _begin_search(self) -> None:
         """Raise where a look-up is of no use; begin one otherwise."""
@@ -150,7 +190,7 @@ class Fleet(ABC, Generic[_Node]):
 def judge(reply: Reply, asked: Endpoint) -> Redirection:
     """What is not the usual reply: a redirection, or a failure that is raised."""
     if not isinstance(reply, ErrorReply):
-        raise Failure(Cause.ERROR, f"{asked}: not the reply of a limiter script: {reply!r}")
+        raise Failure(Cause.ERROR, f"{asked}: not the reply of a limiter script: {reply!r:.200}")
     where = redirection(reply, asked)
     if where is None:
         raise failure_of(reply, asked)

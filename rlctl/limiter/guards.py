@@ -46,6 +46,9 @@ class Guards:
 
     def failed(self, failure: Failure, sha1: str, began_s: float | None = None) -> None:
         """The server did not; a script that is missing or broken is no fault of the other scripts."""
+        if not failure.cause.blames_node:
+            self.forfeited(sha1)
+            return
         if failure.cause in {Cause.NO_SCRIPT, Cause.ERROR}:
             self.answered("")
             script = self._scripts.setdefault(sha1, self._breaker(f"{self._name} {sha1}"))

@@ -1,4 +1,4 @@
-"""The one key of a limiter: rl:{identity}:rule:algorithm:state[:window]. Pure."""
+"""The one key of a limiter: rl:[service:]{identity}:rule:algorithm:state[:window]. Pure."""
 
 import hashlib
 import re
@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 from rlctl.limiter.algorithms import Algorithm
 from rlctl.limiter.failures import InvalidLimit
+from rlctl.services import key_head
 
 _LONGEST = 128
 # Braces would move the hash tag, colons and percent signs would let two identities meet in one key.
 _UNSAFE = re.compile("[%{}:\x00-\x1f\x7f-\x9f]")
+# Two hexadecimal digits follow every other percent sign: no identity that is such a sha1 as text shares the key.
+_HASHED = "%~"
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
 
@@ -20,12 +23,12 @@ class Filled(str):
 
 
 def encode(value: str) -> str:
-    """One value as it stands in a key: percent-encoded, and its sha1 where that is longer than 128 bytes."""
+    """One value as it stands in a key: percent-encoded, and `%~` with its sha1 where that is longer than 128 bytes."""
     if not value:
         raise InvalidLimit("an identity is not empty")
     safe = _UNSAFE.sub(_percent, value)
     if len(safe) * 4 > _LONGEST and len(_utf8(safe)) > _LONGEST:
-        return hashlib.sha1(_utf8(value), usedforsecurity=False).hexdigest()
+        return _HASHED + hashlib.sha1(_utf8(value), usedforsecurity=False).hexdigest()
     return safe
 
 
@@ -52,9 +55,11 @@ def key_end(algorithm: Algorithm, rule_id: str, state: int) -> bytes:
     return _utf8(end if window_ms is None else f"{end}:{window_ms}")
 
 
-def key(identity: str, *, rule_id: str, algorithm: Algorithm, state: int) -> str:
+def key(identity: str, *, rule_id: str, algorithm: Algorithm, state: int, service: str | None = None) -> str:
     """The whole key, as `rlctl` prints it; `state` is the script's state format in the manifest."""
-    return (b"rl:{" + tag_of(identity) + key_end(algorithm, rule_id, state)).decode("utf-8", "surrogatepass")
+    return (_utf8(key_head(service)) + tag_of(identity) + key_end(algorithm, rule_id, state)).decode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def _percent(match: re.Match[str]) -> str:

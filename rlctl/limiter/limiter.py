@@ -10,12 +10,13 @@ from rlctl.limiter.backend import Backend
 from rlctl.limiter.breaker import BreakerSettings
 from rlctl.limiter.core import Core, costed, leased
 from rlctl.limiter.counters import Counters, Stats
-from rlctl.limiter.decision import Decision, Source
+from rlctl.limiter.decision import Decision
 from rlctl.limiter.failures import BrokenState, Failure
 from rlctl.limiter.options import Options
 from rlctl.limiter.policy import Policy, Request
 from rlctl.limiter.rulebook import Aim, RuleBook, Ruled
 from rlctl.limiter.settings import read_settings
+from rlctl.limiter.together import Together
 from rlctl.limiter.watch import RuleWatch
 from rlctl.rules.model import Rule
 from rlctl.scripts.model import Release
@@ -24,8 +25,8 @@ from rlctl.scripts.model import Release
 class Limiter:
     """Decides by the scripts in Redis, and by a failure policy where Redis does not answer within the budget.
 
-    Thread-safe; make one per process and fleet. It calls EVALSHA only and never loads a script: that is the part of
-    `rlctl`. Bad parameters raise InvalidLimit, a key that holds something else raises BrokenState; all other
+    Thread-safe; make one per process and fleet. It decides by EVALSHA only and never loads a script: that is the part
+    of `rlctl`. Bad parameters raise InvalidLimit, a key that holds something else raises BrokenState; all other
     trouble becomes a decision by the policy, with its `cause`.
     """
 
@@ -54,17 +55,18 @@ class Limiter:
         bounds every decision. Waits up to `connect_timeout_ms` for `warm` connections to each node in charge, but
         does not fail where there is nobody: a service starts without Redis too, and `stats` says what is wrong.
         With `rules`, decisions may name a rule of the fleet; its rules are followed from then on, and waited for here.
+        Settings of a service (`rlctl env --service`) count on that service's own keys.
         """
-        counters = Counters()
-        book = RuleBook(counters) if rules else None
-        core = Core(release, policy, counters, book)
+        counters, known = Counters(), read_settings(settings)
+        book = RuleBook(counters, service=known.service) if rules else None
+        core = Core(release, policy, counters, book, known.service)
         options = Options(
             budget_ms=budget_ms,
             connect_timeout_ms=connect_timeout_ms,
             connections=connections,
             breaker=breaker or BreakerSettings(),
         )
-        backend = Backend(read_settings(settings), options, counters)
+        backend = Backend(known, options, counters)
         backend.warm(warm)
         watch = RuleWatch(book, backend, connect_timeout_ms / 1000) if book is not None else None
         if watch is not None:
@@ -108,17 +110,25 @@ class Limiter:
     ) -> tuple[Decision, ...]:
         """Decide by every rule of the fleet that concerns a request, in their order, up to the first denial.
 
-        Rules with leases are left out: they are acquired by name. Empty where no rule concerns the request. All
-        decisions are by the same revision.
+        All rules are looked at first, in one round, and charged only where all of them admit; a request that one rule
+        denies costs the others nothing. Where another request takes the last unit in between, what was charged is
+        refunded as far as the algorithms allow: `stats` counts `refunds` and `unrefunded`. `budget_ms` bounds each
+        round, and an admission takes three. Rules with leases are left out: they are acquired by name. Empty where no
+        rule concerns the request. All decisions are by the same revision.
         """
-        found: list[Decision] = []
-        for rule in self._core.decidable():
-            decision = self.decide(rule, who, tier=tier, cost=cost, peek=peek)
-            if decision.source is not Source.RULES:
-                found.append(decision)
-            if not decision.allowed:
-                break
-        return tuple(found)
+        if self._watch is not None:
+            self._watch.ensure()
+        aims = self._core.aims(who, tier)
+        if isinstance(aims, Decision):
+            return (aims,)
+        rounds = Together(self._core, aims, 0 if peek else cost, self._backend.retry_in_ms).rounds()
+        try:
+            asks = next(rounds)
+            while True:
+                asks = rounds.send(self._backend.ask_all(asks))
+        except StopIteration as done:
+            found: tuple[Decision, ...] = done.value
+            return found
 
     def acquire(
         self,

@@ -52,12 +52,24 @@ class Link:
         try:
             self._limit(deadline_s)
             channel.sendall(message)
-            data = channel.recv(_CHUNK)
+            try:
+                data = channel.recv(_CHUNK)
+            except TimeoutError:
+                data = self._at_hand()
             if replies == 1 and (numbers := decision_numbers(data)) is not None:
                 return numbers
             return self._read(data, deadline_s, replies)
         except OSError as failure:
             raise self._failure(failure) from None
+
+    def _at_hand(self) -> bytes:
+        """What has arrived while this thread, its time over, waited for the interpreter."""
+        self._socket.settimeout(0)
+        self._limit_ms = 0
+        try:
+            return self._socket.recv(_CHUNK)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            raise TimeoutError from None
 
     def send(self, message: bytes, deadline_s: float) -> None:
         """Send without waiting for the replies; `receive` takes them."""
@@ -66,6 +78,23 @@ class Link:
             self._socket.sendall(message)
         except OSError as failure:
             raise self._failure(failure) from None
+
+    def replies(self, count: int, deadline_s: float) -> list[Reply | Failure]:
+        """The replies to what was sent before; from the first failure on, that failure."""
+        found: list[Reply | Failure] = []
+        data, at = b"", 0
+        try:
+            while len(found) < count:
+                try:
+                    reply, at = parse(data, at)
+                    found.append(reply)
+                except Incomplete:
+                    data, at = data[at:] + self._more(deadline_s, is_empty=False), 0
+        except OSError as failure:
+            found += [self._failure(failure)] * (count - len(found))
+        except Failure as failure:
+            found += [failure] * (count - len(found))
+        return found
 
     def receive(self, is_whole: Callable[[bytes], bool], deadline_s: float) -> bytes:
         """Everything that arrives until it is whole, unparsed."""
@@ -168,8 +197,9 @@ def _connect(endpoint: Endpoint, context: ssl.SSLContext | None, deadline_s: flo
             return channel
         channel.settimeout(max(0.001, deadline_s - time.monotonic()))
         return context.wrap_socket(channel, server_hostname=endpoint.host)
-    except OSError as failure:
+    except (OSError, ValueError, OverflowError) as failure:
+        # ValueError: a host name that idna or TLS refuses; OverflowError: a port that is none.
         if channel is not None:
             channel.close()
         cause = Cause.TLS if isinstance(failure, ssl.SSLError) else Cause.UNREACHABLE
-        raise Failure(cause, f"{endpoint}: {failure.strerror or failure}") from None
+        raise Failure(cause, f"{endpoint}: {getattr(failure, 'strerror', None) or failure}") from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rlctl.limiter.algorithms import Algorithm, Concurrent, Gcra, RollingRing, RollingWindow, TokenBucket
 from rlctl.limiter.decision import Reason
+from rlctl.limiter.forks import renew_after_fork
 
 _MS = 1_000_000
 
@@ -43,6 +44,11 @@ class LocalLimits:
         self._lock = threading.Lock()
         # With the rule in it: a changed rule starts anew instead of reading levels of another scale.
         self._states: OrderedDict[tuple[bytes, Algorithm], _State] = OrderedDict()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """The child counts on from the parent's levels, by itself."""
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._states)
@@ -66,6 +72,19 @@ class LocalLimits:
             room = max(0, share - len(state.leases))
             reset_ms = _ms(max(state.leases.values(), default=now) - now)
             return LocalAnswer(share, room, wait_ms, reset_ms, reason)
+
+    def refund(self, algorithm: Algorithm, key: bytes, cost: int) -> bool:
+        """Take back what an admitted call counted; False where the key is not remembered."""
+        with self._lock:
+            state = self._states.get((key, algorithm))
+            if state is None:
+                return False
+            if isinstance(algorithm, TokenBucket | Gcra):
+                # More than a full bucket is cut when it is next looked at.
+                state.amount += cost * algorithm.period_ms * _MS * self._instances
+            else:
+                state.amount = max(0, state.amount - cost)
+            return True
 
     def impossible(self, algorithm: Algorithm, key: bytes) -> LocalAnswer:
         """What no waiting helps."""

@@ -119,6 +119,10 @@ class LocalPolicy:
         """Forget a lease that was given here, if there is one."""
         self._limits.lease(request.algorithm, request.key, "release", request.request_id)
 
+    def refund(self, request: Request) -> bool:
+        """Take back one count of this request; False where its key was forgotten meanwhile."""
+        return self._limits.refund(request.algorithm, request.key, request.cost)
+
     def __repr__(self) -> str:
         return f"Policy(local:{self._instances})"
 

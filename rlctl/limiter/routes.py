@@ -9,6 +9,11 @@ from rlctl.limiter.resp import Reply
 from rlctl.limiter.settings import Endpoint, FleetKind, Settings
 
 SLOTS = 16384
+# What a cluster can be: Redis recommends at most 1000 nodes; a node that claims more is not believed.
+_MOST_NODES = 1000
+# How many of the nodes that other nodes named one look-up asks; those of the settings come after them.
+_MOST_ASKED = 8
+_HOST_BYTES = 253
 
 
 def slot_of(tag: bytes) -> int:
@@ -56,10 +61,14 @@ class Routes:
         return tuple(dict.fromkeys(owner for owner in self._owners if owner is not None))
 
     def candidates(self) -> tuple[Endpoint, ...]:
-        """Every node that may know more, another one first each time: the first may be the one that is wrong."""
+        """Nodes that may know more, another one first each time: the first may be the one that is wrong.
+
+        Those of the settings are always among them, so that a node with a false map does no lasting harm.
+        """
         nodes = tuple(dict.fromkeys((*self._known, *self._seeds)))
         self._turn = (self._turn + 1) % max(1, len(nodes))
-        return nodes[self._turn :] + nodes[: self._turn]
+        rotated = nodes[self._turn :] + nodes[: self._turn]
+        return tuple(dict.fromkeys((*rotated[:_MOST_ASKED], *self._seeds)))
 
     def owner(self, tag: bytes) -> Endpoint | None:
         """Who is in charge of a key with this hash tag; None where nobody is known."""
@@ -76,7 +85,7 @@ class Routes:
 
     def moved(self, redirection: Redirection) -> None:
         """Believe a node that says who has a slot now."""
-        if self._owners and not redirection.is_ask:
+        if self._is_cluster and self._owners and not redirection.is_ask:
             self._owners[redirection.slot] = redirection.endpoint
 
     def forget(self, endpoint: Endpoint) -> None:
@@ -93,8 +102,9 @@ def redirection(reply: ErrorReply, asked: Endpoint) -> Redirection | None:
         _word, slot, where = reply.text.split(" ")[:3]
         host, _colon, port = where.rpartition(":")
         # An empty host means the one that answered: it does not know its own name.
-        return Redirection(int(slot) % SLOTS, Endpoint(host or asked.host, int(port)), is_ask=reply.prefix == "ASK")
-    except ValueError:
+        there = _endpoint(host or asked.host, int(port))
+        return Redirection(_slot(int(slot)), there, is_ask=reply.prefix == "ASK")
+    except (ValueError, Failure):
         return None
 
 
@@ -106,7 +116,10 @@ def read_slots(reply: Reply, asked: Endpoint) -> FleetMap:
         first, last, *servers = _list(entry)
         found = [_server(server, asked) for server in servers]
         nodes |= dict.fromkeys(found)
-        owners |= dict.fromkeys(range(_int(first), _int(last) + 1), found[0])
+        slots = range(_slot(_int(first)), _slot(_int(last)) + 1)
+        if len(nodes) > _MOST_NODES or not owners.keys().isdisjoint(slots):
+            raise Failure(Cause.ERROR, f"{asked}: not a slot map: more than {_MOST_NODES} nodes, or a slot given twice")
+        owners |= dict.fromkeys(slots, found[0])
     return FleetMap(owners=owners, nodes=tuple(nodes))
 
 
@@ -132,14 +145,31 @@ def address(reply: Reply) -> Endpoint | None:
     if not isinstance(reply, list):
         return None
     host, port = reply
-    return Endpoint(_plain(host), int(_plain(port)))
+    return _endpoint(_plain(host), int(_plain(port)))
 
 
 def _server(entry: Reply, asked: Endpoint) -> Endpoint:
     host, port, *_rest = _list(entry)
     # Nil, empty and `?` stand for a host that the node does not know: the one it was asked at.
     name = _plain(host) if host not in {None, b"", b"?"} else asked.host
-    return Endpoint(name, _int(port))
+    return _endpoint(name, _int(port))
+
+
+def _endpoint(host: str, port: int) -> Endpoint:
+    """A server as other servers name it; Failure on what no connection could be opened to."""
+    try:
+        is_name = 0 < len(host.encode("idna")) <= _HOST_BYTES and host.isprintable() and " " not in host
+    except UnicodeError:
+        is_name = False
+    if not is_name or not 0 < port < 65536:
+        raise Failure(Cause.ERROR, f"not a server's address: {host[:_HOST_BYTES]!r}, port {port!r:.20}")
+    return Endpoint(host, port)
+
+
+def _slot(number: int) -> int:
+    if 0 <= number < SLOTS:
+        return number
+    raise Failure(Cause.ERROR, f"not a slot: {number!r:.20}")
 
 
 def _list(reply: Reply) -> Sequence[Reply]:

@@ -16,13 +16,13 @@ from rlctl.limiter.resp import Reply, command
 from rlctl.limiter.settings import Endpoint
 from rlctl.rules.bucket import takes_part
 from rlctl.rules.match import TIER, Template, concerns, first_fit, plain_dimension
-from rlctl.rules.model import CHANNEL, POINTER_KEY, Rule, VariantName, Version, read_revision, revision_key
+from rlctl.rules.model import CHANNEL, POINTER_KEY, Definition, Rule, VariantName, Version, read_revision, revision_key
 
 POINTER = command(b"HMGET", POINTER_KEY.encode(), b"revision", b"digest")
 SUBSCRIBE = command(b"SUBSCRIBE", CHANNEL.encode())
 _COMPLAIN_EVERY_S = 10.0
 # A later rlctl may write what this version cannot decide by: other algorithms, arguments, policies.
-_UNUSABLE = (ValueError, KeyError, TypeError, AttributeError, RlctlError)
+_UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RlctlError)
 _log = logging.getLogger("rlctl.limiter")
 
 
@@ -39,9 +39,10 @@ class Aim:
 class Ruled:
     """One rule, ready: what this version cannot decide by shows here, and not in a decision."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Rule, service: str | None = None) -> None:
         definition = rule.definition
         self.rule = rule
+        self._service = service
         self._templates = tuple(Template(text) for text in definition.keys)
         names = (name for template in self._templates for name in template.names)
         self._dimensions = tuple(dict.fromkeys((*names, *definition.match)))
@@ -50,6 +51,7 @@ class Ruled:
         self._share = definition.canary.share if definition.canary is not None else 0
         self._calls = {variant: self._call(variant) for variant in definition.variants()}
         read_policy(definition.on_failure)
+        _check_texts(definition)
 
     def aim(self, who: str | Mapping[str, str], tier: str | None) -> Aim | None:
         """The call for a request; None where the rule does not concern it."""
@@ -89,8 +91,10 @@ class Ruled:
         definition = self.rule.definition
         algorithm = ALGORITHMS[definition.algorithm](**self.rule.arguments[variant])
         if isinstance(algorithm, Concurrent):
-            return ConcurrentCall(self.rule.script, algorithm, self.rule.id, shadow=definition.shadow)
-        return CostedCall(self.rule.script, algorithm, self.rule.id, shadow=definition.shadow)
+            return ConcurrentCall(
+                self.rule.script, algorithm, self.rule.id, shadow=definition.shadow, service=self._service
+            )
+        return CostedCall(self.rule.script, algorithm, self.rule.id, shadow=definition.shadow, service=self._service)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +112,14 @@ _NOTHING = _Known({}, (), None)
 class RuleBook:
     """The last good rules; replaced whole, so that decisions need no lock."""
 
-    def __init__(self, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
-        self._counters = counters
+    def __init__(
+        self, counters: Counters, clock: Callable[[], float] = time.monotonic, *, service: str | None = None
+    ) -> None:
+        self.counters = counters
+        self._service = service
         self._clock = clock
         self._known = _NOTHING
+        self._unusable: Version | None = None
         self._quiet_until_s = 0.0
 
     @property
@@ -137,7 +145,7 @@ class RuleBook:
             case [bytes(revision), bytes(digest)]:
                 version = _version(revision, digest)
                 if version == self._known.version:
-                    self._counters.saw_rules(version.revision)
+                    self.counters.saw_rules(version.revision)
                     return None
                 return version
             case [None, None]:
@@ -150,18 +158,26 @@ class RuleBook:
         """Decide by a revision from now on; where it is not there or cannot be read, the old one stays, loudly."""
         try:
             revision = read_revision(reply if isinstance(reply, bytes) else b"")
-            rules = {rule.id: Ruled(rule) for rule in revision.rules.rules}
+            rules = {rule.id: Ruled(rule, self._service) for rule in revision.rules.rules}
         except _UNUSABLE as failure:
-            self.troubled(Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure!r}"))
+            self._refuse(version, Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure!r:.500}"))
             return
         self._known = _Known(rules, tuple(rule for rule in rules.values() if not rule.has_leases), version)
-        self._counters.saw_rules(version.revision)
+        self._unusable = None
+        self.counters.saw_rules(version.revision)
         _log.info("rules: revision %d with %d rules", version.revision, len(rules))
+
+    def _refuse(self, version: Version, failure: Failure) -> None:
+        """Count each attempt to read a revision that cannot be used, and log the first."""
+        self.counters.failed(failure)
+        if version != self._unusable:
+            self._unusable = version
+            _log.error("rules cannot be used, the last good ones stay: %s", failure)
 
     def troubled(self, trouble: Failure | RlctlError) -> None:
         """The fleet could not be asked, or its key holds something else; what is known stays in force."""
         failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
-        self._counters.failed(failure)
+        self.counters.failed(failure)
         self._complain(
             "rules cannot be read, %s: %s", "the last good ones stay" if self._known.rules else "none", failure
         )
@@ -169,7 +185,7 @@ class RuleBook:
     def missed(self, rule_id: str) -> None:
         """Somebody decided without a rule."""
         known = "no rules were read yet" if self.is_empty else f"there are {', '.join(self._known.rules)}"
-        self._counters.failed(Failure(Cause.NO_RULE, f"no rule {rule_id}: {known}"))
+        self.counters.failed(Failure(Cause.NO_RULE, f"no rule {rule_id}: {known}"))
         self._complain("decided without rule %s: %s", rule_id, known)
 
     def _complain(self, text: str, *words: object) -> None:
@@ -177,6 +193,14 @@ class RuleBook:
         if now_s >= self._quiet_until_s:
             self._quiet_until_s = now_s + _COMPLAIN_EVERY_S
             _log.error(text, *words)
+
+
+def _check_texts(definition: Definition) -> None:
+    """A number where decisions compare texts would break them one by one."""
+    patterns = (pattern for patterns in definition.match.values() for pattern in patterns)
+    texts = (definition.on_failure, *definition.keys, *definition.match, *patterns)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"rule {definition.id}: on_failure, keys and conditions are text")
 
 
 def _version(revision: bytes, digest: bytes) -> Version:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rlctl.errors import UsageFault
 from rlctl.limiter.resp import command
 from rlctl.secrets import Secret
+from rlctl.services import NAME_RULE, is_service
 
 CLIENT_NAME = b"rlctl-limiter"
 
@@ -59,6 +60,8 @@ class Settings:
     sentinel_login: Login = field(default_factory=Login)
     # What servers call each other is not always where they are reached: ports of containers may be published elsewhere.
     remap: Mapping[Endpoint, Endpoint] = field(default_factory=dict)
+    # Whose keys it decides on; None: keys without a service.
+    service: str | None = None
 
     def reached(self, named: Endpoint) -> Endpoint:
         """Where a server is reached that goes by this name."""
@@ -87,6 +90,7 @@ def read_settings(document: Mapping[str, object]) -> Settings:
         master_name=master_name,
         sentinel_login=_login(document, "sentinel_", tls=tls, ca=ca),
         remap=_remap(document),
+        service=_service(document),
     )
 
 
@@ -120,6 +124,13 @@ def _remap(document: Mapping[str, object]) -> dict[Endpoint, Endpoint]:
     if not isinstance(pairs, Mapping):
         raise UsageFault("limiter settings: `remap` maps host:port to host:port")
     return {endpoint(str(named)): endpoint(str(reached)) for named, reached in pairs.items()}
+
+
+def _service(document: Mapping[str, object]) -> str | None:
+    service = _text(document, "service") or None
+    if service is not None and not is_service(service):
+        raise UsageFault(f"limiter settings: service {service!r} is not possible; it is {NAME_RULE}")
+    return service
 
 
 def _text(document: Mapping[str, object], name: str) -> str:

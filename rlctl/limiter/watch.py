@@ -7,6 +7,7 @@ import time
 from rlctl.errors import RlctlError
 from rlctl.limiter.backend import Backend
 from rlctl.limiter.failures import Failure
+from rlctl.limiter.internal import defects_as_failures
 from rlctl.limiter.link import Link
 from rlctl.limiter.rulebook import POINTER, SUBSCRIBE, RuleBook, fetch
 
@@ -55,7 +56,8 @@ class RuleWatch:
     def _run(self) -> None:
         while not self._ended.is_set():
             try:
-                self._follow()
+                with defects_as_failures:
+                    self._follow()
             except (Failure, RlctlError) as failure:
                 if not self._ended.is_set():
                     self._book.troubled(failure)

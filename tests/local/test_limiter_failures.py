@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import uvloop
 from redis import Redis
 
 from rlctl.limiter import AsyncLimiter, Cause, Decision, FixedWindow, Limiter, Source
+from tests.conftest import RunAsync
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
 from tests.local.test_limiter_fleets import load_scripts, nodes_of, owner_of, patiently
 
@@ -112,7 +114,9 @@ def test_a_dead_primary_costs_redis_decisions_but_no_answers(
         assert limiter.stats.fallback_s > 0
 
 
-def test_asyncio_survives_a_dead_primary_too(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> None:
+def test_asyncio_survives_a_dead_primary_too(
+    make_fleet: Callable[[dict[str, Any]], LocalFleet], run_async: RunAsync
+) -> None:
     fleet = deployed(make_fleet, sentinel_document())
     name = name_of(fleet, primary_of(fleet.access()))
     settings = fleet.access("limiter")
@@ -124,7 +128,7 @@ def test_asyncio_survives_a_dead_primary_too(make_fleet: Callable[[dict[str, Any
             await decided_by(subject, Source.LOCAL)
             await decided_by(subject, Source.REDIS)
 
-    asyncio.run(story())
+    run_async(story())
 
 
 def test_a_moved_slot_is_followed_and_remembered(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> None:
@@ -149,14 +153,14 @@ def is_replica_of(role: list[Any], primary: Redis) -> bool:
     return int(role[2]) == primary.get_connection_kwargs()["port"]
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["threads", "asyncio"])
+@pytest.mark.parametrize("run", [None, asyncio.run, uvloop.run], ids=["threads", "asyncio", "uvloop"])
 def test_a_frozen_server_costs_the_budget_at_most_and_then_nothing(
-    make_fleet: Callable[[dict[str, Any]], LocalFleet], *, is_async: bool
+    make_fleet: Callable[[dict[str, Any]], LocalFleet], run: RunAsync | None
 ) -> None:
     fleet = deployed(make_fleet, sentinel_document(**SLOW_SENTINELS))
     pid = fleet.pid(name_of(fleet, primary_of(fleet.access())))
     settings = fleet.access("limiter")
-    (asyncio.run(frozen_asyncio(settings, pid)) if is_async else frozen_threads(settings, pid))
+    (run(frozen_asyncio(settings, pid)) if run is not None else frozen_threads(settings, pid))
 
 
 def frozen_threads(settings: dict[str, Any], pid: int) -> None:
@@ -243,7 +247,8 @@ def test_tls(make_fleet: Callable[[dict[str, Any]], LocalFleet], document: Calla
         async with await AsyncLimiter.connect(settings, budget_ms=5000) as subject:
             assert (await subject.decide(RULE, "u")).source is Source.REDIS
 
-    asyncio.run(story())
+    for run in (asyncio.run, uvloop.run):
+        run(story())
 
 
 def test_a_full_server_is_a_refusal_for_the_policy(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> None:

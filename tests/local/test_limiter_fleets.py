@@ -36,6 +36,7 @@ from rlctl.limiter.algorithms import Costed
 from rlctl.limiter.keys import tag_of
 from rlctl.limiter.routes import slot_of
 from rlctl.scripts.release import load_release
+from tests.conftest import RunAsync
 from tests.local.driver import LocalFleet, wait_for
 
 RELEASE = load_release()
@@ -150,7 +151,7 @@ def test_threads_together_are_admitted_exactly_the_limit(limiter: Limiter, someb
     assert admitted == {True: 100, False: 380}
 
 
-def test_asyncio_admits_exactly_the_limit(settings: dict[str, Any], somebody: str) -> None:
+def test_asyncio_admits_exactly_the_limit(settings: dict[str, Any], somebody: str, run_async: RunAsync) -> None:
     rule, lease = Gcra(50, 1, 10 * MINUTE), Concurrent(1, MINUTE)
 
     async def story() -> None:
@@ -163,7 +164,7 @@ def test_asyncio_admits_exactly_the_limit(settings: dict[str, Any], somebody: st
                 assert (first.allowed, second.allowed) == (True, False)
             assert not subject.stats.errors
 
-    asyncio.run(story())
+    run_async(story())
 
 
 def test_the_key_is_what_it_says(shared_cluster: LocalFleet, somebody: str) -> None:

@@ -57,6 +57,7 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("a text", lambda: Concurrent("1", 1)),  # type: ignore[arg-type]
     ("lease 0", lambda: Concurrent(1, 0)),
     ("interval beyond window", lambda: RollingWindow(1, 10, 11)),
+    ("log too large", lambda: RollingWindow(10_001, 10)),
     ("ring too large", lambda: RollingRing(1_000_001, 10)),
     ("ring too long", lambda: RollingRing(1, 2**32)),
     ("capacity too large", lambda: TokenBucket(BIG, 1, 1)),

@@ -3,12 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+import uvloop
 
 from rlctl.errors import RlctlError
 from rlctl.limiter import BrokenState, Cause
+from rlctl.limiter.asks import Ask
 from rlctl.limiter.async_backend import AsyncBackend
 from rlctl.limiter.backend import Backend
 from rlctl.limiter.breaker import BreakerSettings
@@ -20,6 +23,7 @@ from rlctl.limiter.options import Options
 from rlctl.limiter.resp import ASKING
 from rlctl.limiter.routes import slot_of
 from rlctl.limiter.settings import Endpoint, read_settings
+from tests.conftest import RunAsync
 
 A, B = Endpoint("10.0.0.1", 7000), Endpoint("10.0.0.1", 7001)
 TAG, SHA1 = b"foo", "aa"
@@ -58,6 +62,13 @@ class Play:
         return [b"cluster_state:ok", [[0, 16383, *([where[0], port, b"id"] for port in (self.owner.port, 7000, 7001))]]]
 
 
+def outcome_of(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Failure as failure:
+        return failure
+
+
 class PlayedLink:
     is_primary = True
     is_open = True
@@ -69,6 +80,14 @@ class PlayedLink:
 
     def exchange(self, message: bytes, _deadline_s: float, _replies: int = 1) -> Any:
         return self.play.reply(self.endpoint, message)
+
+    def send(self, message: bytes, _deadline_s: float) -> None:
+        self.sent = message
+
+    def replies(self, count: int, _deadline_s: float) -> list[Any]:
+        """Each ask of a packet is one word here."""
+        words = self.sent.split(b" ")[:count]
+        return [outcome_of(lambda word=word: self.play.reply(self.endpoint, word)) for word in words]
 
     def is_stale(self) -> bool:
         return False
@@ -126,7 +145,9 @@ def with_threads(settings: dict[str, Any], play: Play, times: int) -> tuple[list
     return outcomes, counters
 
 
-def with_asyncio(settings: dict[str, Any], play: Play, times: int) -> tuple[list[Outcome], Counters]:
+def with_asyncio(
+    settings: dict[str, Any], play: Play, times: int, run_async: RunAsync = asyncio.run
+) -> tuple[list[Outcome], Counters]:
     async def story() -> tuple[list[Outcome], Counters]:
         counters = Counters()
         backend = PlayedAsyncBackend(read_settings(settings), OPTIONS, counters)
@@ -142,10 +163,14 @@ def with_asyncio(settings: dict[str, Any], play: Play, times: int) -> tuple[list
         await backend.close()
         return outcomes, counters
 
-    return asyncio.run(story())
+    outcome: tuple[list[Outcome], Counters] = run_async(story())
+    return outcome
 
 
-@pytest.fixture(params=[with_threads, with_asyncio], ids=["threads", "asyncio"])
+with_uvloop = partial(with_asyncio, run_async=uvloop.run)
+
+
+@pytest.fixture(params=[with_threads, with_asyncio, with_uvloop], ids=["threads", "asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
     chosen: Run = request.param
     return chosen
@@ -247,3 +272,77 @@ def test_a_slot_that_nobody_serves(run: Run) -> None:
     play = Play(A)
     play.look_up = lambda _question: [b"cluster_state:ok", [[SLOT + 1, SLOT + 1, [b"10.0.0.1", 7000]]]]  # type: ignore[method-assign]
     assert causes(run(CLUSTER, play, 1)[0]) == [Cause.CLUSTER_DOWN]
+
+
+@pytest.mark.parametrize("settings", [{"host": "10.0.0.1", "port": 7000}, SENTINEL], ids=["single", "sentinel"])
+@pytest.mark.parametrize("word", ["MOVED", "ASK"])
+def test_a_cluster_node_under_another_kind_is_told_by_the_kind(
+    run: Run, settings: dict[str, Any], word: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A redirection wrote beside the one owner there is: IndexError in the service."""
+    play = Play(A, _7000=[ErrorReply(f"{word} {SLOT} 10.0.0.1:7001")])
+    kind = settings.get("kind", "single")
+    outcomes, _counters = run(settings, play, 3)
+    assert causes(outcomes) == [Cause.MOVED] * 3
+    assert f"kind is cluster, not {kind}" in str(outcomes[0])
+    assert {endpoint for endpoint, _message in play.asked} == {A}
+    told = [record.getMessage() for record in caplog.records if "kind" in record.getMessage()]
+    assert told == [f"a cluster node redirects to {B}, but the limiter settings say kind {kind}"]
+
+
+# Slots 0 to 10000 are A's, the others B's.
+HALVES = [b"cluster_state:ok", [[0, 10000, [b"10.0.0.1", 7000]], [10001, 16383, [b"10.0.0.1", 7001]]]]
+AT_A, AT_B = Ask(b"one ", b"bar", SHA1), Ask(b"two ", TAG, SHA1)
+
+
+def together_with_threads(play: Play, asks: list[Ask]) -> list[Any]:
+    backend = PlayedBackend(read_settings(CLUSTER), OPTIONS, Counters())
+    backend.play = play
+    backend.warm(1)
+    found: list[Any] = backend.ask_all(asks)
+    backend.close()
+    return found
+
+
+def together_with_asyncio(play: Play, asks: list[Ask]) -> list[Any]:
+    async def story() -> list[Any]:
+        backend = PlayedAsyncBackend(read_settings(CLUSTER), OPTIONS, Counters())
+        backend.play = play
+        await backend.warm()
+        found: list[Any] = await backend.ask_all(asks)
+        await backend.close()
+        return found
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize("together", [together_with_threads, together_with_asyncio], ids=["threads", "asyncio"])
+@pytest.mark.parametrize(
+    ("at_b", "expected"),
+    [
+        (YES, YES),
+        (Failure(Cause.TIMEOUT, "late"), Cause.TIMEOUT),
+        (ErrorReply("NOSCRIPT No matching script"), Cause.NO_SCRIPT),
+        (ErrorReply(f"MOVED {SLOT} 10.0.0.1:7000"), YES),
+        (ErrorReply("WRONGTYPE Operation against a key"), BrokenState),
+        (5, Cause.ERROR),
+    ],
+    ids=["answers", "late", "noscript", "moved", "broken", "no-decision"],
+)
+def test_asks_of_two_nodes_have_outcomes_of_their_own(
+    together: Callable[[Play, list[Ask]], list[Any]], at_b: Any, expected: Any
+) -> None:
+    play = Play(A, _7000=[YES], _7001=[at_b])
+    play.look_up = lambda _question: HALVES  # type: ignore[method-assign]
+    first, second, third = together(play, [AT_A, AT_B, Ask(b"three ", b"bar", SHA1)])
+    assert first == third == YES
+    told = second.cause if isinstance(second, Failure) else type(second) if isinstance(second, BrokenState) else second
+    assert told == expected
+
+
+@pytest.mark.parametrize("together", [together_with_threads, together_with_asyncio], ids=["threads", "asyncio"])
+def test_a_plain_command_takes_any_reply_but_an_error(together: Callable[[Play, list[Ask]], list[Any]]) -> None:
+    play = Play(A, _7000=[5, None, ErrorReply("NOPERM no")])
+    found = together(play, [Ask(word, TAG) for word in (b"a ", b"b ", b"c ")])
+    assert found[:2] == [5, None]
+    assert found[2].cause is Cause.AUTH

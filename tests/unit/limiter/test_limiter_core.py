@@ -1,7 +1,6 @@
 """Limiter, pool, finder and guards with collaborators that touch no network."""
 
 import ast
-import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from rlctl.limiter.link import Link
 from rlctl.limiter.options import Options
 from rlctl.limiter.pool import Pool
 from rlctl.scripts.release import load_release
+from tests.conftest import RunAsync
 
 RELEASE = load_release()
 RULE = FixedWindow(10, 1000)
@@ -142,7 +142,7 @@ def test_leases_and_costs_are_not_mixed_up() -> None:
         subject.acquire(RULE, "u", "r")  # type: ignore[arg-type]
 
 
-def test_the_asyncio_limiter_decides_alike() -> None:
+def test_the_asyncio_limiter_decides_alike(run_async: RunAsync) -> None:
     rule = Concurrent(1, 1000)
 
     async def story() -> None:
@@ -156,7 +156,7 @@ def test_the_asyncio_limiter_decides_alike() -> None:
             assert (await subject.peek(rule, "u")).remaining == 9
             assert subject.stats.by_source() == {Source.REDIS: 5, Source.OPEN: 1}
 
-    asyncio.run(story())
+    run_async(story())
 
 
 def test_old_rules_are_not_kept_for_ever() -> None:
@@ -264,6 +264,14 @@ def test_a_stale_connection_is_replaced() -> None:
     assert stale.closed
 
 
+def test_a_connection_that_was_idle_and_still_answers_is_kept() -> None:
+    links = [FakeLink(), FakeLink()]
+    subject = pool(lambda: links.pop(0), limit=1)  # type: ignore[arg-type,return-value]
+    first = take(subject)
+    subject.give(first, time.monotonic() - 60)
+    assert take(subject) is first
+
+
 def test_a_closed_pool_keeps_nothing() -> None:
     subject = pool(FakeLink)
     link = take(subject)
@@ -363,3 +371,11 @@ def test_the_library_imports_nothing_heavy() -> None:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             assert not {name.split(".")[0] for name in names} & heavy, module.name
+
+
+def test_a_concurrent_limit_has_no_cost_and_others_have_no_leases() -> None:
+    core = Core(RELEASE, "open", Counters())
+    with pytest.raises(InvalidLimit, match="a concurrent limit is acquired, not decided"):
+        core.costed(Concurrent(5, 1000), "r")  # type: ignore[arg-type]
+    with pytest.raises(InvalidLimit, match="fixed_window has no leases: decide it"):
+        core.concurrent(RULE, "r")  # type: ignore[arg-type]

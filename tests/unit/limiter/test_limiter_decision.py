@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlctl.limiter import Cause, Decision, Quota, Reason, Source
+from rlctl.limiter import decision as module
 
 
 def decision(**changes: object) -> Decision:
@@ -102,6 +103,29 @@ def test_headers_are_never_negative_and_always_plain(
 
 def test_a_policy_name_cannot_leave_its_quotes() -> None:
     assert decision(quota=Quota(name='a"b\\c\n')).headers()["RateLimit-Policy"] == '"a\\"b\\\\c?";q=10'
+
+
+def test_what_a_quota_says_is_built_once_for_each_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    quoted = module._quoted
+
+    def counted(text: str) -> str:
+        built.append(text)
+        return quoted(text)
+
+    monkeypatch.setattr(module, "_quoted", counted)
+    quota = Quota(name="api", window_ms=60_000)
+    for limit in (10, 5):
+        for remaining in range(100):
+            headers = decision(limit=limit, remaining=remaining, quota=quota).headers()
+            assert headers["RateLimit-Policy"] == f'"api";q={limit};w=60'
+            assert headers["RateLimit"] == f'"api";r={remaining};t=1'
+    assert built == ["api", "api"]
+    for limit in range(1000):
+        assert decision(limit=limit, quota=quota).headers()["X-RateLimit-Limit"] == str(limit)
+    assert len(quota._constants) <= module._MOST_LIMITS
+    assert quota == Quota(name="api", window_ms=60_000)
+    assert repr(quota) == "Quota(name='api', window_ms=60000, unit=None)"
 
 
 def test_a_decision_is_a_value() -> None:

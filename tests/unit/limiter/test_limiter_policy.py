@@ -20,7 +20,7 @@ from rlctl.limiter import (
     Source,
     TokenBucket,
 )
-from rlctl.limiter.policy import Request, read_policy
+from rlctl.limiter.policy import Request, read_policy, without_rule
 
 MS = 1_000_000
 
@@ -50,6 +50,22 @@ def test_closed_denies_until_the_next_probe() -> None:
     decision = ask(read_policy("closed"), FixedWindow(10, 1000), retry_in_ms=1500)
     assert (decision.allowed, decision.source, decision.retry_after_ms) == (False, Source.CLOSED, 1500)
     assert ask(read_policy("closed"), FixedWindow(10, 1000)).headers()["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        pytest.param("open", (True, 0, Source.OPEN), id="open"),
+        pytest.param("closed", (False, 1000, Source.CLOSED), id="closed"),
+        pytest.param("local", (True, 0, Source.OPEN), id="local has nothing to count"),
+    ],
+)
+def test_without_a_rule_there_is_only_yes_or_no(policy: str, answer: tuple[bool, int, Source]) -> None:
+    decision = without_rule(read_policy(policy))
+    assert (decision.allowed, decision.retry_after_ms, decision.source) == answer
+    assert (decision.limit, decision.remaining, decision.reset_after_ms) == (None, None, None)
+    assert (decision.reason, decision.cause) == (Reason.NO_RULE, Cause.NO_RULE)
+    assert decision.headers().get("Retry-After") == (None if decision.allowed else "1")
 
 
 @pytest.mark.parametrize("policy", ["open", "closed", "local"])

@@ -5,9 +5,9 @@ import pytest
 
 from rlctl.errors import UsageFault
 from rlctl.limiter.failures import Cause, ErrorReply, Failure
-from rlctl.limiter.lookup import Answer, Lookup, Question, find_primary, find_slots, look_up
+from rlctl.limiter.lookup import Answer, Lookup, Question, find_one, find_primary, find_slots, look_up
 from rlctl.limiter.resp import parse
-from rlctl.limiter.routes import FleetMap, Redirection, Routes, read_slots, redirection, slot_of
+from rlctl.limiter.routes import FleetMap, Redirection, Routes, read_slots, redirection, says_primary, slot_of
 from rlctl.limiter.settings import Endpoint, FleetKind, Settings, endpoint, read_settings
 
 A, B, C = (Endpoint("10.0.0.1", port) for port in (7000, 7001, 7002))
@@ -85,10 +85,17 @@ def test_settings_of_a_single_node() -> None:
     assert parse(settings.login.hello())[0] == [b"HELLO", b"2", b"SETNAME", b"rlctl-limiter"]
 
 
+def test_settings_of_a_service() -> None:
+    assert read_settings(ENV | {"service": "checkout", "key_prefix": "rl:checkout:"}).service == "checkout"
+    assert read_settings(ENV).service is None
+
+
 @pytest.mark.parametrize(
     "document",
     [
         {},
+        ENV | {"service": "a:{b}"},
+        ENV | {"service": ["checkout"]},
         {"kind": "ring", "host": "a", "port": 1},
         {"host": "a", "port": 0},
         {"host": "a", "port": "x"},
@@ -229,3 +236,45 @@ def test_each_kind_asks_its_own_servers(document: dict[str, Any]) -> None:
     settings: Settings = read_settings(document)
     question = next(look_up(settings, settings.nodes))
     assert question.to_sentinel is (settings.kind is FleetKind.SENTINEL)
+
+
+# --- single servers ---------------------------------------------------------------------------------------------
+
+
+def test_a_single_server_is_the_whole_map_once_it_answers() -> None:
+    lookup = find_one(A)
+    assert next(lookup).endpoint == A
+    with pytest.raises(StopIteration) as found:
+        lookup.send([b"hello"])
+    assert found.value.value == FleetMap(owners={0: A}, nodes=(A,))
+
+
+def test_a_single_server_that_is_away_is_no_map() -> None:
+    lookup = find_one(A)
+    next(lookup)
+    with pytest.raises(Failure, match="refused"):
+        lookup.send(DOWN)
+
+
+@pytest.mark.parametrize(
+    ("hello", "takes_writes"),
+    [
+        pytest.param([b"role", b"master"], True, id="primary"),
+        pytest.param([b"role", b"replica", b"modules", []], False, id="replica"),
+        pytest.param([], True, id="does not say"),
+    ],
+)
+def test_a_server_says_whether_it_takes_writes(hello: Any, *, takes_writes: bool) -> None:
+    assert says_primary(hello, A) is takes_writes
+
+
+def test_a_server_that_refuses_the_login_says_nothing_of_its_role() -> None:
+    with pytest.raises(Failure) as refused:
+        says_primary(ErrorReply("WRONGPASS invalid username-password pair"), A)
+    assert refused.value.cause is Cause.AUTH
+
+
+@pytest.mark.parametrize("reply", [b"text", [[b"0", b"1", [b"h", 1]]], [[0, 1, [b"h", b"1"]]]], ids=repr)
+def test_a_slot_map_of_other_types_is_refused(reply: Any) -> None:
+    with pytest.raises(Failure, match="was expected"):
+        read_slots(reply, A)

@@ -1,13 +1,15 @@
 """Deciding by the fleet's rules, with collaborators that touch no network."""
 
-import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from rlctl.errors import RlctlError
 from rlctl.limiter import AsyncLimiter, Cause, FixedWindow, InvalidLimit, Limiter, LocalPolicy, Policy, Reason, Source
+from rlctl.limiter.asks import Ask
 from rlctl.limiter.core import Core
 from rlctl.limiter.counters import Counters
 from rlctl.limiter.failures import BrokenState, ErrorReply, Failure
@@ -15,6 +17,7 @@ from rlctl.limiter.resp import parse
 from rlctl.limiter.rulebook import POINTER, RuleBook, fetch
 from rlctl.rules.bucket import bucket
 from rlctl.rules.model import Revision, Rule, Version
+from tests.conftest import RunAsync
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision
 
 YES = [1, 1000, 999, 0, 1000, 0]
@@ -28,6 +31,7 @@ class FakeBackend:
     def __init__(self, *outcomes: object) -> None:
         self.outcomes = list(outcomes)
         self.asked: list[list[bytes]] = []
+        self.rounds: list[int] = []
 
     def ask(self, message: bytes, _tag: bytes, _sha1: str) -> object:
         words, _end = parse(message)
@@ -38,8 +42,19 @@ class FakeBackend:
             raise outcome
         return outcome
 
+    def ask_all(self, asks: Sequence[Ask]) -> list[Any]:
+        self.rounds.append(len(asks))
+        return [outcome_of(lambda ask=ask: self.ask(ask.message, ask.tag, ask.sha1)) for ask in asks]
+
     def retry_in_ms(self, _tag: bytes, _sha1: str) -> int:
         return 0
+
+
+def outcome_of(call: Callable[[], object]) -> object:
+    try:
+        return call()
+    except (Failure, RlctlError) as trouble:
+        return trouble
 
 
 def book_of(stored: Revision | None, counters: Counters | None = None) -> RuleBook:
@@ -78,6 +93,19 @@ def test_the_variant_of_an_identity(inside: bool, tier: str | None, limit: bytes
     assert subject.decide("api-per-key", {"api_key": who}, tier=tier).allowed
     assert backend.asked[0][3] == f"rl:{{apikey:{who}}}:api-per-key:sliding_counter:1:60000".encode()
     assert backend.asked[0][4:6] == [limit, b"60000"]
+
+
+def test_a_service_decides_by_the_fleets_rules_on_its_own_keys() -> None:
+    counters, backend, stored = Counters(), FakeBackend(YES, YES), revision(EXAMPLE)
+    book = RuleBook(counters, service="checkout")
+    book.learn(stored.version, stored.to_text().encode())
+    subject = Limiter(Core(RELEASE, "open", counters, book, "checkout"), backend)  # type: ignore[arg-type]
+    subject.decide("api-per-key", "ada")
+    subject.decide(FixedWindow(5, 1000), "ada")
+    assert [words[3] for words in backend.asked] == [
+        b"rl:checkout:{apikey:ada}:api-per-key:sliding_counter:1:60000",
+        b"rl:checkout:{ada}:default:fixed_window:1:1000",
+    ]
 
 
 def test_an_identity_is_also_one_value() -> None:
@@ -144,25 +172,11 @@ def test_a_number_in_a_file_is_text() -> None:
         subject.decide("api-per-key", {"api_key": "k", "org": 5})  # type: ignore[dict-item]
 
 
-def test_all_rules_of_a_request_up_to_the_first_denial() -> None:
-    subject, backend = limiter(EVERY, YES, YES, NO, NO)
-    found = subject.decide_all({"user": "u", "api_key": "k"})
-    # The shadow of `counter` stops nothing; `log` does.
-    assert [(one.quota.name, one.allowed) for one in found] == [
-        ("bucket", True),
-        ("fixed", True),
-        ("counter", True),
-        ("log", False),
-    ]
-    assert len(backend.asked) == 4
-    assert subject.decide_all({}) == ()
-
-
 def test_all_rules_of_a_request_are_of_one_revision() -> None:
     """A revision that arrives between two decisions gives a rule leases, and takes another away."""
     counters = Counters()
     book = book_of(revision(EVERY), counters)
-    backend = FakeBackend(YES, YES, YES, YES)
+    backend = FakeBackend(*[YES] * 8)
     usual = backend.ask
 
     def ask(message: bytes, tag: bytes, sha1: str) -> object:
@@ -192,7 +206,7 @@ def test_a_shadow_counts_on_keys_of_its_own_and_never_denies() -> None:
 def test_a_broken_key_of_a_shadow_stops_nothing() -> None:
     """What is enforced after it is asked all the same; an enforced rule's own broken key is raised."""
     broken = BrokenState("here: WRONGTYPE")
-    subject, backend = limiter(EVERY, YES, broken, NO, policy="closed")
+    subject, backend = limiter(EVERY, YES, broken, NO, YES, NO, policy="closed")
     found = subject.decide_all({"user": "u"})
     assert [(one.quota.name, one.allowed, one.shadow) for one in found] == [
         ("bucket", True, False),
@@ -200,7 +214,7 @@ def test_a_broken_key_of_a_shadow_stops_nothing() -> None:
         ("log", False, False),
     ]
     assert subject.stats.errors == {Cause.ERROR: 1}
-    assert len(backend.asked) == 3
+    assert backend.rounds == [4, 1]
     leases, _backend = limiter(EVERY.replace("class: security", "shadow: true"), broken, policy="closed")
     assert leases.acquire("jobs", "u", "r").allowed
     enforced, _backend = limiter(EVERY, broken)
@@ -261,7 +275,7 @@ def test_what_does_not_go_together() -> None:
             ask()
 
 
-def test_the_asyncio_limiter_decides_alike() -> None:
+def test_the_asyncio_limiter_decides_alike(run_async: RunAsync) -> None:
     async def story() -> None:
         backend = FakeBackend(YES, NO, BrokenState("WRONGTYPE"), BrokenState("WRONGTYPE"))
         asking: Any = backend.ask
@@ -269,7 +283,11 @@ def test_the_asyncio_limiter_decides_alike() -> None:
         async def ask(*words: Any) -> object:
             return asking(*words)
 
+        async def ask_all(asks: Sequence[Ask]) -> list[object]:
+            return [outcome_of(lambda ask=ask: asking(ask.message, ask.tag, ask.sha1)) for ask in asks]
+
         backend.ask = ask  # type: ignore[method-assign,assignment]
+        backend.ask_all = ask_all  # type: ignore[method-assign,assignment]
         subject = AsyncLimiter(Core(RELEASE, "open", Counters(), book_of(revision(EXAMPLE))), backend)  # type: ignore[arg-type]
         assert (await subject.decide("api-per-key", "u", tier="free")).allowed
         assert [one.allowed for one in await subject.decide_all({"api_key": "u"})] == [False]
@@ -280,7 +298,7 @@ def test_the_asyncio_limiter_decides_alike() -> None:
         subject = AsyncLimiter(Core(RELEASE, "closed", Counters(), book_of(revision(shadow))), backend)  # type: ignore[arg-type]
         assert (await subject.decide("api-per-key", "u")).allowed
 
-    asyncio.run(story())
+    run_async(story())
 
 
 def test_a_book_reads_only_news_and_keeps_the_last_good_rules() -> None:

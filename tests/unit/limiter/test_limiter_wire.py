@@ -49,6 +49,13 @@ def test_a_lease_call_names_verb_and_request() -> None:
     assert words(call.message(b"u1", "peek", ""))[-1] == b""
 
 
+def test_calls_of_a_service_go_to_its_own_keys() -> None:
+    counted = CostedCall(script("fixed_window"), FixedWindow(5, 1000), "api", shadow=True, service="checkout")
+    assert words(counted.message(b"u", 2))[3] == b"rl:checkout:{u}:api:fixed_window:1:1000:shadow"
+    leased = ConcurrentCall(script("concurrent"), Concurrent(3, 500), "api", service="checkout")
+    assert words(leased.message(b"u", "peek", ""))[3] == leased.key(b"u") == b"rl:checkout:{u}:api:concurrent:1"
+
+
 def test_arguments_go_where_the_manifest_says() -> None:
     reordered = with_args("fixed_window", "now_us", "cost", "window_ms", "limit")
     message = words(CostedCall(reordered, FixedWindow(5, 1000), "api").message(b"u", 2))

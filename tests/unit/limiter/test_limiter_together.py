@@ -1,0 +1,261 @@
+"""Several rules for one request, against counts that a table keeps: who is charged when, and who is refunded."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from rlctl.limiter import BrokenState, Cause, InvalidLimit, Limiter, LocalPolicy, Policy, Reason, Source
+from rlctl.limiter.asks import Ask
+from rlctl.limiter.core import Core
+from rlctl.limiter.counters import Counters
+from rlctl.limiter.failures import Failure
+from rlctl.limiter.resp import parse
+from rlctl.limiter.rulebook import RuleBook
+from tests.unit.rules.documents import RELEASE, revision
+
+RULES = """\
+version: 1
+rules:
+  - {id: wide, algorithm: fixed_window, limit: 1000, window: 1h, key: "{user}"}
+  - {id: tight, algorithm: sliding_counter, limit: 5, window: 1h, key: "{user}"}
+  - {id: log, algorithm: rolling_window, limit: 100, window: 1h, min_interval: 10ms, key: "{user}"}
+  - {id: trial, algorithm: token_bucket, limit: 3, rate: 3/1h, key: "{user}", shadow: true}
+"""
+LIMITS = {"wide": 1000, "tight": 5, "log": 100, "trial": 3}
+WINDOW_MS = 3_600_000
+LATE = Failure(Cause.TIMEOUT, "late")
+
+
+class Table:
+    """What each rule has counted; answers as the scripts do, and remembers the rounds."""
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(LIMITS, 0)
+        self.rounds: list[list[tuple[str, str]]] = []
+        self.between: Callable[[int], None] = lambda _round: None
+        self.broken: dict[str, Exception] = {}
+        self.early: set[str] = set()
+
+    def ask_all(self, asks: Sequence[Ask]) -> list[Any]:
+        self.between(len(self.rounds))
+        self.rounds.append([])
+        return [self.answer(ask) for ask in asks]
+
+    def answer(self, ask: Ask) -> Any:
+        words, _end = parse(ask.message)
+        assert isinstance(words, list)
+        rule = words[3].decode().split(":")[2]
+        cost = int(words[-1])
+        self.rounds[-1].append((rule, "charge" if cost > 0 else "refund" if cost else "look"))
+        return self.broken.get(rule) or self.decided(rule, cost)
+
+    def decided(self, rule: str, cost: int) -> list[int]:
+        room = LIMITS[rule] - self.counts[rule]
+        reset_ms = WINDOW_MS if self.counts[rule] else 0
+        if cost > max(room, 0) or (cost > 0 and rule in self.early):
+            return [0, LIMITS[rule], max(0, room), 7000, reset_ms, 1 if cost > room else 2]
+        self.counts[rule] += cost
+        return [1, LIMITS[rule], max(0, room - cost), 0, reset_ms, 0]
+
+    def retry_in_ms(self, _tag: bytes, _sha1: str) -> int:
+        return 0
+
+
+def limiter(table: Table, policy: str | Policy = "open", text: str = RULES) -> Limiter:
+    counters = Counters()
+    book = RuleBook(counters)
+    stored = revision(text)
+    book.learn(stored.version, stored.to_text().encode())
+    return Limiter(Core(RELEASE, policy, counters, book), table)  # type: ignore[arg-type]
+
+
+def decided(subject: Limiter, **words: Any) -> list[tuple[str, bool]]:
+    return [(one.quota.name, one.allowed) for one in subject.decide_all({"user": "u"}, **words)]
+
+
+def test_an_admission_looks_at_all_then_charges_the_scarcest_and_then_the_rest() -> None:
+    table = Table()
+    subject = limiter(table)
+    assert decided(subject) == [("wide", True), ("tight", True), ("log", True), ("trial", True)]
+    assert table.rounds == [
+        [(rule, "look") for rule in LIMITS],
+        [("tight", "charge")],
+        [("wide", "charge"), ("log", "charge"), ("trial", "charge")],
+    ]
+    assert table.counts == dict.fromkeys(LIMITS, 1)
+    assert subject.stats.by_source() == {Source.REDIS: 4}
+
+
+def test_what_one_rule_denies_costs_the_others_nothing() -> None:
+    table = Table()
+    subject = limiter(table)
+    told = [decided(subject)[-1] for _ in range(12)]
+    assert told == [("trial", True)] * 5 + [("tight", False)] * 7
+    assert table.counts == {"wide": 5, "tight": 5, "log": 5, "trial": 3}
+    assert table.rounds[-2:] == [[(rule, "look") for rule in LIMITS], [("tight", "charge")]]
+    # Those of requests that `tight` refused were not refused by the shadow too: it stands behind.
+    assert subject.stats.shadow_denials == {"trial": 2}
+    [first, last] = subject.decide_all({"user": "u"})
+    assert (first.remaining, first.reason) == (995, Reason.OK)
+    assert (last.retry_after_ms, last.reason, last.source) == (7000, Reason.OVER_LIMIT, Source.REDIS)
+
+
+def test_a_minimum_interval_is_seen_by_a_look() -> None:
+    table = Table()
+    subject = limiter(table)
+    decided(subject)
+    table.early = {"log"}
+    found = subject.decide_all({"user": "u"})
+    assert [(one.quota.name, one.allowed, one.reason) for one in found][-1] == ("log", False, Reason.MIN_INTERVAL)
+    assert table.rounds[-1] == [("log", "charge")]
+    assert table.counts["wide"] == table.counts["tight"] == 1
+
+
+def test_a_lost_race_refunds_what_was_charged() -> None:
+    table = Table()
+    subject = limiter(table)
+
+    def steal(number: int) -> None:
+        if number == 2:
+            table.counts["wide"] = 1000
+
+    table.between = steal
+    assert decided(subject) == [("wide", False)]
+    assert table.rounds[3:] == [[("tight", "refund"), ("log", "refund"), ("trial", "refund")]]
+    assert table.counts == {"wide": 1000, "tight": 0, "log": 0, "trial": 0}
+    assert subject.stats.to_json()["refunds"] == {"log": 1, "tight": 1, "trial": 1}
+    assert subject.stats.unrefunded == {}
+
+
+def test_a_race_that_the_scarcest_rule_loses_charges_nobody() -> None:
+    table = Table()
+    subject = limiter(table)
+
+    def steal(number: int) -> None:
+        if number == 1:
+            table.counts["tight"] = 5
+
+    table.between = steal
+    assert decided(subject) == [("wide", True), ("tight", False)]
+    assert table.counts == {"wide": 0, "tight": 5, "log": 0, "trial": 0}
+    assert (subject.stats.refunds, subject.stats.unrefunded) == ({}, {})
+
+
+def test_a_refund_that_fails_is_counted_and_not_tried_again() -> None:
+    table = Table()
+    subject = limiter(table)
+
+    def steal(number: int) -> None:
+        if number == 2:
+            table.counts["wide"] = 1000
+        if number == 3:
+            # A service with a release before 1.2.0 meets the second error.
+            table.broken = {"log": LATE, "tight": InvalidLimit("RLCTL_ARG limit, window_ms and cost are whole numbers")}
+
+    table.between = steal
+    decided(subject, cost=2)
+    assert (subject.stats.refunds, subject.stats.unrefunded) == ({"trial": 1}, {"tight": 1, "log": 1})
+    assert table.counts["trial"] == 0
+    assert len(table.rounds) == 4
+    assert subject.stats.errors == {Cause.TIMEOUT: 1}
+
+
+@pytest.mark.parametrize(("policy", "allowed"), [("open", True), ("closed", False)])
+def test_a_rule_that_redis_cannot_decide_is_its_policys_and_is_not_asked_again(policy: str, *, allowed: bool) -> None:
+    table = Table()
+    table.broken = {"wide": LATE}
+    text = RULES.replace(
+        'limit: 1000, window: 1h, key: "{user}"', f'limit: 1000, window: 1h, key: "{{user}}", on_failure: {policy}'
+    )
+    subject = limiter(table, text=text)
+    first = subject.decide_all({"user": "u"})[0]
+    assert (first.allowed, first.cause, first.source) == (allowed, Cause.TIMEOUT, Source(policy))
+    assert [one for sent in table.rounds for one in sent if one[0] == "wide"] == [("wide", "look")]
+    assert table.counts["tight"] == (1 if allowed else 0)
+    assert subject.stats.errors == {Cause.TIMEOUT: 1}
+
+
+def test_a_local_count_is_taken_back() -> None:
+    table = Table()
+    table.broken = {"wide": LATE}
+    text = RULES.replace("limit: 1000, window: 1h,", "limit: 1000, window: 1h, on_failure: local,")
+    subject = limiter(table, LocalPolicy(1), text)
+
+    def steal(number: int) -> None:
+        if number == 1:
+            table.counts["tight"] = 5
+
+    table.between = steal
+    [wide, tight] = subject.decide_all({"user": "u"})
+    assert (wide.source, wide.remaining, tight.allowed) == (Source.LOCAL, 999, False)
+    assert subject.stats.refunds == {"wide": 1}
+    table.counts["tight"] = 0
+    assert subject.decide_all({"user": "u"})[0].remaining == 999
+
+
+def test_a_look_is_one_round_and_counts_nothing() -> None:
+    table = Table()
+    subject = limiter(table)
+    table.counts["tight"] = 5
+    assert decided(subject, peek=True) == [(rule, True) for rule in LIMITS]
+    assert decided(subject, cost=0) == [(rule, True) for rule in LIMITS]
+    assert [len(one) for one in table.rounds] == [4, 4]
+
+
+def test_one_rule_needs_no_look() -> None:
+    table = Table()
+    only = "version: 1\nrules:\n  - {id: tight, algorithm: sliding_counter, limit: 5, window: 1h, key: '{user}'}\n"
+    assert decided(limiter(table, text=only)) == [("tight", True)]
+    assert table.rounds == [[("tight", "charge")]]
+
+
+def test_no_rule_asks_nothing() -> None:
+    table = Table()
+    assert limiter(table).decide_all({"ip": "1"}) == ()
+    assert table.rounds == []
+
+
+def test_a_broken_key_is_raised_before_anything_is_charged_or_after_the_refund() -> None:
+    table = Table()
+    subject = limiter(table)
+    table.broken = {"wide": BrokenState("WRONGTYPE")}
+    with pytest.raises(BrokenState):
+        decided(subject)
+    assert len(table.rounds) == 1
+    table.broken = {}
+
+    def spoil(number: int) -> None:
+        if number == 3:
+            table.broken = {"wide": BrokenState("WRONGTYPE")}
+
+    table.between = spoil
+    with pytest.raises(BrokenState):
+        decided(subject)
+    assert subject.stats.refunds == {"log": 1, "tight": 1, "trial": 1}
+    assert table.counts["log"] == 0
+
+
+def test_a_cost_that_no_script_takes_is_raised_before_anything_is_sent() -> None:
+    table = Table()
+    with pytest.raises(InvalidLimit):
+        decided(limiter(table), cost=-1)
+    assert table.rounds == []
+
+
+def test_many_rules_are_looked_at_in_rounds_of_a_bounded_size() -> None:
+    lines = [
+        f"  - {{id: tight, algorithm: sliding_counter, limit: 5, window: {n + 1}h, key: '{{user}}'}}"
+        for n in range(100)
+    ]
+    text = "version: 1\nrules:\n" + "\n".join(line.replace("tight", f"tight-{n}") for n, line in enumerate(lines))
+    table = Table()
+    for number in range(100):
+        LIMITS.setdefault(f"tight-{number}", 5)
+    table.counts = dict.fromkeys(LIMITS, 0)
+    try:
+        assert len(decided(limiter(table, text=text))) == 100
+    finally:
+        for number in range(100):
+            del LIMITS[f"tight-{number}"]
+    assert [len(one) for one in table.rounds] == [64, 36, 1, 64, 35]
