@@ -3,15 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rlctl.errors import CheckFailed, NotFound, Refused, RlctlError, Unreachable
+from rlctl.errors import AccessDenied, CheckFailed, NotFound, Refused, RlctlError, Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet, keeper
 from rlctl.execute.progress import Progress
 from rlctl.execute.quiet import QUIET
-from rlctl.observe.model import Observed
+from rlctl.observe.model import Observed, Presence
 from rlctl.rules.advice import Advice, advise, announce
 from rlctl.rules.diff import RuleChange, changes
+from rlctl.rules.enforcement import Ending, endings
 from rlctl.rules.model import POINTER_KEY, Revision, RuleSet, Version
 from rlctl.rules.readback import NodeRules, read_back, read_nodes
 from rlctl.rules.store import Pointer, point, put, read_entries, read_pointer, read_stored
@@ -69,6 +70,7 @@ class RulesPlan:
     after: RuleSet
     changes: tuple[RuleChange, ...]
     warnings: tuple[Advice, ...]
+    ends: tuple[Ending, ...] = ()
 
     def to_json(self, verb: str = "plan") -> dict[str, object]:
         """As `rules plan -o json` shows it."""
@@ -77,6 +79,7 @@ class RulesPlan:
             "revision": self.before and self.before.number,
             "changes": [change.to_json() for change in self.changes],
             "warnings": [warning.to_json() for warning in self.warnings],
+            "enforcement_ends": [ending.to_json() for ending in self.ends],
         }
 
 
@@ -150,7 +153,7 @@ class Request:
     """Who wants a change, how it is called in records, and how long it may take to be read back.
 
     `by` stands in the history, with the revision; `agree` is shown the plan before anything is stored, and raises
-    where somebody says no.
+    where the change is declined.
     """
 
     by: str
@@ -160,9 +163,18 @@ class Request:
     progress: Progress = QUIET
     agree: Callable[[RulesPlan], None] = lambda _plan: None
     read_back_s: float = READ_BACK_S
+    ramp: "RampStep | None" = None
 
 
 Make = Callable[[InForce], RuleSet | Revision]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RampStep:
+    """A change that is one step of a ramp: the rules of its last step, and the revision before its first."""
+
+    last: Callable[[InForce], RuleSet]
+    before: int | None = None
 
 
 def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
@@ -172,26 +184,50 @@ def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
         raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it")
     spec = keeper(fleet, observed, POINTER_KEY)
     if spec is None:
-        raise Unreachable(
-            "the primary that keeps the rules does not answer; services go on with what they have",
-            hint="`rlctl status` shows how the fleet stands",
-        )
+        raise _no_keeper(observed)
     link = fleet.connector.link(spec)
     pointer = read_pointer(link)
     revision: Revision | None = None
     trouble: RlctlError | None = None
     try:
-        revision = read_stored(link, pointer.version.revision) if pointer is not None else None
+        revision = read_stored(link, pointer.required().revision) if pointer is not None else None
     except (NotFound, Refused) as failure:
         # Another revision can be put in force all the same.
         trouble = failure
     return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
 
 
-def make_plan(now: InForce, after: RuleSet) -> RulesPlan:
-    """What would change, what is unwise, and who begins to be counted anew."""
-    warnings = (*announce(now.rules, after), *advise(after))
-    return RulesPlan(before=now.revision, after=after, changes=changes(now.rules, after), warnings=warnings)
+def _no_keeper(observed: Observed) -> RlctlError:
+    denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
+    if denied:
+        return AccessDenied(
+            "; ".join(f"{node.name} refuses our password ({node.evidence})" for node in denied),
+            hint="bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
+        )
+    return Unreachable(
+        "the primary that keeps the rules does not answer; services go on with what they have",
+        hint="`rlctl status` shows how the fleet stands",
+    )
+
+
+def make_plan(now: InForce, made: RuleSet | Revision, ramp: RampStep | None = None) -> RulesPlan:
+    """What would change, what is unwise, which identities get a fresh quota, and where enforcement ends.
+
+    Of a ramp also where enforcement ends at its last step: it is agreed to as a whole.
+    """
+    after = made.rules if isinstance(made, Revision) else made
+    ends = {one.definition.id: one for rules in _steps(now, after, ramp) for one in endings(now.rules, rules)}
+    return RulesPlan(
+        before=now.revision,
+        after=after,
+        changes=changes(now.rules, after),
+        warnings=(*announce(now.rules, after), *advise(after)),
+        ends=tuple(ends.values()),
+    )
+
+
+def _steps(now: InForce, after: RuleSet, ramp: RampStep | None) -> tuple[RuleSet, ...]:
+    return (after,) if ramp is None else (after, ramp.last(now))
 
 
 def status(fleet: Fleet) -> RulesStatus:
@@ -211,7 +247,7 @@ def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
     # Only now: whoever had the lock may have changed the rules.
     now = in_force(fleet)
     made = make(now)
-    plan = make_plan(now, made.rules if isinstance(made, Revision) else made)
+    plan = make_plan(now, made, request.ramp)
     moves = isinstance(made, Revision) and made.version != now.version
     if not plan.changes and not moves:
         return Outcome(plan=plan, revision=now.revision, nodes=(), before=now.number, changed=False)
@@ -247,6 +283,7 @@ def _store(now: InForce, request: Request, made: RuleSet | Revision) -> Revision
         by=request.by,
         at=now.fleet.clock.now().isoformat(timespec="milliseconds"),
         why=request.why,
+        before_ramp=request.ramp.before if request.ramp is not None else None,
     )
     put(now.link, now.pointer, revision, _entry(now, request, number))
     return revision

@@ -65,7 +65,7 @@ def _fresh(before: Rule, after: Rule) -> str:
     # Templates that were added at the end are for those that no rule counted.
     if new.keys[: len(old.keys)] != old.keys:
         return _FRESH.format(what="key template", whom="everybody")
-    edges = sorted({0, _share(old), _share(new), WHOLE})
+    edges = sorted({0, old.share, new.share, WHOLE})
     tiers = (None, *dict.fromkeys((*old.tiers, *new.tiers)))
     what: dict[str, None] = {}
     shares = dict.fromkeys(tiers, 0)
@@ -78,14 +78,10 @@ def _fresh(before: Rule, after: Rule) -> str:
     return _FRESH.format(what=", ".join(what), whom=_whom(shares)) if what else ""
 
 
-def _share(rule: Definition) -> int:
-    return rule.canary.share if rule.canary is not None else 0
-
-
 def _key_parts(rule: Rule, tier: str | None, drawn: int) -> dict[str, object]:
     """What of the key is the rule's, for an identity of a tier that drew this bucket."""
     definition = rule.definition
-    values = rule.arguments[tier if tier in definition.tiers else None, drawn < _share(definition)]
+    values = rule.values(tier, drawn)
     return {
         "algorithm": definition.algorithm,
         "window": ALGORITHMS[definition.algorithm](**values).key_window_ms,

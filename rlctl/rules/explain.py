@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from redis.crc import key_slot
 
 from rlctl.errors import NotFound, UsageFault
+from rlctl.execute.service_users import check_service
 from rlctl.limiter.algorithms import ALGORITHMS
 from rlctl.limiter.calls import Call
 from rlctl.limiter.failures import InvalidLimit
@@ -28,6 +29,7 @@ class Subject:
     dimensions: Mapping[str, str]
     template: Template
     tier: str | None
+    service: str | None
 
     @property
     def bucket(self) -> int:
@@ -37,17 +39,19 @@ class Subject:
     @property
     def in_canary(self) -> bool:
         """Whether the canary's parameters hold for it."""
-        canary = self.rule.definition.canary
-        return canary is not None and self.bucket < canary.share
+        return self.bucket < self.rule.definition.share
 
     @property
     def call(self) -> Call:
         """What services call for it."""
         definition = self.rule.definition
-        tier = self.tier if self.tier in definition.tiers else None
-        values = self.rule.arguments[tier, self.in_canary]
+        values = self.rule.values(self.tier, self.bucket)
         return Call(
-            self.rule.script, ALGORITHMS[definition.algorithm](**values), self.rule.id, shadow=definition.shadow
+            self.rule.script,
+            ALGORITHMS[definition.algorithm](**values),
+            self.rule.id,
+            shadow=definition.shadow,
+            service=self.service,
         )
 
     @property
@@ -56,7 +60,7 @@ class Subject:
         return self.template.fill(self.dimensions, encode).encode("utf-8", "surrogatepass")
 
 
-def subject(now: InForce, rule_id: str, identity: str, tier: str | None) -> Subject:
+def subject(now: InForce, rule_id: str, identity: str, tier: str | None, service: str | None) -> Subject:
     """Whom a typed identity means; NotFound where there is no such rule or it does not concern them."""
     rule = find(now.required().rules, rule_id)
     templates = [Template(text) for text in rule.definition.keys]
@@ -68,7 +72,7 @@ def subject(now: InForce, rule_id: str, identity: str, tier: str | None) -> Subj
             hint=f"it counts by {' or '.join(rule.definition.keys)}"
             + "".join(f", where {name} is {' or '.join(values)}" for name, values in rule.definition.match.items()),
         )
-    return Subject(rule=rule, identity=identity, dimensions=dimensions, template=template, tier=tier)
+    return Subject(rule=rule, identity=identity, dimensions=dimensions, template=template, tier=tier, service=service)
 
 
 def typed_dimensions(rule: Rule, identity: str, tier: str | None) -> dict[str, str]:
@@ -83,9 +87,23 @@ def typed_dimensions(rule: Rule, identity: str, tier: str | None) -> dict[str, s
     return found | ({TIER: tier} if tier is not None else {})
 
 
-def explain(now: InForce, rule_id: str, identity: str, tier: str | None) -> dict[str, object]:
+def unknown_tier(rule: Rule, tier: str | None) -> str | None:
+    """What to say of a tier that this rule does not name; services decide by the base limit for it too."""
+    definition = rule.definition
+    named = {name for text in definition.keys for name in Template(text).names} | set(definition.match)
+    if tier is None or tier in definition.tiers or TIER in named:
+        return None
+    has = f"its tiers are {', '.join(definition.tiers)}" if definition.tiers else "it has no tiers"
+    return f"rule {rule.id} has no tier {tier} ({has}): the base limit holds for it, in services too"
+
+
+def explain(
+    now: InForce, rule_id: str, identity: str, tier: str | None, service: str | None = None
+) -> dict[str, object]:
     """The contract of `rules explain`."""
-    about = subject(now, rule_id, identity, tier)
+    if service is not None:
+        check_service(now.fleet, service)
+    about = subject(now, rule_id, identity, tier, service)
     rule, call = about.rule, about.call
     definition = rule.definition
     key = call.key(about.tag).decode("utf-8", "surrogatepass")
@@ -95,9 +113,11 @@ def explain(now: InForce, rule_id: str, identity: str, tier: str | None) -> dict
         "rule": rule.id,
         "revision": now.required().number,
         "identity": identity,
+        **({"service": service} if service else {}),
         "dimensions": dict(about.dimensions),
         "template": about.template.text,
         "tier": tier,
+        "tier_known": None if tier is None else unknown_tier(rule, tier) is None,
         "algorithm": definition.algorithm,
         "script": {"version": rule.script.version, "sha1": rule.script.sha1},
         "values": call.algorithm.arguments(),

@@ -8,7 +8,7 @@ from rlctl.errors import NotFound, Refused, Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
-from rlctl.rules.admin import InForce, Make, Outcome, in_force
+from rlctl.rules.admin import InForce, Make, Outcome, RampStep, in_force
 from rlctl.rules.conditions import Condition, Seen, Signal, broken, shown_value
 from rlctl.rules.edit import find
 from rlctl.rules.model import Revision
@@ -41,7 +41,7 @@ class Ramp:
 class Hands:
     """How a ramp touches the fleet: one locked change, and looks without a lock."""
 
-    change: Callable[[str, Make], Outcome]
+    change: Callable[[str, Make, RampStep | None], Outcome]
     open: Callable[[], AbstractContextManager[Fleet]]
     clock: Clock
     stop: StopFlag

@@ -2,6 +2,7 @@
 
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
+from rlctl.plan.findings import differences
 from rlctl.rules import admin
 from rlctl.rules.admin import Make, Outcome, Request
 from rlctl.scripts.model import Release
@@ -24,4 +25,6 @@ def change_rules(
     """One change under the fleet's lock, which was opened for it; `admin.change` says what can go wrong."""
     command, stop = f"rules {request.verb}", stop or StopFlag()
     with hold(topology, home, command, stop, request.progress, waiting=waiting, release=release) as held:
+        for finding in differences(held.fleet.refusals):
+            request.progress.note(f"{finding.code}: {finding.text}")
         return admin.change(held, request, make)

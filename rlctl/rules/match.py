@@ -31,7 +31,7 @@ class Template:
         return "".join([literal + encode(dimensions[name]) for literal, name in self._parts]) + self._tail
 
     def read(self, tag: str) -> dict[str, str] | None:
-        """The values behind an identity in a key; one that was too long for a key stays the sha1 that stands there."""
+        """The values behind an identity in a key; of one that was too long only `%~` and its sha1 are there."""
         pattern = "".join(f"{re.escape(literal)}(.+?)" for literal, _name in self._parts) + re.escape(self._tail)
         found = re.fullmatch(pattern, tag)
         if found is None:

@@ -56,6 +56,11 @@ class Definition:
     pin: str | None = None
     owner: str | None = None
 
+    @property
+    def share(self) -> int:
+        """How many of 10,000 identities the canary has."""
+        return self.canary.share if self.canary is not None else 0
+
     def effective(self, tier: str | None, *, in_canary: bool) -> dict[str, int]:
         """What holds for an identity: a canary is the rule as it would be, so that tiers stay above it."""
         canary = self.canary.parameters if in_canary and self.canary is not None else {}
@@ -111,6 +116,11 @@ class Rule:
         """The rule's name."""
         return self.definition.id
 
+    def values(self, tier: str | None, drawn: int) -> Parameters:
+        """The script's arguments for an identity of this tier that drew this bucket; an unknown tier has the base's."""
+        definition = self.definition
+        return self.arguments[tier if tier in definition.tiers else None, drawn < definition.share]
+
     def to_json(self) -> dict[str, object]:
         """As it stands in a revision."""
         variants = [
@@ -156,6 +166,13 @@ class Revision:
     by: str
     at: str
     why: str
+    # Of a ramp's step: the revision before the ramp, where a rollback goes to.
+    before_ramp: int | None = None
+
+    @property
+    def back_to(self) -> int | None:
+        """The revision that a rollback goes to; None where this one is the first."""
+        return self.parent if self.before_ramp is None else self.before_ramp
 
     @property
     def version(self) -> Version:
@@ -168,6 +185,7 @@ class Revision:
             "format": FORMAT,
             "revision": self.number,
             "parent": self.parent,
+            "before_ramp": self.before_ramp,
             "digest": self.rules.digest,
             "release": self.rules.release,
             "by": self.by,
@@ -191,9 +209,11 @@ def read_revision(text: str | bytes) -> Revision:
             by=str(document["by"]),
             at=str(document["at"]),
             why=str(document["why"]),
+            # Earlier releases wrote none.
+            before_ramp=document.get("before_ramp"),
         )
-    except (KeyError, TypeError, AttributeError) as failure:
-        raise ValueError(f"not a revision of rules: {failure!r}") from failure
+    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as failure:
+        raise ValueError(f"not a revision of rules: {failure!r:.200}") from failure
     if revision.rules.digest != document["digest"]:
         raise ValueError(f"revision {revision.number} of the rules is not what its digest says")
     return revision

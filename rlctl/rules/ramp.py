@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from rlctl.errors import CheckFailed, Declined, Interrupted, NotFound, Refused, RlctlError
-from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome
+from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, RampStep
 from rlctl.rules.conditions import Signal
 from rlctl.rules.holding import CANNOT_LOOK, LOOK_EVERY_S, PATIENCE_S, Hands, Overtaken, Ramp, hold
 from rlctl.rules.model import Revision, RuleSet, Version, percent
@@ -55,7 +55,7 @@ class _Walk:
         trouble, own = None, self.revision.version if self.outcome is not None else None
         attempt = _Attempt(lambda now: self._make(share, now), own)
         try:
-            self.outcome = self._insist(why_step(self._ramp.rule_id, share), attempt)
+            self.outcome = self._insist(why_step(self._ramp.rule_id, share), attempt, self._mark())
         except NotReadBack as failure:
             self.outcome, trouble = failure.outcome, failure.message
         except (Overtaken, Interrupted, Declined):
@@ -97,13 +97,18 @@ class _Walk:
             hint="`rlctl rules status` shows the steps",
         )
 
-    def _insist(self, why: str, attempt: "_Attempt") -> Outcome:
+    def _mark(self) -> RampStep:
+        last = self._ramp.shares[-1]
+        before = self._before.number if self._before is not None else None
+        return RampStep(last=lambda now: self._make(last, now), before=before)
+
+    def _insist(self, why: str, attempt: "_Attempt", step: RampStep | None = None) -> Outcome:
         """One change, tried again for a while where the fleet cannot take it now."""
         clock = self._hands.clock
         ends_s = clock.monotonic() + PATIENCE_S
         while True:
             try:
-                return self._hands.change(why, attempt)
+                return self._hands.change(why, attempt, step)
             except CANNOT_LOOK as failure:
                 if not attempt.may_be_repeated(failure) or clock.monotonic() >= ends_s:
                     raise

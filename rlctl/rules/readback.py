@@ -7,6 +7,7 @@ from rlctl.execute.fleet import Fleet
 from rlctl.execute.locking import keeper
 from rlctl.observe.model import Observed
 from rlctl.rules.model import POINTER_KEY, Version, revision_key
+from rlctl.rules.store import revision_number, texts
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
@@ -102,9 +103,13 @@ def _ask(fleet: Fleet, observed: Observed, spec: NodeSpec) -> NodeRules:
         pointer = replies[-1]
         if isinstance(pointer, CommandFailed):
             return replace(nobody, evidence=str(pointer))
-        if pointer[0] is None:
+        revision, digest = texts(link, pointer, 2)
+        if revision is None:
             return nobody
-        version = Version(revision=int(pointer[0]), digest=pointer[1] or "")
+        number = revision_number(revision)
+        if number is None:
+            return replace(nobody, evidence=f"the pointer names revision {revision!r:.80}, which is no number")
+        version = Version(revision=number, digest=digest or "")
         if not link.call("EXISTS", revision_key(version.revision)):
             return replace(nobody, evidence=f"revision {version.revision} itself is missing")
     except (LinkFailure, CommandFailed) as failure:

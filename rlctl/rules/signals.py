@@ -14,6 +14,7 @@ from rlctl.rules.conditions import Seen, Signal, apart, p99_ms
 from rlctl.rules.match import Template
 from rlctl.rules.model import Rule
 from rlctl.scripts.verify import serving
+from rlctl.services import split_key
 from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import data_nodes
 
@@ -113,7 +114,7 @@ def _sample(link: NodeLink, rule: Rule) -> list[bool]:
 def _scan(link: NodeLink, end: str) -> list[str]:
     cursor, found = "0", []
     for _ in range(_SCANS):
-        cursor, keys = link.call("SCAN", cursor, "MATCH", f"rl:{{*{end}", "COUNT", _SCAN_COUNT)
+        cursor, keys = link.call("SCAN", cursor, "MATCH", f"rl:*{{*{end}", "COUNT", _SCAN_COUNT)
         found += keys
         if cursor == "0":
             break
@@ -121,7 +122,10 @@ def _scan(link: NodeLink, end: str) -> list[str]:
 
 
 def _is_inside(rule_id: str, key: str, end: str, templates: list[Template], share: int) -> bool:
-    tag = key[len("rl:{") : -len(end)]
+    parts = split_key(key)
+    if parts is None:
+        return False
+    tag = parts[1][: -len(end)]
     for template in templates:
         dimensions = template.read(tag)
         if dimensions is not None and template.fill(dimensions, encode) == tag:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from rlctl.errors import NotFound, Refused, Unreachable
 from rlctl.rules.model import CHANNEL, HISTORY_KEY, POINTER_KEY, Revision, Version, read_revision, revision_key
-from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Nonsense, Reply
 
 KEPT_REVISIONS = 100
 KEPT_HISTORY = 100
+_LONGEST_NUMBER = 15
 # Everything or nothing: whoever is killed around it leaves the old revision in force, or the new one, announced.
 # Only from the pointer that the change was made for: another operator may have been quicker.
 _MOVE = """
@@ -32,25 +33,47 @@ return 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointer:
-    """Which revision is in force, and the highest number that was ever given."""
+    """Which revision is in force, and the highest number that was ever given.
 
-    version: Version
+    `version` is None where the server holds something that is no number; `held` is what it holds, word for word.
+    """
+
+    version: Version | None
     last: int
+    held: tuple[str, str]
+
+    def required(self) -> Version:
+        """The version; Refused where it cannot be read."""
+        if self.version is None:
+            raise Refused(
+                f"the pointer to the rules in force cannot be read: revision is {self.held[0]!r:.80}",
+                hint="`rlctl rules apply FILE` stores the rules again; services keep the last good ones until then",
+            )
+        return self.version
 
 
 def read_pointer(link: NodeLink) -> Pointer | None:
     """The pointer; None where no rules were ever applied."""
     with told_as_failure(link):
-        revision, digest, last = link.call("HMGET", POINTER_KEY, "revision", "digest", "last")
+        revision, digest, last = texts(link, link.call("HMGET", POINTER_KEY, "revision", "digest", "last"), 3)
     if revision is None:
         return None
-    return Pointer(version=Version(revision=int(revision), digest=digest or ""), last=int(last or revision))
+    held, number, highest = (revision, digest or ""), revision_number(revision), revision_number(last or revision)
+    version = Version(revision=number, digest=held[1]) if number is not None else None
+    if number is None or highest is None:
+        highest = max(number or 0, highest or 0, *map(_entry_number, read_entries(link)))
+    return Pointer(version=version, last=highest, held=held)
+
+
+def revision_number(text: str) -> int | None:
+    """The number of a revision as the pointer holds it; None where it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else None
 
 
 def read_stored(link: NodeLink, number: int) -> Revision:
     """A stored revision; NotFound where it is gone, Refused where it cannot be read."""
     with told_as_failure(link):
-        text = link.call("GET", revision_key(number))
+        [text] = texts(link, [link.call("GET", revision_key(number))], 1)
     if text is None:
         raise NotFound(
             f"the fleet holds no revision {number} of the rules",
@@ -78,14 +101,36 @@ def point(link: NodeLink, before: Pointer, to: Version, entry: Mapping[str, obje
 def read_entries(link: NodeLink) -> tuple[dict[str, object], ...]:
     """Who moved the pointer, newest first."""
     with told_as_failure(link):
-        texts = link.call("LRANGE", HISTORY_KEY, 0, KEPT_HISTORY - 1)
-    return tuple(json.loads(text) for text in texts)
+        entries = texts(link, link.call("LRANGE", HISTORY_KEY, 0, KEPT_HISTORY - 1))
+    return tuple(_entry(text or "") for text in entries)
+
+
+def texts(link: NodeLink, reply: Reply, count: int | None = None) -> list[str | None]:
+    """The reply as so many texts, None for each that is not stored; Nonsense where it is anything else."""
+    is_list = isinstance(reply, list) and count in {None, len(reply)}
+    if not is_list or not all(one is None or isinstance(one, str) for one in reply):
+        raise Nonsense(f"{link.endpoint}: not {count or 'a list of'} texts: {reply!r:.80}")
+    return list(reply)
+
+
+def _entry(text: str) -> dict[str, object]:
+    """One entry; what is none says so in its place."""
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        entry = None
+    return entry if isinstance(entry, dict) else {"why": "an entry that cannot be read"}
+
+
+def _entry_number(entry: Mapping[str, object]) -> int:
+    number = entry.get("revision")
+    return number if isinstance(number, int) else 0
 
 
 def _move(link: NodeLink, before: Pointer | None, to: Version, document: str, entry: Mapping[str, object]) -> None:
     oldest = to.revision - KEPT_REVISIONS
     keys = (POINTER_KEY, revision_key(to.revision), revision_key(oldest), HISTORY_KEY)
-    expected = (before.version.revision, before.version.digest) if before else ("", "")
+    expected = before.held if before else ("", "")
     values = (*expected, to.revision, to.digest, document, json.dumps(entry), KEPT_HISTORY, CHANNEL, oldest)
     with told_as_failure(link):
         moved = link.call("EVAL", _MOVE, len(keys), *keys, *values)

@@ -23,7 +23,8 @@ _PERCENT = re.compile(r"(?P<whole>[0-9]{1,3})(\.(?P<part>[0-9]{1,2}))?%?")
 _LONGEST_TEMPLATE = 200
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 NAME_RULE = "up to 64 letters, digits, dots, dashes or underscores"
-LINE = r"[^\x00-\x1f\x7f]{1,200}"
+# Neither control characters nor what reorders or breaks a line on a screen.
+LINE = r"[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,200}"
 VERSION = format_version(1)
 
 

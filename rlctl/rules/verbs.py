@@ -50,8 +50,8 @@ def _earlier(now: InForce, to: int | None, rule_id: str | None) -> Revision:
     if to is not None and now.pointer is not None:
         return read_stored(now.link, to)
     revision = now.required()
-    while revision.parent is not None:
-        before = read_stored(now.link, revision.parent)
+    while revision.back_to is not None:
+        before = read_stored(now.link, revision.back_to)
         if rule_id is None or before.rules.rule(rule_id) != now.required().rules.rule(rule_id):
             return before
         revision = before

@@ -21,7 +21,7 @@ def write(fleet: LocalFleet, *rules: dict[str, Any], name: str = "rules.yaml") -
 
 def apply(fleet: LocalFleet, *rules: dict[str, Any]) -> dict[str, Any]:
     write(fleet, *rules)
-    return fleet.run("rules", "apply", "rules.yaml", "--yes", "-o", "json").json()
+    return fleet.run("rules", "apply", "rules.yaml", "--confirm", "limiter", "-o", "json").json()
 
 
 def status(fleet: LocalFleet, expect: int = 0) -> dict[str, Any]:

@@ -65,6 +65,36 @@ def test_from_plan_to_rollback(request: pytest.FixtureRequest, kind: str) -> Non
     assert commands.count("rules rollback") == 2
 
 
+def test_enforcement_that_ends_wants_the_fleets_name(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    login = rule("logins", 5, **{"class": "security"}, match={"endpoint": ["/login"]})
+    apply(cluster, rule(), login)
+    changes: dict[str, tuple[str, ...]] = {
+        "api-per-key (class general) goes into shadow": ("shadow", "api-per-key"),
+        "logins (class security) is loosened": ("canary", "logins", "--limit", "50", "--percent", "10"),
+        "logins (class security) is removed": ("apply", "rules.yaml"),
+    }
+    write(cluster, rule())
+    for says, (verb, *words) in changes.items():
+        planned = cluster.run("rules", verb, *words, "--dry-run", expect=10).out
+        assert f"ENFORCEMENT ENDS: {says}" in planned
+        document = cluster.run("rules", verb, *words, "--dry-run", "-o", "json", expect=10).json()
+        assert [one["text"] in planned for one in document["enforcement_ends"]] == [True]
+        for agreed in ((), ("--yes",), ("--yes", "--confirm", "other")):
+            ran = cluster.run("rules", verb, *words, *agreed, expect=9)
+            assert f"ENFORCEMENT ENDS: {says}" in ran.err
+            assert agreed[-1:] == ("other",) or "--confirm limiter" in ran.err
+        assert status(cluster)["revision"] == 1
+    done = cluster.run("rules", "apply", "rules.yaml", "--confirm", "limiter", "-o", "json").json()
+    assert [one["kind"] for one in done["enforcement_ends"]] == ["removed"]
+    # What ends nothing is agreed to by either.
+    cluster.run("rules", "rollback", "--confirm", "limiter")
+    cluster.run("rules", "canary", "logins", "--limit", "4", "--percent", "10", "--yes")
+    assert "is loosened" in cluster.run("rules", "rollback", "--yes", expect=9).err
+    cluster.run("rules", "rollback", "--yes", "--confirm", "limiter")
+    assert status(cluster)["revision"] == 1
+
+
 def test_rules_are_changed_as_a_library(cluster: LocalFleet) -> None:
     """As an HTTP API would: plain values in and out, and whoever asked for it stands in the history."""
     cluster.deploy()
@@ -134,6 +164,37 @@ def test_a_bad_file_never_replaces_the_last_good_set(cluster: LocalFleet) -> Non
     write(cluster, rule(), rule())
     assert "given twice" in cluster.run("rules", "plan", expect=3).err
     assert status(cluster)["revision"] == 1
+
+
+def test_a_corrupt_pointer_and_history_are_named_and_apply_repairs_them(cluster: LocalFleet) -> None:
+    """A pointer such as `revision = abc` ended every verb as a bug, `apply` included."""
+    cluster.deploy()
+    for limit in (1, 2, 3):
+        apply(cluster, rule(limit=limit))
+    access = cluster.access()
+
+    def spoil(revision: str) -> None:
+        with cluster.connect("node-2", access=access) as admin:
+            admin.hset("rlctl:{rules}", mapping={"revision": revision, "last": "9" * 30})
+            admin.lset("rlctl:{rules}:history", 1, "[" * 100_000)
+
+    for revision in ("abc", "9" * 5000, "-1"):
+        spoil(revision)
+        for words in (("explain", "api-per-key", "ada"), ("promote", "api-per-key", "--yes"), ("rollback", "--yes")):
+            told = cluster.run("rules", *words, "-o", "json", expect=8).error()
+            assert f"revision is '{revision[:20]}" in told["message"]
+            assert "rules apply" in told["hint"]
+        shown = status(cluster, expect=10)
+        assert "cannot be read" in shown["trouble"]
+        assert all("which is no number" in node["evidence"] for node in shown["nodes"])
+        assert len(shown["history"]) >= 3
+    write(cluster, rule(limit=4))
+    repaired = cluster.run("rules", "apply", "rules.yaml", "--yes", "-o", "json").json()
+    assert repaired["revision"] == 4
+    assert status(cluster)["rules"][0]["parameters"]["limit"] == 4
+    spoil("abc")
+    cluster.run("rules", "rollback", "--to", "2", "--yes")
+    assert status(cluster)["revision"] == 2
 
 
 def test_a_script_that_a_node_lacks_is_never_put_in_force(cluster: LocalFleet) -> None:
@@ -279,6 +340,8 @@ def test_a_revision_that_cannot_be_read_is_told_and_replaced(cluster: LocalFleet
     code = 5 if spoiled is None else 8
     for words in (("explain", "api-per-key", "ada"), ("shadow", "api-per-key", "--yes"), ("rollback", "--yes")):
         assert "revision 2" in cluster.run("rules", *words, "-o", "json", expect=code).error()["message"]
+    told = cluster.run("limit", "api-per-key", "ada", "-o", "json", expect=code).error()["message"]
+    assert told == found["trouble"]
     back = cluster.run("rules", "rollback", "--to", "1", "--yes", "-o", "json").json()
     assert (back["revision"], back["before"]) == (1, 2)
     spoil(1)
@@ -326,6 +389,22 @@ def test_without_rules(shared_cluster: LocalFleet, words: tuple[str, ...], code:
     ran = shared_cluster.run("rules", *words, "-o", "json", expect=code)
     assert ran.out == ""
     assert ran.error()["hint"]
+
+
+def test_wrong_secrets_are_told_as_such(cluster: LocalFleet) -> None:
+    cluster.deploy()
+    write(cluster, rule())
+    secrets = Home(cluster.home).fleet("limiter").secrets
+    right = secrets.read_text(encoding="utf-8")
+    passwords = json.loads(right)["users"]
+    secrets.write_text(right.replace(passwords["rlctl"], "a-wrong-password-000"), encoding="utf-8")
+    for words in (("plan",), ("apply", "--yes"), ("status",)):
+        told = cluster.run("rules", *words, "-o", "json", expect=4).error()
+        assert "refuses our password" in told["message"]
+        assert "secrets import" in told["hint"]
+        assert "a-wrong-password-000" not in json.dumps(told)
+    secrets.write_text(right, encoding="utf-8")
+    cluster.run("rules", "plan", expect=10)
 
 
 def test_without_a_fleet(cluster: LocalFleet) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rlctl.limiter import AsyncLimiter, Cause, Limiter, Reason, Source, async_watch, watch
+from tests.conftest import RunAsync
 from tests.local.driver import LocalFleet, wait_for
 from tests.local.rules.files import apply, rule
 
@@ -87,7 +88,9 @@ def test_news_arrive_without_looking(deployed: LocalFleet, unlooking: dict[str, 
             wait_for(lambda wanted=limit: limit_of(subject) == wanted, "the message was heard", timeout_s=30)
 
 
-def test_asyncio_hears_news_without_looking(deployed: LocalFleet, unlooking: dict[str, Any]) -> None:
+def test_asyncio_hears_news_without_looking(
+    deployed: LocalFleet, unlooking: dict[str, Any], run_async: RunAsync
+) -> None:
     async def story() -> None:
         async with await AsyncLimiter.connect(unlooking, **PATIENT, rules=True) as subject:
             assert (await subject.decide("api-per-key", "ada", peek=True)).limit == 5
@@ -98,7 +101,7 @@ def test_asyncio_hears_news_without_looking(deployed: LocalFleet, unlooking: dic
                     assert time.monotonic() < deadline
                     await asyncio.sleep(0.01)
 
-    asyncio.run(story())
+    run_async(story())
 
 
 def test_a_lost_invalidation_is_caught_by_looking(deployed: LocalFleet, limiter: Limiter) -> None:
@@ -122,7 +125,7 @@ def test_connections_that_are_cut_are_made_again(deployed: LocalFleet, limiter: 
     wait_for(lambda: limit_of(limiter) == 7, "the new limit is decided by")
 
 
-def test_asyncio_sees_a_new_revision_too(deployed: LocalFleet) -> None:
+def test_asyncio_sees_a_new_revision_too(deployed: LocalFleet, run_async: RunAsync) -> None:
     apply(deployed, rule(limit=5))
     access = deployed.access("limiter")
 
@@ -137,7 +140,7 @@ def test_asyncio_sees_a_new_revision_too(deployed: LocalFleet) -> None:
                 await asyncio.sleep(0.01)
             assert subject.stats.rules_revision == 2
 
-    asyncio.run(story())
+    run_async(story())
 
 
 def test_the_sentinel_kind_too(sentinel: LocalFleet) -> None:
@@ -227,6 +230,25 @@ def test_limit_by_rule_on_the_command_line(deployed: LocalFleet) -> None:
     assert limited("api-per-key", "ada", "--cost", "2")["remaining"] == 1
     assert limited("api-per-key", "ada", "--peek")["remaining"] == 1
     assert limited("api-per-key", "free", "--tier", "free")["limit"] == 1
+    wrong = deployed.run("limit", "api-per-key", "free", "--tier", "fre", "--peek", "-o", "json")
+    says = (
+        "warning: rule api-per-key has no tier fre (its tiers are free): the base limit holds for it, in services too\n"
+    )
+    assert (wrong.json()["limit"], wrong.json()["tier"], wrong.json()["tier_known"], wrong.err) == (
+        3,
+        "fre",
+        False,
+        says,
+    )
+    assert limited("api-per-key", "free", "--tier", "free", "--peek")["tier_known"] is True
+    assert limited("api-per-key", "free", "--peek")["tier_known"] is None
+    wrong = deployed.run("rules", "explain", "api-per-key", "free", "--tier", "fre", "-o", "json")
+    assert (wrong.json()["limit"], wrong.json()["tier"], wrong.json()["tier_known"], wrong.err) == (
+        3,
+        "fre",
+        False,
+        says,
+    )
     assert "does not concern bob" in limited("api-per-key", "bob", expect=5)["message"]
     assert "no rule nobody" in limited("nobody", "ada", expect=5)["message"]
     assert limited("jobs", "user=u,queue=q")["allowed"]
@@ -238,7 +260,7 @@ def test_limit_by_rule_on_the_command_line(deployed: LocalFleet) -> None:
     apply(deployed, rule(limit=3, key="{tier}:{api_key}"))
     assert limited("api-per-key", "api_key=ada", "--tier", "free")["limit"] == 3
     told = deployed.run("rules", "explain", "api-per-key", "api_key=ada", "--tier", "free", "-o", "json").json()
-    assert (told["key"].partition("}")[0], told["count"]) == ("rl:{free:ada", 1)
+    assert (told["key"].partition("}")[0], told["count"], told["tier_known"]) == ("rl:{free:ada", 1, True)
     apply(deployed, rule(limit=3, tiers={"free": {"limit": 1}}, match={"api_key": ["a*", "free"]}), jobs)
     explained = deployed.run("rules", "explain", "api-per-key", "ada", "-o", "json").json()
     assert (explained["count"], explained["remaining"], explained["allowed"]) == (2, 1, True)

@@ -154,6 +154,9 @@ def test_percent(percent: str, share: int) -> None:
         pytest.param(rule("canary: {percent: 101, limit: 5}"), "percent: more than 100", id="percent"),
         pytest.param(rule("canary: {percent: 0.001, limit: 5}"), "at most two decimals", id="decimals"),
         pytest.param(rule("script: latest"), "script: `latest` is not possible", id="pin"),
+        pytest.param(rule('owner: "a\\u202eb"'), "owner: `a\\u202eb` is not possible", id="bidi owner"),
+        pytest.param(rule("owner: a\u2066b"), "owner: `a\\u2066b` is not possible", id="bidi owner as it is"),
+        pytest.param(rule('match: {endpoint: "/a\\u202e"}'), "match.endpoint: `/a\\u202e`", id="bidi condition"),
         pytest.param("version: 1\nrules: &x []\n", "the anchor", id="anchor"),
     ],
 )
@@ -162,6 +165,11 @@ def test_mistakes(text: str, says: str) -> None:
         load(text)
     assert says in caught.value.message
     assert all(line.startswith("rules.yaml:") for line in caught.value.message.splitlines())
+
+
+def test_five_thousand_rules_are_read() -> None:
+    one = "  - {id: rule-%d, algorithm: fixed_window, limit: 3, window: 60s, key: '{user}', match: {endpoint: /a}}\n"
+    assert len(load("version: 1\nrules:\n" + "".join(one % number for number in range(5000)))) == 5000
 
 
 def test_wrong_numbers_name_their_tier_and_line() -> None:

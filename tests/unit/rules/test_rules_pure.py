@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlctl.errors import InvalidFile, NotFound, UsageFault
 from rlctl.limiter.keys import encode, fill
 from rlctl.rules.advice import advise, announce
-from rlctl.rules.bucket import bucket, takes_part
+from rlctl.rules.bucket import WHOLE, bucket, takes_part
 from rlctl.rules.diff import changes
 from rlctl.rules.edit import promoted, with_canary, with_rule_of, with_shadow
 from rlctl.rules.match import Template, concerns, first_fit, plain_dimension, read_dimensions
@@ -79,6 +79,8 @@ def test_conditions(conditions: dict[str, tuple[str, ...]], dimensions: dict[str
         ("ip=::1,endpoint=/a,b", {"ip": "::1", "endpoint": "/a,b"}),
         ("ip=1,region=eu,endpoint=/a", {"ip": "1", "region": "eu", "endpoint": "/a"}),
         ("api_key=k1", {"api_key": "k1"}),
+        ("ip=1+endpoint=/a", {"ip": "1+endpoint=/a"}),
+        ("ip=1,endpoint=/a?region=eu", {"ip": "1", "endpoint": "/a?region=eu"}),
     ],
 )
 def test_identities_of_a_command_line(text: str, dimensions: dict[str, str]) -> None:
@@ -101,6 +103,19 @@ def test_who_is_in_stays_in(identity: str, one: int, other: int) -> None:
     assert not takes_part("r", identity, 0)
     assert takes_part("r", identity, 10_000)
     assert takes_part("r", identity, more) or not takes_part("r", identity, fewer)
+
+
+def test_a_share_ends_below_the_bucket_of_its_size() -> None:
+    own = bucket("r", "ada")
+    assert not takes_part("r", "ada", own)
+    assert takes_part("r", "ada", own + 1)
+
+
+def test_a_share_of_0_has_nobody_and_the_whole_has_everybody() -> None:
+    first = next(str(number) for number in range(10**6) if bucket("r", str(number)) == 0)
+    last = next(str(number) for number in range(10**6) if bucket("r", str(number)) == WHOLE - 1)
+    assert not takes_part("r", first, 0)
+    assert takes_part("r", last, WHOLE)
 
 
 def test_rules_draw_independently_and_in_proportion() -> None:
@@ -145,6 +160,12 @@ def test_tiers_stay_above_a_canary() -> None:
 def test_a_revision_reads_back(text: str) -> None:
     stored = revision(text, 7, 6)
     assert read_revision(stored.to_text()) == stored
+    step = replace(stored, parent=6, before_ramp=4)
+    assert read_revision(step.to_text()) == step
+    assert step.back_to == 4
+    of_an_earlier_release = stored.to_text().replace('"before_ramp":null,', "")
+    assert "before_ramp" not in of_an_earlier_release
+    assert read_revision(of_an_earlier_release) == stored
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from rlctl.errors import CheckFailed, NotFound, Refused, Unreachable
 from rlctl.execute.stop import StopFlag
 from rlctl.rules import holding
-from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, RulesPlan
+from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, RampStep, RulesPlan
 from rlctl.rules.conditions import parse_condition
 from rlctl.rules.edit import with_canary
 from rlctl.rules.holding import PATIENCE_S, Hands, Ramp
@@ -53,7 +53,7 @@ class Rig:
 
     def in_force(self) -> InForce:
         fleet: Any = None
-        pointer = Pointer(version=self.stored.version, last=self.stored.number)
+        pointer = Pointer(version=self.stored.version, last=self.stored.number, held=("1", ""))
         return InForce(fleet=fleet, observed=fleet, link=fleet, pointer=pointer, revision=self.stored)
 
     @contextmanager
@@ -69,7 +69,7 @@ class Rig:
             return self.served.pop(0)
         return totals(a=round(self.now_s) if self.is_busy else 0)
 
-    def change(self, why: str, make: Make) -> Outcome:
+    def change(self, why: str, make: Make, step: RampStep | None = None) -> Outcome:
         now = self.in_force()
         made = make(now)
         before = self.stored
@@ -77,7 +77,13 @@ class Rig:
         if waiting is not None:
             raise waiting.pop(0)
         if isinstance(made, RuleSet):
-            made = replace(before, number=before.number + 1, parent=before.number, rules=made)
+            made = replace(
+                before,
+                number=before.number + 1,
+                parent=before.number,
+                rules=made,
+                before_ramp=step and step.before,
+            )
         self.stored = made
         plan = RulesPlan(before=before, after=made.rules, changes=(), warnings=())
         outcome = Outcome(plan=plan, revision=made, nodes=(), before=before.number, changed=True)
@@ -211,11 +217,11 @@ def test_a_change_is_not_tried_again_over_the_rules_of_somebody_else(make_rig: C
     rig = make_rig()
     usual, calls = rig.change, []
 
-    def change(why: str, make: Make) -> Outcome:
+    def change(why: str, make: Make, step: RampStep | None = None) -> Outcome:
         calls.append(why)
         if len(calls) == 3:
             rig.stored = other
-        return usual(why, make)
+        return usual(why, make, step)
 
     rig.change = change  # type: ignore[method-assign]
     rig.refused = {"50 %": [GONE]}
@@ -253,10 +259,10 @@ def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_ri
     rig.is_busy = False
     usual = rig.change
 
-    def change(why: str, make: Make) -> Outcome:
+    def change(why: str, make: Make, step: RampStep | None = None) -> Outcome:
         if "broken off" in why:
             rig.stored = other
-        return usual(why, make)
+        return usual(why, make, step)
 
     rig.change = change  # type: ignore[method-assign]
     with pytest.raises(Refused, match="somebody else"):
@@ -296,3 +302,25 @@ def test_the_percentage_beside_a_ramp_is_its_first_step(share: int, steps: tuple
 def test_a_ramp_does_not_begin_above_its_steps() -> None:
     with pytest.raises(ValueError, match="20 % is more than the first step of the ramp, 10 %"):
         begun_at(2000, (1000, 5000))
+
+
+def test_each_step_says_what_was_before_the_ramp_and_what_its_last_step_is(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig()
+    rig.stored = revision(EXAMPLE, 4, 3)
+    marks: list[tuple[str, int | None, int]] = []
+    usual = rig.change
+
+    def change(why: str, make: Make, step: RampStep | None = None) -> Outcome:
+        assert step is not None
+        marks.append((why, step.before, step.last(rig.in_force()).rules[0].definition.share))
+        return usual(why, make, step)
+
+    rig.change = change  # type: ignore[method-assign]
+    outcome = rig.run(1000, 5000, 10_000)
+    assert marks == [
+        ("canary api-per-key 10 %", None, 10_000),
+        ("canary api-per-key 50 %", 4, 10_000),
+        ("canary api-per-key 100 %", 4, 10_000),
+    ]
+    assert outcome.revision is not None
+    assert (outcome.revision.parent, outcome.revision.back_to) == (6, 4)

@@ -1,5 +1,6 @@
 """What the verbs make of the rules in force, with revisions that are only held in memory."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def in_force(*stored: Revision, trouble: Refused | None = None) -> InForce:
     nobody: Any = None
     link: Any = Shelf(*stored)
     now = stored[-1] if stored else None
-    pointer = Pointer(version=now.version, last=now.number) if now is not None else None
+    pointer = Pointer(version=now.version, last=now.number, held=("1", "")) if now is not None else None
     known = now if trouble is None else None
     return InForce(fleet=nobody, observed=nobody, link=link, pointer=pointer, revision=known, trouble=trouble)
 
@@ -66,6 +67,21 @@ def test_rolling_back_goes_to_the_parent_or_to_a_number() -> None:
     for make in (rolled_back(None, None), rolled_back("api-per-key", 1)):
         with pytest.raises(Refused, match="cannot be read"):
             make(in_force(*stored, trouble=LOST))
+
+
+def test_rolling_back_goes_to_what_was_before_a_ramp() -> None:
+    stored = (
+        revision(ONE, 1),
+        revision(BOTH, 2, 1),
+        revision(BOTH.replace("800", "700"), 3, 2),
+        replace(revision(BOTH.replace("800", "600"), 4, 3), before_ramp=2),
+    )
+    assert rolled_back(None, None)(in_force(*stored)) == stored[1]
+    assert rolled_back("api-per-key", None)(in_force(*stored)) == stored[1]
+    assert ids(rolled_back("other", None)(in_force(*stored))) == ["api-per-key"]
+    # After the ramp: the first step back is its last one, the next one the revision before it.
+    promoted_after = revision(BOTH.replace("1000", "600"), 5, 4)
+    assert rolled_back(None, None)(in_force(*stored, promoted_after)) == stored[3]
 
 
 def test_one_rule_goes_back_alone() -> None:

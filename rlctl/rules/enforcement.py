@@ -1,0 +1,194 @@
+"""Where a change of rules ends or loosens enforcement, and for which identities. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from itertools import pairwise
+
+from rlctl.limiter.algorithms import ALGORITHMS, Algorithm, Concurrent, Costed, FixedWindow, Gcra, TokenBucket
+from rlctl.rules.bucket import WHOLE
+from rlctl.rules.match import ANY
+from rlctl.rules.model import Definition, Parameters, Rule, RuleClass, RuleSet, percent
+from rlctl.topology.units import format_duration
+
+_MOST_SHOWN = 5
+
+
+class EndingKind(StrEnum):
+    """How the enforcement of a rule ends."""
+
+    REMOVED = "removed"
+    SHADOW = "shadow"
+    LOOSENED = "loosened"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of `share` of 10,000 identities of one tier; `after` is None where no limit is enforced."""
+
+    tier: str | None
+    share: int
+    before: Parameters
+    after: Parameters | None
+
+    def to_json(self) -> dict[str, object]:
+        """As `rules plan -o json` shows it."""
+        after = None if self.after is None else dict(self.after)
+        return {"tier": self.tier, "percent": percent(self.share), "before": dict(self.before), "after": after}
+
+    def describe(self) -> str:
+        """Old and new limits, and which identities get them."""
+        whose = [f"tier {self.tier}"] if self.tier is not None else []
+        whose += [f"{percent(self.share)} of 100 identities"] if self.share < WHOLE else []
+        after = "no limit" if self.after is None else shown_values(self.after)
+        return f"{shown_values(self.before)} -> {after}" + (f" ({', '.join(whose)})" if whose else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """An enforced rule that would no longer deny, or deny less; `reasons` are causes other than numbers."""
+
+    definition: Definition
+    kind: EndingKind
+    limits: tuple[Limits, ...]
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """For people: the rule, the identities, old and new limits."""
+        rule = self.definition
+        head = f"{rule.id} (class {rule.rule_class}) {_SAYS[self.kind]}, for {_whom(rule)}"
+        more = len(self.limits) - _MOST_SHOWN
+        shown = [one.describe() for one in self.limits[:_MOST_SHOWN]] + ([f"{more} more"] if more > 0 else [])
+        return f"{head}: {'; '.join((*shown, *self.reasons))}"
+
+    def to_json(self) -> dict[str, object]:
+        """As `rules plan -o json` shows it."""
+        rule = self.definition
+        return {
+            "rule": rule.id,
+            "kind": self.kind,
+            "class": rule.rule_class,
+            "key": list(rule.keys),
+            "match": {name: list(values) for name, values in rule.match.items()},
+            "limits": [one.to_json() for one in self.limits],
+            "reasons": list(self.reasons),
+            "text": self.text,
+        }
+
+
+_SAYS: Mapping[EndingKind, str] = {
+    EndingKind.REMOVED: "is removed and denies no request any more",
+    EndingKind.SHADOW: "goes into shadow and denies no request any more",
+    EndingKind.LOOSENED: "is loosened",
+}
+
+
+def endings(before: RuleSet | None, after: RuleSet) -> tuple[Ending, ...]:
+    """Enforced rules that are removed or go into shadow, and rules of class security that would admit more."""
+    enforced = [rule for rule in (before.rules if before is not None else ()) if not rule.definition.shadow]
+    found = (_ending(rule, after.rule(rule.id)) for rule in enforced)
+    return tuple(one for one in found if one is not None)
+
+
+def shown_values(values: Parameters) -> str:
+    """`limit 5, window 15m`; no `min_interval` where there is none."""
+    return ", ".join(
+        f"{name.removesuffix('_ms')} {format_duration(value) if name.endswith('_ms') else value}"
+        for name, value in values.items()
+        if value or name != "min_interval_ms"
+    )
+
+
+def _ending(before: Rule, after: Rule | None) -> Ending | None:
+    definition = before.definition
+    if after is None or after.definition.shadow:
+        kind = EndingKind.REMOVED if after is None else EndingKind.SHADOW
+        return Ending(definition=definition, kind=kind, limits=tuple(_limits(before, None)))
+    if definition.rule_class is not RuleClass.SECURITY:
+        return None
+    limits, reasons = tuple(_limits(before, after)), tuple(_reasons(definition, after.definition))
+    if not limits and not reasons:
+        return None
+    return Ending(definition=definition, kind=EndingKind.LOOSENED, limits=limits, reasons=reasons)
+
+
+def _limits(before: Rule, after: Rule | None) -> Iterator[Limits]:
+    """Identities that get more, together where tier, old and new limits are the same; all of them without a rule."""
+    tiers = (None, *dict.fromkeys((*before.definition.tiers, *(after.definition.tiers if after else ()))))
+    edges = sorted({0, before.definition.share, after.definition.share if after else 0, WHOLE})
+    for tier in tiers:
+        found: dict[tuple[object, ...], Limits] = {}
+        for lowest, end in pairwise(edges):
+            old, new = before.values(tier, lowest), after.values(tier, lowest) if after is not None else None
+            if after is not None and new is not None and not _admits_more(before, old, after, new):
+                continue
+            key = (tuple(old.items()), new and tuple(new.items()))
+            share = end - lowest + (found[key].share if key in found else 0)
+            found[key] = Limits(tier=tier, share=share, before=old, after=new)
+        yield from found.values()
+
+
+def _admits_more(before: Rule, old: Parameters, after: Rule, new: Parameters) -> bool:
+    was, becomes = _algorithm(before, old), _algorithm(after, new)
+    if becomes.limit == 0:
+        return False
+    if isinstance(was, Concurrent) or isinstance(becomes, Concurrent):
+        both = isinstance(was, Concurrent) and isinstance(becomes, Concurrent)
+        return not both or becomes.limit > was.limit or new["lease_ms"] < old["lease_ms"]
+    if new.get("min_interval_ms", 0) < old.get("min_interval_ms", 0):
+        return True
+    # If no more fit into one window of the old rule, no more fit into any time.
+    span_ms = 0 if isinstance(was, TokenBucket | Gcra) else was.window_ms
+    return _most(becomes, span_ms) > _most(was, span_ms) or _sustained(becomes) > _sustained(was)
+
+
+def _algorithm(rule: Rule, values: Parameters) -> Algorithm:
+    return ALGORITHMS[rule.definition.algorithm](**values)
+
+
+def _sustained(algorithm: Costed) -> Fraction:
+    if isinstance(algorithm, TokenBucket | Gcra):
+        return Fraction(algorithm.rate, algorithm.period_ms)
+    return Fraction(algorithm.limit, algorithm.window_ms)
+
+
+def _most(algorithm: Costed, span_ms: int) -> int:
+    """The most that is admitted in any time of this length; 0 is at once."""
+    if isinstance(algorithm, TokenBucket | Gcra):
+        return algorithm.limit + span_ms * algorithm.rate // algorithm.period_ms
+    # Two fixed windows meet, and each has its own count.
+    meeting = 1 if isinstance(algorithm, FixedWindow) else 0
+    return algorithm.limit * (max(1, -(-span_ms // algorithm.window_ms)) + meeting)
+
+
+def _reasons(before: Definition, after: Definition) -> Iterator[str]:
+    if after.rule_class is not before.rule_class:
+        yield f"class {before.rule_class} -> {after.rule_class}"
+    if _fails_wider(before.on_failure, after.on_failure):
+        yield f"on_failure {before.on_failure} -> {after.on_failure}"
+    if after.keys[: len(before.keys)] != before.keys:
+        yield f"key {' or '.join(before.keys)} -> {' or '.join(after.keys)}"
+    for name, patterns in after.match.items():
+        old = before.match.get(name)
+        if old is None or not all(any(_covers(new, one) for new in patterns) for one in old):
+            yield f"match {name}: {' or '.join(old or ('any',))} -> {' or '.join(patterns)}"
+
+
+def _fails_wider(before: str, after: str) -> bool:
+    """Whether more is admitted while Redis does not decide; `local:8` shares the limit among more than `local:4`."""
+    (old, _, old_share), (new, _, new_share) = before.partition(":"), after.partition(":")
+    if old == new == "local":
+        return old_share != new_share and not (old_share and new_share and int(new_share) > int(old_share))
+    order = ("closed", "local", "open")
+    return order.index(new) > order.index(old)
+
+
+def _covers(wider: str, pattern: str) -> bool:
+    return wider == pattern or (wider.endswith(ANY) and pattern.startswith(wider[:-1]))
+
+
+def _whom(rule: Definition) -> str:
+    conditions = [f"{name} is {' or '.join(values)}" for name, values in rule.match.items()]
+    return " or ".join(rule.keys) + (f" where {' and '.join(conditions)}" if conditions else "")
