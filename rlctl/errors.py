@@ -24,6 +24,7 @@ class Exit(IntEnum):
     DRILL_FAILED = 14
     CHECK_FAILED = 15
     INCONCLUSIVE = 16
+    HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -81,6 +82,12 @@ class HostRefused(Unreachable):
     code = "host-refused"
 
 
+class ResourceLimit(Unreachable):
+    """The operating system gives rlctl no more memory, threads or open files."""
+
+    code = "resource-limit"
+
+
 class TimedOut(RlctlError):
     """A condition did not come true before its deadline."""
 
@@ -133,6 +140,13 @@ class Interrupted(RlctlError):
 
     exit_code = Exit.INTERRUPTED
     code = "interrupted"
+
+
+class HungUp(Interrupted):
+    """SIGHUP, as the terminal was closed: rlctl stopped at a safe point."""
+
+    exit_code = Exit.HUNG_UP
+    code = "hung-up"
 
 
 class Terminated(Interrupted):

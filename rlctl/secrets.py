@@ -4,15 +4,16 @@ import hashlib
 import json
 import re
 import secrets as randomness
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from rlctl.errors import InvalidFile
+from rlctl.services import is_service
 
 FORMAT = 1
-_HINT = "`rlctl secrets export FILE` writes a valid one where the fleet was deployed"
+HINT = "`rlctl secrets export FILE` writes a valid one where the fleet was deployed"
 _FLEET_ID = re.compile(r"[0-9a-f]{40}")
 _PASSWORD = re.compile(r"[A-Za-z0-9_-]{16,200}")
 
@@ -69,6 +70,8 @@ class FleetSecrets:
     fleet_id: str
     passwords: Mapping[User, Secret]
     authority: Authority | None
+    # The passwords of services that have a user of their own.
+    services: Mapping[str, Secret] = field(default_factory=dict)
 
     def password(self, user: User) -> Secret:
         """The password of one user."""
@@ -80,19 +83,32 @@ def generate(name: str, authority: Authority | None) -> FleetSecrets:
     return FleetSecrets(
         name=name,
         fleet_id=randomness.token_hex(20),
-        passwords={user: Secret(randomness.token_urlsafe(32)) for user in User},
+        passwords={user: _new_password() for user in User},
         authority=authority,
     )
+
+
+def with_services(secrets: FleetSecrets, services: Iterable[str]) -> FleetSecrets:
+    """The same secrets for exactly these services: known passwords stay, missing ones are generated."""
+    known = secrets.services
+    return replace(secrets, services={name: known.get(name) or _new_password() for name in sorted(services)})
+
+
+def extends(given: FleetSecrets, own: FleetSecrets) -> bool:
+    """Whether these are the same secrets, with none or more services."""
+    return replace(given, services={}) == replace(own, services={}) and own.services.items() <= given.services.items()
 
 
 def to_text(secrets: FleetSecrets) -> str:
     """The file form; the only place that turns all secrets into text."""
     authority = secrets.authority
+    services = {name: password.reveal() for name, password in secrets.services.items()}
     document = {
         "version": FORMAT,
         "name": secrets.name,
         "fleet_id": secrets.fleet_id,
         "users": {user.value: secrets.password(user).reveal() for user in User},
+        **({"services": services} if services else {}),
         "tls": None
         if authority is None
         else {"ca_certificate": authority.certificate, "ca_key": authority.key.reveal()},
@@ -108,16 +124,21 @@ def from_text(text: str, path: Path) -> FleetSecrets:
         users = {user: _password(document["users"][user.value], user) for user in User}
         fleet_id = _fleet_id(document["fleet_id"])
         tls = document["tls"]
-        authority = None if tls is None else _authority(tls)
-        return FleetSecrets(name=str(document["name"]), fleet_id=fleet_id, passwords=users, authority=authority)
+        return FleetSecrets(
+            name=str(document["name"]),
+            fleet_id=fleet_id,
+            passwords=users,
+            authority=None if tls is None else _authority(tls),
+            services=_services(document.get("services", {})),
+        )
     except KeyError as failure:
-        raise InvalidFile(f"{path}:1: not a secrets file: {failure} is missing", hint=_HINT) from failure
+        raise InvalidFile(f"{path}:1: not a secrets file: {failure} is missing", hint=HINT) from failure
     except json.JSONDecodeError as failure:
-        raise InvalidFile(f"{path}:{failure.lineno}: not a secrets file: {failure.msg}", hint=_HINT) from failure
+        raise InvalidFile(f"{path}:{failure.lineno}: not a secrets file: {failure.msg}", hint=HINT) from failure
     except RecursionError as failure:
-        raise InvalidFile(f"{path}:1: not a secrets file: nested too deeply", hint=_HINT) from failure
+        raise InvalidFile(f"{path}:1: not a secrets file: nested too deeply", hint=HINT) from failure
     except (TypeError, ValueError) as failure:
-        raise InvalidFile(f"{path}:1: not a secrets file: {failure}", hint=_HINT) from failure
+        raise InvalidFile(f"{path}:1: not a secrets file: {failure}", hint=HINT) from failure
 
 
 def _check_format(version: object) -> None:
@@ -135,7 +156,17 @@ def _authority(tls: Mapping[str, object]) -> Authority:
     return Authority(certificate=str(tls["ca_certificate"]), key=Secret(str(tls["ca_key"])))
 
 
-def _password(value: object, user: User) -> Secret:
+def _services(passwords: object) -> dict[str, Secret]:
+    if not isinstance(passwords, Mapping) or not all(map(is_service, passwords)):
+        raise ValueError("services does not map names of services to passwords")
+    return {name: _password(value, name) for name, value in passwords.items()}
+
+
+def _new_password() -> Secret:
+    return Secret(randomness.token_urlsafe(32))
+
+
+def _password(value: object, user: str) -> Secret:
     if not isinstance(value, str) or not _PASSWORD.fullmatch(value):
         raise ValueError(f"the password of {user} must be 16 to 200 of A-Z a-z 0-9 _ -")
     return Secret(value)

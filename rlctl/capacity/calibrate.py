@@ -28,6 +28,8 @@ SETTLE_S = 30.0
 _BATCH_ENTRIES = 10_000
 _MOST_BATCH = 500
 _STEADY_BYTES = 512
+# How servers name the second table in DEBUG HTSTATS. Both count in used_memory until the last key has moved.
+_REHASHING = "rehashing target"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +147,11 @@ class Calibrator:
         def is_steady() -> bool:
             self.check_stop()
             with _linked(scratch) as link:
+                is_rehashing = _REHASHING in str(link.call("DEBUG", "HTSTATS", 0))
                 facts = info(str(link.call("INFO", "memory", "clients")))
             readings.append(int(facts["used_memory"]))
             is_alone = facts["connected_clients"] == "1"
-            return is_alone and abs(readings[-1] - readings[-2]) <= _STEADY_BYTES
+            return is_alone and not is_rehashing and abs(readings[-1] - readings[-2]) <= _STEADY_BYTES
 
         wait_until(is_steady, timeout_s=SETTLE_S, clock=self.clock, what="the scratch server settles", every_s=0.15)
         return readings[-1]
@@ -186,8 +189,11 @@ def _load(link: NodeLink, script: Script) -> None:
 
 
 def _directives(question: Question) -> dict[str, str]:
-    """What changes the layout: the cap, the policy together with maxmemory, and the cluster."""
-    found = {"zset-max-listpack-entries": str(question.zset_max_listpack_entries)}
+    """What changes the layout (the cap, the policy together with maxmemory, the cluster), and DEBUG HTSTATS."""
+    found = {
+        "zset-max-listpack-entries": str(question.zset_max_listpack_entries),
+        "enable-debug-command": "local",
+    }
     if not question.shares_integers:
         found |= {"maxmemory": "4096gb", "maxmemory-policy": question.policy.value}
     if question.slots is not None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, filterwarnings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +36,8 @@ def drawing(name: str, *, width: float = 9.0, height: float = 4.2) -> Iterator["
         "font.family": "sans-serif",
         "font.size": 10,
         "text.color": INK,
+        # Names of rules come from keys: a dollar sign in them begins no formula.
+        "text.parse_math": False,
         "axes.edgecolor": GRID,
         "axes.labelcolor": INK,
         "xtick.color": INK,
@@ -70,7 +73,10 @@ class Drawing:
         self._figure.patch.set_visible(False)
         self.axes.patch.set_visible(False)
         sink = io.StringIO()
-        self._figure.savefig(sink, format="svg", metadata=_NO_METADATA)
+        with catch_warnings():
+            # The browser draws the text, and has fonts of its own.
+            filterwarnings("ignore", r"Glyph .* missing from")
+            self._figure.savefig(sink, format="svg", metadata=_NO_METADATA)
         text = sink.getvalue()
         body = _STAND_INS.sub(lambda found: _VARIABLES[found[0]], text[text.index("<svg") :])
         body = _NUMBERED.sub(rf'id="{self._name}-\1"', body)

@@ -219,6 +219,16 @@ def plan(mix: Mix, reserve: Reserve, *, shards: int | None, ram: int | None, lea
     return Plan(mix=mix, reserve=reserve, shards=chosen, given_ram=ram)
 
 
+def on_shards(found: Plan, shards: int) -> tuple[str, ...]:
+    """What the same users need on this number of shards, and how many users fit there into the given RAM."""
+    needed, there = replace(found, shards=shards, given_ram=None), replace(found, shards=shards)
+    memory = f"maxmemory {needed.worst.maxmemory // MIB}mb on servers of {needed.ram // MIB}mb"
+    whole = f"--shards {shards} holds these {found.mix.users} users with {memory}"
+    if there.fits is not False:
+        return (whole,)
+    return whole, f"{shards} shards on servers of {there.ram // MIB}mb hold {there.users_that_fit} users"
+
+
 def shards_for(mix: Mix, reserve: Reserve, ram: int, *, least: int) -> int | None:
     """The fewest shards of which one may be lost; None where more of them do not help."""
     low, high = least, MOST_SHARDS

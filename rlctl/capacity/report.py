@@ -13,6 +13,7 @@ from rlctl.capacity.predict import predict
 from rlctl.capacity.published import Published
 from rlctl.capacity.question import Algorithm, Question
 from rlctl.capacity.reading import growth_rate
+from rlctl.topology.problems import printable
 
 _LOGS = (Algorithm.ROLLING_WINDOW, Algorithm.ROLLING_RING, Algorithm.CONCURRENT)
 _LIMITS = sorted({round(10 ** (step / 12)) for step in range(40)} | {127, 128, 129, 130, 2000})
@@ -92,7 +93,7 @@ def measure_page(found: Measured) -> str:
     rows = [
         (
             *(
-                row.name.rule or "(no rule)",
+                printable(row.name.rule or "(no rule)"),
                 row.name.algorithm or "-",
                 f"{row.keys.value:.0f}",
                 f"{row.keys.error:.0f}",
@@ -242,7 +243,7 @@ def _rules_plot(found: Measured) -> str:
     if all(row.predicted is not None for row in rows):
         series["predicted"] = [row.predicted for row in rows if row.predicted is not None]
     with drawing("rules", height=3.6) as plot:
-        _pairs(plot, [str(row.name.rule) for row in rows], series)
+        _pairs(plot, [printable(str(row.name.rule)) for row in rows], series)
         plot.axes.set_ylabel("bytes a user")
         return plot.svg("Bytes a user of each rule: MEMORY USAGE, real, predicted")
 

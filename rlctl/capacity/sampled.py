@@ -1,5 +1,6 @@
 """One sampled key: what the server says of it, what it truly costs, and what the formulas say. Pure."""
 
+import re
 from binascii import crc_hqx
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -10,13 +11,15 @@ from rlctl.capacity.predict import layout_of, predict_state
 from rlctl.capacity.question import SCRIPT, SLOTS, Algorithm, Question, Server
 from rlctl.capacity.shapes import Number, Shape, SortedSet, Text, UserState
 from rlctl.capacity.tables import Spread, filled_slots
+from rlctl.services import split_key
 from rlctl.topology.model import EvictionPolicy
 
 _ENTRY, _OBJECT = 24, 16
 _SHARED_INTEGERS = 10_000
 _SKIPLIST = "skiplist"
 _KEPT_PACKED = 2**31 - 1
-_LETTERS = "rl:{"
+# The runtime user may write any name below `rl:`; int() refuses long ones.
+_STATE = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +63,12 @@ class Place:
 
 
 def name_of(key: str) -> RuleName:
-    """`rl:{identity}:rule:algorithm:state[:window]`; identities hold neither braces nor colons as such."""
-    if not key.startswith(_LETTERS):
+    """`rl:[service:]{identity}:rule:algorithm:state[:window]`; identities hold neither braces nor colons as such."""
+    apart = split_key(key)
+    if apart is None:
         return RuleName()
-    words = key[len(_LETTERS) :].partition("}:")[2].split(":")
-    is_ours = len(words) in {3, 4} and words[1] in {one.value for one in Algorithm} and words[2].isdecimal()
+    words = apart[1].partition("}:")[2].split(":")
+    is_ours = len(words) in {3, 4} and words[1] in {one.value for one in Algorithm} and _STATE.fullmatch(words[2])
     return RuleName(rule=words[0], algorithm=words[1], state=int(words[2])) if is_ours else RuleName()
 
 

@@ -6,8 +6,11 @@ from datetime import datetime, timedelta
 
 from rlctl.doctor.model import Check, failed, passed, unread, warned
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
+from rlctl.plan.clients import lowered
 from rlctl.plan.desired import Desired
 from rlctl.plan.findings import Finding, Severity, assess
+from rlctl.plan.guards import MAXCLIENTS_HINT
+from rlctl.render.redis_conf import max_clients, open_files
 from rlctl.topology.model import Kind, TargetName
 
 MEMORY_WARNING = 0.70
@@ -20,8 +23,13 @@ _FIXES = {
     "node-hung": "look at the process (`kill -CONT` if it was stopped); end it by its pid, then `rlctl deploy`",
     "node-loading": "wait: `rlctl status --wait`",
     "node-denied": "rlctl secrets import FILE",
+    "node-nonsense": "look at the node's log; end its process by its pid, then `rlctl deploy`",
+    "node-unproven": "end the process that holds the port where it is not this fleet's, then `rlctl deploy`",
     "node-stranger": "stop that process, or move the fleet to another base_port",
     "node-foreign": "move one of the two fleets to another base_port",
+    "topology-differs": "undo the change in the topology file; `rlctl deploy --dry-run` says what else is possible",
+    "memory-full": "raise memory.maxmemory and deploy, or find out what grows (`rlctl capacity measure`)",
+    "node-maxclients": MAXCLIENTS_HINT,
     "node-fenced": "rlctl unfence {subject}",
     "unknown-member": "find out who added it; rlctl does not remove members yet",
     "two-primaries": "wait for the fleet to settle (`rlctl status --wait`); the one with the lower epoch gives way",
@@ -34,9 +42,10 @@ _FIXES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """What was seen of the fleet's files: those that others may read, and when certificates end."""
+    """What was seen of the fleet's files: those that others may read or change, and when certificates end."""
 
     exposed: tuple[str, ...] = ()
+    distrusted: tuple[tuple[str, str], ...] = ()  # evidence and fix
     certificates: tuple[tuple[str, datetime], ...] = ()
 
 
@@ -48,6 +57,7 @@ def fleet_checks(desired: Desired, observed: Observed, files: FileFacts, now: da
         *_ports(desired, observed),
         *_findings(desired, observed),
         *_memory(observed),
+        *_clients(desired, observed),
         *_bus(desired),
         *_files(desired, files),
         *_certificates(files, now),
@@ -59,7 +69,7 @@ def _ports(desired: Desired, observed: Observed) -> Iterator[Check]:
     taken = [
         f"{node.name} at {desired.specs[node.name].endpoint}"
         for node in observed.nodes
-        if node.presence in {Presence.STRANGER, Presence.FOREIGN} or node.disk.port_taken is not None
+        if node.presence in {Presence.STRANGER, Presence.UNPROVEN, Presence.FOREIGN} or node.disk.port_taken is not None
     ]
     if taken:
         fix = "stop who holds them, or choose another base_port"
@@ -104,6 +114,20 @@ def _node_memory(node: NodeFacts) -> Check:
     return passed("memory-used", node.name, evidence)
 
 
+def _clients(desired: Desired, observed: Observed) -> Iterator[Check]:
+    name, topology, few = "maxclients-lowered", desired.topology, lowered(desired, observed)
+    wanted, files = max_clients(topology), open_files(topology)
+    for node, most in few.items():
+        evidence = f"maxclients is {most}, not {wanted}: the server lowered it to fit its limit of open files"
+        fix = (
+            f"run `ulimit -n {files}` in this shell; fail over from the node if it is a primary, "
+            "end its process by its pid, then `rlctl deploy`"
+        )
+        yield warned(name, node, evidence, fix)
+    if not few:
+        yield passed(name, topology.name, f"no node takes fewer than {wanted} clients")
+
+
 def _bus(desired: Desired) -> Iterator[Check]:
     topology = desired.topology
     if topology.kind is not Kind.CLUSTER:
@@ -121,11 +145,13 @@ def _bus(desired: Desired) -> Iterator[Check]:
 
 def _files(desired: Desired, files: FileFacts) -> Iterator[Check]:
     name = desired.topology.name
+    for evidence, fix in files.distrusted:
+        yield failed("file-modes", name, evidence, fix)
     if files.exposed:
         listed = ", ".join(files.exposed[:3]) + (f" and {len(files.exposed) - 3} more" if files.exposed[3:] else "")
         yield failed("file-modes", name, f"others may read {listed}", "chmod go= on these files")
-    else:
-        yield passed("file-modes", name, "no file of the fleet can be read by others")
+    elif not files.distrusted:
+        yield passed("file-modes", name, "no file of the fleet can be read or changed by others")
 
 
 def _certificates(files: FileFacts, now: datetime) -> Iterator[Check]:

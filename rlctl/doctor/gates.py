@@ -19,11 +19,15 @@ class Operation(StrEnum):
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
 # Somebody else is where our nodes should be, or we cannot prove who we are.
 _IDENTITY: Final = dict.fromkeys(
-    ("ports", "node-stranger", "node-foreign", "node-denied", "unknown-member", "engine-drift"), _WARNING
+    (
+        *("ports", "node-stranger", "node-foreign", "node-denied", "node-unproven", "node-nonsense"),
+        *("unknown-member", "engine-drift"),
+    ),
+    _WARNING,
 )
 # Who is primary is not settled: whatever begins now begins on a guess.
 _ROLES: Final = dict.fromkeys(("two-primaries", "views-split", "failing-over", "node-loading"), _WARNING)
-_ANSWERS: Final = dict.fromkeys(("node-down", "node-hung", "node-unknown"), _WARNING)
+_ANSWERS: Final = dict.fromkeys(("node-down", "node-hung", "node-maxclients", "node-unknown"), _WARNING)
 _SERVES: Final = dict.fromkeys(("no-primary", "slots-uncovered", "cluster-fail"), _WARNING)
 # Without these a failover has no heir, nobody to decide it, or an heir that refuses.
 _HEIRS: Final = dict.fromkeys(
@@ -33,12 +37,15 @@ _HEIRS: Final = dict.fromkeys(
     ),
     _WARNING,
 )
-_ROOM: Final = dict.fromkeys(("memory-used", "disk"), _CRITICAL)
+_ROOM: Final = dict.fromkeys(("memory-used", "memory-full", "disk"), _CRITICAL)
+# Deploy would refuse, and a live drill ends with one.
+_FILE: Final = {"topology-differs": _WARNING}
 # From which severity a check closes the gate. Deploy mends what is down or has drifted; a release wants to reach all.
 GATES: Final[Mapping[Operation, Mapping[str, Severity]]] = {
-    Operation.DEPLOY: _IDENTITY | _ROLES | _ROOM | {"server": _CRITICAL, "host-facts": _CRITICAL},
+    Operation.DEPLOY: _FILE | _IDENTITY | _ROLES | _ROOM | {"server": _CRITICAL, "host-facts": _CRITICAL},
     Operation.FAILOVER: _IDENTITY | _ROLES | _ANSWERS | _SERVES | _HEIRS,
-    Operation.DRILL: _IDENTITY
+    Operation.DRILL: _FILE
+    | _IDENTITY
     | _ROLES
     | _ANSWERS
     | _SERVES

@@ -1,4 +1,4 @@
-"""What the topology itself promises: eviction, persistence, replicas and placement."""
+"""What the topology itself promises: eviction, persistence, replicas, placement and encryption."""
 
 from rlctl.doctor.model import Check, passed, warned
 from rlctl.topology.model import EvictionPolicy, Kind, PersistenceMode, TargetName, Topology
@@ -8,7 +8,13 @@ from rlctl.topology.nodes import data_nodes
 
 def shape_checks(topology: Topology) -> tuple[Check, ...]:
     """The checks that need no machine."""
-    return (_eviction(topology), _persistence(topology), _replicas(topology), _placement(topology))
+    return (
+        _eviction(topology),
+        _persistence(topology),
+        _replicas(topology),
+        _placement(topology),
+        _encryption(topology),
+    )
 
 
 def _eviction(topology: Topology) -> Check:
@@ -70,3 +76,29 @@ def _placement(topology: Topology) -> Check:
         return warned(name, topology.name, "; ".join(faults), "name more hosts, or more zones, under hosts")
     hosts = {spec.host for spec in data_nodes(topology)}
     return passed(name, topology.name, f"hosts for data nodes: {len(hosts)} ({', '.join(sorted(filter(None, hosts)))})")
+
+
+def _encryption(topology: Topology) -> Check:
+    name = "encryption"
+    if topology.security.tls:
+        return passed(name, topology.name, "TLS encrypts all links and proves each server by its certificate")
+    if not _crosses_a_network(topology):
+        return passed(name, topology.name, "no TLS: the fleet is reached from this machine only")
+    return warned(
+        name,
+        topology.name,
+        "no TLS: passwords and counts cross the network in clear, and a process that listens at a dead node's "
+        "address can receive a password",
+        "write `tls: true` under security before the first deploy; deploy refuses it on a deployed fleet",
+    )
+
+
+def _crosses_a_network(topology: Topology) -> bool:
+    """Whether clients may be on other machines; networks of containers are reached from their own machine only."""
+    match topology.target:
+        case TargetName.LOCAL:
+            return not topology.local.address.startswith("127.")
+        case TargetName.DOCKER:
+            return False
+        case TargetName.HOSTS:
+            return True

@@ -160,6 +160,8 @@ def _remember(setting: Setting, held: HeldFleet) -> None:
 
 def _check_steady(held: HeldFleet) -> None:
     """A drill on a fleet that is not well measures that, and makes it worse."""
+    # A live drill ends with a deploy.
+    held.fleet.check_deployable()
     observed = held.fleet.observe()
     held.take(observed)
     found = assess(held.fleet.desired(observed), observed)

@@ -17,6 +17,7 @@ from rlctl.drills.result import run_json, series
 from rlctl.drills.scenario import ScenarioFile
 from rlctl.drills.settings import SHORT_PERIODS, TWIN_NAME, hosts_base_port, placed_twin_of, twin_of
 from rlctl.drills.shelf import put_in_order, sweep_all
+from rlctl.drills.throw_away import note_swept
 from rlctl.drills.verdict import Judged, judge
 from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
 from rlctl.execute.fleet import open_fleet
@@ -56,8 +57,7 @@ class Programme:
     def run(self, files: Sequence[ScenarioFile], progress: Progress, stop: StopFlag) -> list[dict[str, object]]:
         """Every scenario and variant; a run that fails does not keep the others from being made."""
         self.home.open_for_writing()
-        for swept in sweep_all(self.home, progress):
-            progress.note(f"healed what run {swept['id']} had left")
+        note_swept(sweep_all(self.home, progress), progress)
         results = []
         for file in files:
             for scenario in self.scenarios(file):
@@ -107,7 +107,7 @@ class Programme:
         where = "on the live fleet" if self.live else "on a twin"
         progress.note(f"{scenario.label} {where}, {self.kind}: run {folder.id}")
         code, complaint = self._carry_out(folder, progress, stop)
-        if code in {Exit.INTERRUPTED, Exit.TERMINATED}:
+        if code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
             raise stop.kind(
                 f"run {folder.id} was stopped; everything it had broken is healed",
                 hint=f"`rlctl failover-drill report {folder.id}` shows how far it came",
@@ -196,7 +196,8 @@ class Programme:
         """
         argv = [*OWN_PYTHON, "-m", "rlctl.drills.inside", str(folder.root)]
         order = read_order(folder)
-        with Child(enter_argv(argv) if order.sandbox else argv) as child:
+        # A terminal signals all of its foreground: the child would hear it twice, and abort.
+        with Child(enter_argv(argv) if order.sandbox else argv, detached=True) as child:
             owner = ProcessId.of(child.pid)
             if owner is not None:
                 owner.save(folder.owner)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlctl.system.clock import Clock
-from rlctl.system.files import append_line, make_private_folder, read_damaged, read_text, write_private
+from rlctl.system.files import append_line, make_private_folder, read_damaged, read_own, write_private
 from rlctl.system.process import ProcessId
 
 
@@ -60,7 +60,7 @@ class RunFolder:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """A document, or None where there is none or only a part of one."""
-        text = read_text(self.root / name)
+        text = read_own(self.root / name)
         if text is None:
             return None
         try:

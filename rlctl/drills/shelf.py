@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rlctl.drills.ordered import read_order
 from rlctl.drills.records import RunFolder
 from rlctl.drills.sweep import sweep
+from rlctl.drills.throw_away import sweep_throw_away
 from rlctl.errors import NotFound, RlctlError
 from rlctl.execute.progress import Progress
 from rlctl.state.home import Home
@@ -49,8 +50,8 @@ def describe_runs(home: Home) -> Iterator[dict[str, object]]:
 
 
 def sweep_all(home: Home, progress: Progress) -> list[dict[str, object]]:
-    """Undo whatever killed runs left; runs that still run are not touched."""
-    done: list[dict[str, object]] = []
+    """Undo whatever killed runs left, demos and runbook tests too; runs that still run are not touched."""
+    done = sweep_throw_away(home, progress)
     for folder in all_runs(home):
         undone = sweep(folder, progress)
         if undone:

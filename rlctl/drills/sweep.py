@@ -18,7 +18,9 @@ from rlctl.execute.locking import HeldFleet, Waiting, hold
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.steps import describe
+from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock, wait_until
+from rlctl.topology.model import Topology
 from rlctl.topology.nodes import all_nodes
 
 WAIT_S = 60.0
@@ -41,7 +43,7 @@ def sweep(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
         if not order.sandbox:
             done = _resume(folder, order)
             _remove_twin(folder, order, progress)
-        _remove_folder(folder)
+        remove_twin_folder(folder)
         done.append("removed the twin")
     if done:
         RunJournal(folder, SystemClock()).write("swept", done=done)
@@ -106,7 +108,13 @@ def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
         run_destroy(held, ARGV, progress)
 
 
-def _remove_folder(folder: RunFolder) -> None:
+def remove_fleet(topology: Topology, home: Home, progress: Progress) -> None:
+    """Destroy a throw-away fleet of this machine that a killed run left."""
+    with hold(topology, home, ARGV[0], StopFlag(), progress, waiting=_WAITING, removing=True) as held:
+        run_destroy(held, ARGV, progress)
+
+
+def remove_twin_folder(folder: RunFolder) -> None:
     """Its last processes may just be ending, and somebody else may sweep too: entries come and go for a moment."""
 
     def is_gone() -> bool:

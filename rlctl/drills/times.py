@@ -85,12 +85,20 @@ def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -
 
 
 def sampler_gap_ms(evidence: Evidence) -> float:
-    """The longest time between two looks at a node that answers: how long the machine stalled."""
+    """The longest time between two looks at a node that answers, or in which no node answered a look.
+
+    No drill silences every node: then the machine did, and no promotion was seen either.
+    """
     last: dict[str, float] = {}
+    silent_since: float | None = None
     longest = 0.0
     for seen in evidence.samples:
-        if seen.node in last and seen.sample.alive:
-            longest = max(longest, seen.at_s - last[seen.node])
+        if not seen.sample.alive:
+            silent_since = seen.at_s if silent_since is None else silent_since
+        else:
+            starts = [silent_since, last.get(seen.node)]
+            longest = max(longest, *(seen.at_s - start for start in starts if start is not None), 0.0)
+            silent_since = None
         last[seen.node] = seen.at_s
     return round(longest * 1000, 1)
 

@@ -1,13 +1,12 @@
 """The demo: the main job in one go, on a fleet that is thrown away."""
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlctl.drills.library import flagships
 from rlctl.drills.programme import Programme
+from rlctl.drills.throw_away import note_swept, sweep_throw_away, throw_away
 from rlctl.errors import Refused
 from rlctl.execute.connection import As, connection
 from rlctl.execute.deploy import DeployOptions, DeployReport, run_deploy
@@ -80,7 +79,8 @@ def run_demo(kept: Home, progress: Progress, stop: StopFlag, timeout_s: float) -
         memory=Memory(maxmemory_bytes=64 * MIB),
         local=LocalPlace(base_port=free_base_port(NODES)),
     )
-    with _throw_away(topology, progress) as home:
+    note_swept(sweep_throw_away(kept, progress), progress)
+    with _throw_away(topology, kept, progress) as home:
         progress.note(f"deploying 3 primaries and 3 replicas from port {topology.local.base_port} on")
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=timeout_s)
         with hold(topology, home, "demo", stop, progress, waiting=Waiting(wanted=False)) as held:
@@ -92,9 +92,9 @@ def run_demo(kept: Home, progress: Progress, stop: StopFlag, timeout_s: float) -
 
 
 @contextmanager
-def _throw_away(topology: Topology, progress: Progress) -> Iterator[Home]:
-    with tempfile.TemporaryDirectory(prefix="rlctl-demo-") as folder:
-        home = Home(Path(folder) / "home")
+def _throw_away(topology: Topology, kept: Home, progress: Progress) -> Iterator[Home]:
+    with throw_away(kept, ARGV[0], topology) as folder:
+        home = Home(folder.twin)
         try:
             yield home
         finally:

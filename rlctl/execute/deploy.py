@@ -5,18 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlctl.errors import CheckFailed, InvalidFile, NotFound, PartlyDone, Refused, RlctlError
+from rlctl.execute.directives import check_directives, refuse
 from rlctl.execute.executor import Executor, StepResult
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
+from rlctl.execute.service_users import check_passwords
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
 from rlctl.observe.model import Observed
+from rlctl.plan.clients import lowered
 from rlctl.plan.fence import fenced
+from rlctl.plan.findings import Finding
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.saved import SavedPlan
 from rlctl.plan.steps import LoadScripts, StartNode, StartSentinel
+from rlctl.render.redis_conf import max_clients
 from rlctl.scripts.lifecycle import register_first
 from rlctl.topology.nodes import NodeName, all_nodes
 
@@ -58,6 +63,10 @@ def plan_deploy(fleet: Fleet, progress: Progress) -> Plan:
     """What deploy would do now; a host that nobody could look at is told."""
     fleet.check_deployable()
     prospect = _plan(fleet, fleet.observe())
+    if not prospect.is_checked:
+        progress.note(
+            f"not checked: the section `redis`, as image {fleet.topology.docker.image} is not on this machine yet"
+        )
     for trouble in prospect.troubles:
         progress.note(f"not looked at: {trouble.message}")
     return prospect.plan
@@ -77,7 +86,9 @@ def run_deploy(
         options.saved.check(plan)
     if plan.steps:
         agree(plan)
-    return _carry_out(prospect, options, held, progress, stop)
+    if not prospect.is_checked:
+        check_directives(fleet, fetch=True)
+    return _carry_out(prospect, options, held, progress, stop, agree)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +97,19 @@ class _Prospect:
 
     plan: Plan
     troubles: tuple[RlctlError, ...]
+    is_checked: bool
 
 
 def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
+    # First of all: a value that no server takes would else be refused as one that only a restart can change.
+    is_checked = check_directives(fleet)
     desired = fleet.desired(observed)
     # A guard that refuses comes before a look at the hosts, which takes seconds.
     make_plan(desired, observed)
+    check_passwords(fleet, observed)
     _check_removed(fleet)
     drift = fleet.target.drift()
+    refuse(fleet.topology, (refusal for found in drift.values() for refusal in found.refused))
     troubles = tuple(found.problem for found in drift.values() if found.problem is not None)
     if drift:
         # Seconds have passed, in which a failover may have come to its end.
@@ -106,7 +122,7 @@ def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
     if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps):
         # A missing or too old server is told before anything is touched.
         fleet.target.check()
-    return _Prospect(plan=plan, troubles=troubles)
+    return _Prospect(plan=plan, troubles=troubles, is_checked=is_checked)
 
 
 def _all_in_one(troubles: Sequence[RlctlError]) -> RlctlError:
@@ -124,20 +140,24 @@ def _check_removed(fleet: Fleet) -> None:
 
 
 def _carry_out(
-    prospect: _Prospect, options: DeployOptions, held: HeldFleet, progress: Progress, stop: StopFlag
+    prospect: _Prospect,
+    options: DeployOptions,
+    held: HeldFleet,
+    progress: Progress,
+    stop: StopFlag,
+    agree: Callable[[Plan], None],
 ) -> DeployReport:
     fleet, plan = held.fleet, prospect.plan
     started = fleet.clock.monotonic()
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
-    if plan.steps:
+    # Also without steps: an edit that needs none, such as the user of a host, belongs in the record.
+    if plan.steps or not fleet.is_recorded:
         fleet.keep()
+    if plan.steps:
         journal.begin(options.command, options.argv)
     fleet.target.tidy()
-    timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
     try:
-        results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
-        _check_complete(prospect)
-        observed = _verify(fleet, stop, progress, timeout_s=timeout_s)
+        results, observed = _walk_until_healthy(prospect, options, held, journal, progress, stop, agree)
         if any(isinstance(step, LoadScripts) for step in plan.steps):
             register_first(fleet, observed, progress)
     except RlctlError as failure:
@@ -149,7 +169,16 @@ def _carry_out(
     names = tuple(node.name for node in fenced(observed))
     for name in names:
         progress.note(f"{name} stays fenced: it refuses writes; `rlctl unfence {name}` lifts it")
+    _tell_lowered(fleet, observed, progress)
     return DeployReport(results=results, fenced=names, elapsed_s=fleet.clock.monotonic() - started)
+
+
+def _tell_lowered(fleet: Fleet, observed: Observed, progress: Progress) -> None:
+    found = lowered(fleet.desired(observed), observed)
+    if found:
+        listed = ", ".join(f"{name} {most}" for name, most in found.items())
+        wanted = max_clients(fleet.topology)
+        progress.note(f"maxclients is less than {wanted} (open files): {listed}; `rlctl doctor` says what to do")
 
 
 def _check_complete(prospect: _Prospect) -> None:
@@ -161,13 +190,54 @@ def _check_complete(prospect: _Prospect) -> None:
         )
 
 
-def _verify(fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float) -> Observed:
-    observed, findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s)
+def _walk_until_healthy(
+    prospect: _Prospect,
+    options: DeployOptions,
+    held: HeldFleet,
+    journal: Journal,
+    progress: Progress,
+    stop: StopFlag,
+    agree: Callable[[Plan], None],
+) -> tuple[tuple[StepResult, ...], Observed]:
+    """Carry out the plan, and once more what it takes if servers ended after the plan was made.
+
+    A server that got SIGTERM answers until it has ended: a plan made meanwhile does not start it.
+    """
+    fleet, plan = held.fleet, prospect.plan
+    executor = Executor(fleet, journal, progress, stop, held.check)
+    results = executor.walk(plan)
+    _check_complete(prospect)
+    timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
+    # A saved plan is carried out as it was reviewed.
+    may_repeat = bool(plan.steps) and options.saved is None
+
+    def has_ended_servers(observed: Observed) -> bool:
+        return may_repeat and _plan_of_restarts(fleet, observed) is not None
+
+    observed, findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s, is_hopeless=has_ended_servers)
+    if findings and may_repeat and (again := _plan_of_restarts(fleet, observed)):
+        progress.note("servers have ended since the plan was made: planning again")
+        agree(again)
+        results += executor.walk(again)
+        observed, findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s)
+    _check_healthy(findings)
+    return results, observed
+
+
+def _plan_of_restarts(fleet: Fleet, observed: Observed) -> Plan | None:
+    """A plan that starts servers; None where none has ended, or a guard refuses to plan."""
+    try:
+        plan = make_plan(fleet.desired(observed), observed)
+    except RlctlError:
+        return None
+    return plan if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps) else None
+
+
+def _check_healthy(findings: Sequence[Finding]) -> None:
     if findings:
         listed = "; ".join(finding.text for finding in findings[:3])
         more = f" (+{len(findings) - 3} more)" if len(findings) > 3 else ""
         raise CheckFailed(f"the fleet is not healthy afterwards: {listed}{more}", hint="`rlctl status` shows it all")
-    return observed
 
 
 def read_saved(path: Path) -> SavedPlan:

@@ -8,16 +8,20 @@ from pathlib import Path
 from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
 from rlctl.doctor.host_checks import host_checks
 from rlctl.doctor.host_facts import HostFacts
-from rlctl.doctor.model import Check, Severity, failed, passed, sort_checks
+from rlctl.doctor.model import Check, Severity, failed, passed, sort_checks, unread
 from rlctl.errors import RlctlError
+from rlctl.execute.directives import check_directives
 from rlctl.execute.fleet import Fleet
 from rlctl.observe.model import Observed
 from rlctl.plan.fence import is_fenced
 from rlctl.runbooks.shelf import by_finding
 from rlctl.scripts.verify import verify
-from rlctl.system.files import read_text
+from rlctl.system.files import read_own
 from rlctl.system.host import read_host_facts
 from rlctl.system.tls import expires_at
+from rlctl.system.trust import distrust
+from rlctl.topology.model import TargetName
+from rlctl.topology.problems import ImpossibleSettings
 
 
 def run_doctor(fleet: Fleet, observed: Observed) -> tuple[Check, ...]:
@@ -26,8 +30,9 @@ def run_doctor(fleet: Fleet, observed: Observed) -> tuple[Check, ...]:
         (
             *host_checks(fleet.topology, read_host_facts(fleet.home.root), _machines(fleet)),
             _server(fleet),
+            *_directives(fleet),
             *_scripts(fleet, observed),
-            *fleet_checks(fleet.desired(observed), observed, _files(fleet.folder.root), fleet.clock.now()),
+            *fleet_checks(fleet.desired(observed), observed, _files(fleet), fleet.clock.now()),
         )
     )
     return tuple(map(_with_runbook, checks))
@@ -67,14 +72,34 @@ def _server(fleet: Fleet) -> Check:
     return passed("server", "this machine", evidence)
 
 
-def _files(root: Path) -> FileFacts:
-    paths = sorted(path for path in root.rglob("*") if not path.is_symlink()) if root.is_dir() else []
+def _directives(fleet: Fleet) -> Iterator[Check]:
+    """Whether the nodes would start again with the section `redis`; on hosts `deploy --dry-run` tells."""
+    topology = fleet.topology
+    if not topology.redis or topology.target is TargetName.HOSTS:
+        return
+    try:
+        is_checked = check_directives(fleet)
+    except ImpossibleSettings as failure:
+        yield failed("directives", "redis", failure.message.replace("\n", "; "), "correct them in the topology file")
+    except RlctlError as failure:
+        yield unread("directives", "redis", failure.message, failure.hint)
+    else:
+        if is_checked:
+            yield passed("directives", "redis", f"the server starts with all {len(topology.redis)} directives")
+
+
+def _files(fleet: Fleet) -> FileFacts:
+    root, name = fleet.folder.root, fleet.topology.name
+    below = sorted(root.rglob("*")) if root.is_dir() else []
+    paths = [path for path in below if not path.is_symlink()]
+    found = [distrust(path) for path in (root, *below, fleet.home.journal(name), fleet.home.lock(name))]
     return FileFacts(
+        distrusted=tuple((one.evidence, one.fix) for one in found if one is not None),
         exposed=tuple(str(path.relative_to(root)) for path in paths if _is_exposed(path)),
         certificates=tuple(
             (path.parent.name, expires_at(text))
             for path in paths
-            if path.name == "tls.crt" and (text := read_text(path))
+            if path.name == "tls.crt" and (text := read_own(path))
         ),
     )
 

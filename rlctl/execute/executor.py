@@ -12,6 +12,7 @@ from rlctl.execute.formation import Errors, Formation
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
+from rlctl.execute.users import load_users
 from rlctl.execute.waits import wait_observed
 from rlctl.observe.model import Observed
 from rlctl.plan.ownership import shards
@@ -37,6 +38,7 @@ from rlctl.plan.steps import (
     place,
 )
 from rlctl.scripts.loader import load_scripts
+from rlctl.system.redis import NodeLink
 from rlctl.targets.base import Launch
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes
@@ -249,28 +251,33 @@ class Executor:
 
     def _load_scripts(self, batch: Sequence[LoadScripts]) -> Errors:
         """The server's own SHA1 of what it took must be the release's."""
-        specs = {spec.name: spec for spec in all_nodes(self._fleet.topology)}
         errors: Errors = {}
         for step in batch:
-            scripts = self._fleet.release.with_earlier(step.scripts)
-            problem = load_scripts(self._fleet.connector.link(specs[step.node]), scripts)
+            problem = load_scripts(self._link(step.node), self._fleet.release.with_earlier(step.scripts))
             if problem is not None:
                 errors[step.node] = problem
         return errors
 
     def _load_users(self, batch: Sequence[LoadUsers]) -> Errors:
-        return self._write_files(batch) or self._formation.load_users(step.node for step in batch)
+        observed = self._fleet.observe()
+        files = self._fleet.users(observed)
+        silent: Errors = {step.node: "it does not answer" for step in batch if step.node not in files}
+        wanted = {step.node: files[step.node] for step in batch if step.node in files}
+        return silent | load_users(wanted, self._link, lambda names: self._write_files(names, observed))
 
     def _configure(self, batch: Sequence[Configure]) -> Errors:
         """The files too: a restart must not bring the old value back."""
-        return self._write_files(batch) or self._formation.configure(batch)
+        written = self._write_files([step.node for step in batch], self._fleet.observe())
+        return written or self._formation.configure(batch)
 
-    def _write_files(self, batch: Sequence[LoadUsers | Configure]) -> Errors:
+    def _write_files(self, names: Sequence[NodeName], observed: Observed) -> Errors:
         specs = {spec.name: spec for spec in all_nodes(self._fleet.topology)}
-        versions = self._fleet.versions(self._fleet.observe())
-        nodes = {specs[step.node]: versions[step.node] for step in batch if step.node in versions}
-        results = self._fleet.target.configure(nodes)
+        versions = self._fleet.versions(observed)
+        results = self._fleet.target.configure({specs[name]: versions[name] for name in names if name in versions})
         return {name: result.error for name, result in results.items() if result.error is not None}
+
+    def _link(self, name: NodeName) -> NodeLink:
+        return self._fleet.connector.link(next(spec for spec in all_nodes(self._fleet.topology) if spec.name == name))
 
 
 def _only(kind_of_step: type[T], batch: Sequence[Step]) -> list[T]:

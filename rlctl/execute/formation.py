@@ -69,10 +69,6 @@ class Formation:
         specs = self._specs()
         return self._send((step.node, self._monitor(specs[step.primary])) for step in steps)
 
-    def load_users(self, nodes: Iterable[NodeName]) -> Errors:
-        """ACL LOAD."""
-        return self._send((node, [("ACL", "LOAD")]) for node in nodes)
-
     def configure(self, steps: Sequence[Configure]) -> Errors:
         """CONFIG SET, or SENTINEL SET on a sentinel."""
         specs = self._specs()

@@ -12,6 +12,7 @@ from rlctl.execute.locking import HeldFleet
 from rlctl.execute.orders import LOOK, UNCHANGED, await_attention, in_own_words
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
+from rlctl.execute.votes import await_votes
 from rlctl.execute.waits import wait_observed
 from rlctl.execute.write_pause import WritePause
 from rlctl.observe import parse
@@ -94,6 +95,8 @@ def run_handover(
     agree(asked)
     if asked.sentinel is not None:
         await_attention(fleet, asked.sentinel, progress, stop)
+    elif options.mode is Mode.PLANNED:
+        await_votes(fleet, asked, progress, stop)
     # Who holds the lock, and who thinks about a question, gives the fleet time to move.
     order = _choose(fleet, fleet.observe(), options)
     if order.old != asked.old:
@@ -196,6 +199,9 @@ class _Move:
                 self._redirect(pause)
         finally:
             pause.lift()
+        with in_own_words(self.order.old, LOOK):
+            pause.send_away()
+        self.fleet.connector.hang_up(self.order.old)
         return None if pause.has_lapsed else paused_at
 
     def _await_copies(self, offset: int) -> None:
@@ -238,8 +244,6 @@ class _Move:
             what=f"a replica taking over from {self.order.old}",
             hint=f"Sentinel has given it up; {LOOK}",
         )
-        pause.send_away()
-        self.fleet.connector.hang_up(self.order.old)
 
     def _promoted(self) -> NodeName | None:
         """Whom the ordered sentinel hands to clients: another one as soon as the promotion cannot be taken back."""

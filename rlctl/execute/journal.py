@@ -78,13 +78,13 @@ class Journal:
 
 
 def read(path: Path) -> tuple[Operation, ...]:
-    """The operations of a journal, oldest first; a torn line is passed over."""
+    """The operations of a journal, oldest first; a damaged line is passed over."""
     events: dict[str, list[dict[str, object]]] = {}
     for line in read_damaged(path).splitlines():
         try:
             event = json.loads(line)
             events.setdefault(str(event["op"]), []).append(event)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return tuple(_operation(op, own) for op, own in events.items() if own[0].get("event") == "begin")
 
@@ -100,7 +100,7 @@ def current_user() -> str:
 def _operation(op: str, events: Sequence[dict[str, object]]) -> Operation:
     first, last = events[0], events[-1]
     ended = last.get("event") == "end"
-    argv = first.get("argv")
+    argv, pid = first.get("argv"), first.get("pid")
     return Operation(
         id=op,
         command=str(first.get("command")),
@@ -110,6 +110,6 @@ def _operation(op: str, events: Sequence[dict[str, object]]) -> Operation:
         started=str(first.get("at")),
         ended=str(last.get("at")) if ended else None,
         outcome=str(last.get("outcome")) if ended else "unfinished",
-        pid=int(str(first.get("pid", 0))),
-        steps=tuple((str(one["text"]), str(one["outcome"])) for one in events if one.get("event") == "step"),
+        pid=pid if isinstance(pid, int) else 0,
+        steps=tuple((str(one.get("text")), str(one.get("outcome"))) for one in events if one.get("event") == "step"),
     )

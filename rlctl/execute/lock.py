@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from rlctl.errors import LockHeld, Unreachable
 from rlctl.execute.journal import current_user
-from rlctl.system.files import PRIVATE_FILE
+from rlctl.system.files import cannot, open_own, read_damaged, write_all
 from rlctl.system.process import ProcessId
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
@@ -88,38 +87,29 @@ class Owner:
 @contextmanager
 def file_lock(path: Path, owner: Owner, *, wait: Callable[[], bool]) -> Iterator[None]:
     """Hold the machine's lock; while `wait` says so, wait for whoever holds it."""
-    try:
-        stream = _open(path)
-    except OSError as failure:
-        raise _unusable(path, failure) from failure
-    with stream:
-        while not _try_flock(stream):
+    with _opened(path) as handle:
+        while not _try_flock(handle):
             if not wait():
                 raise _held(read_holder(path))
-        stream.truncate(0)
-        stream.write(owner.to_text())
-        stream.flush()
+        _write(path, handle, owner)
         try:
             yield
         finally:
-            stream.truncate(0)
+            os.ftruncate(handle, 0)
 
 
 def read_holder(path: Path) -> Owner | None:
     """Who wrote itself into the lock file."""
     try:
-        return Owner.from_text(path.read_text(encoding="utf-8"))
-    except OSError:
+        return Owner.from_text(read_damaged(path))
+    except Unreachable:
         return None
 
 
 def is_free(path: Path) -> bool:
     """Whether nobody holds the machine's lock right now."""
-    try:
-        with _open(path) as stream:
-            return _try_flock(stream)
-    except OSError as failure:
-        raise _unusable(path, failure) from failure
+    with _opened(path) as handle:
+        return _try_flock(handle)
 
 
 class FleetLock:
@@ -188,23 +178,32 @@ class FleetLock:
         return False
 
 
-def _try_flock(stream: TextIO) -> bool:
+def _try_flock(handle: int) -> bool:
     try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
 
 
-def _open(path: Path) -> TextIO:
-    return open(path, "a+", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, PRIVATE_FILE))
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    try:
+        handle = open_own(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    except OSError as failure:
+        raise cannot("open the lock file", path, failure) from failure
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
-def _unusable(path: Path, failure: OSError) -> Unreachable:
-    return Unreachable(
-        f"cannot open the lock file {path}: {failure.strerror}",
-        hint="fix its permissions, or point RLCTL_HOME at a folder that this user can write",
-    )
+def _write(path: Path, handle: int, owner: Owner) -> None:
+    try:
+        os.ftruncate(handle, 0)
+        write_all(handle, owner.to_text())
+    except OSError as failure:
+        raise cannot("write the lock file", path, failure) from failure
 
 
 def _held(holder: Owner | None) -> LockHeld:

@@ -5,13 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlctl.errors import AccessDenied, NotFound, Unreachable
-from rlctl.execute.fleet import check_authority, check_openable, keep, new_secrets, no_secrets
+from rlctl.errors import AccessDenied, NotFound, Refused, Unreachable
+from rlctl.execute.fleet import (
+    added_services,
+    check_authority,
+    check_keepable,
+    check_openable,
+    check_refusals,
+    keep,
+    new_secrets,
+    no_secrets,
+)
 from rlctl.execute.lock import Owner, file_lock
 from rlctl.render.acl import Version
 from rlctl.scripts.release import load_release
-from rlctl.secrets import FleetSecrets
+from rlctl.secrets import FleetSecrets, with_services
 from rlctl.state.home import Home
+from rlctl.state.record import FleetRecord
 from rlctl.system.clock import SystemClock
 from rlctl.system.files import make_private_folder
 from rlctl.targets.host_files import staged_node
@@ -72,6 +82,8 @@ def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: V
 
 
 def _secrets(topology: Topology, home: Home, occasion: Occasion) -> FleetSecrets:
+    record = FleetRecord.load(home.fleet(topology.name).record)
+    check_refusals(() if record is None else record.refusals(topology))
     found = check_openable(topology, home)
     if found is None and occasion.placed:
         raise no_secrets(topology)
@@ -81,10 +93,16 @@ def _secrets(topology: Topology, home: Home, occasion: Occasion) -> FleetSecrets
             "nodes that run on the others would have different ones",
             hint="if it is new, run without --limit and with all hosts up; else first `rlctl secrets import FILE`",
         )
-    secrets = found or new_secrets(topology)
+    secrets = new_secrets(topology) if found is None else with_services(found, topology.security.services)
     check_authority(topology, secrets)
     if not occasion.rehearsal:
-        keep(topology, home.fleet(topology.name), secrets, is_new=found is None)
+        if occasion.placed and (added := added_services(secrets, found)):
+            raise Refused(
+                f"services without a user yet: {', '.join(added)}",
+                hint="`rlctl deploy` adds them to running nodes; then run the playbook again",
+            )
+        check_keepable(secrets, found)
+        keep(topology, home.fleet(topology.name), secrets, found=found)
     return secrets
 
 

@@ -7,9 +7,14 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-from rlctl.errors import Exit, Interrupted, Terminated
+from rlctl.errors import HungUp, Interrupted, Terminated
 
 _WAKE_UP_S = 0.2
+_KINDS: dict[int, type[Interrupted]] = {
+    signal.SIGINT: Interrupted,
+    signal.SIGTERM: Terminated,
+    signal.SIGHUP: HungUp,
+}
 
 
 class StopFlag:
@@ -26,7 +31,7 @@ class StopFlag:
     @property
     def kind(self) -> type[Interrupted]:
         """What ending now is called."""
-        return Terminated if self._signal == signal.SIGTERM else Interrupted
+        return _KINDS.get(self._signal or signal.SIGINT, Interrupted)
 
     def check(self, *, done: int = 0, of: int = 0) -> None:
         """Raise at a safe point when somebody asked."""
@@ -40,24 +45,27 @@ class StopFlag:
 
     @contextmanager
     def armed(self) -> Iterator[None]:
-        """Listen to SIGINT and SIGTERM; the handlers are put back afterwards."""
+        """Listen to SIGINT, SIGTERM and SIGHUP; the handlers are put back afterwards."""
         with _handled(self._asked):
             yield
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
         if self._signal is not None:
+            if number == signal.SIGHUP:
+                # No impatience: when a terminal closes, the kernel and the shell each send one.
+                return
             _say(b"aborted in the middle of a step; run the same command to carry on")
-            os._exit(Exit.TERMINATED if number == signal.SIGTERM else Exit.INTERRUPTED)
+            os._exit(_KINDS[number].exit_code)
         self._signal = number
         _say(b"stopping at the next safe point; once more aborts at once")
 
 
 @contextmanager
 def ended_by_signals(message: str, *, hint: str) -> Iterator[None]:
-    """SIGINT and SIGTERM end at once what waits for a person; such a wait goes on after a handler that returns."""
+    """End a wait for a person at once on SIGINT, SIGTERM or SIGHUP; it would go on after a handler that returns."""
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
-        raise (Terminated if number == signal.SIGTERM else Interrupted)(message, hint=hint)
+        raise _KINDS[number](message, hint=hint)
 
     with _handled(end), _woken_up():
         yield
@@ -77,7 +85,9 @@ def _woken_up() -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    # Under nohup a command goes on when its terminal closes.
+    numbers = [one for one in _KINDS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
@@ -86,6 +96,6 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
 
 
 def _say(text: bytes) -> None:
-    """Nobody may be reading any more."""
-    with suppress(BrokenPipeError):
+    """Write to stderr where that is possible: its terminal may be closed."""
+    with suppress(OSError):
         os.write(2, b"\nrlctl: " + text + b"\n")

@@ -10,9 +10,9 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.observe.model import Observed
-from rlctl.plan.findings import INTENDED, Finding, assess
+from rlctl.plan.findings import NOT_OF_DEPLOY, Finding, assess
 from rlctl.system.clock import wait_until
-from rlctl.system.redis import CommandFailed, LinkFailure
+from rlctl.system.redis import Closed, CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import SLOTS, NodeSpec, data_nodes
 
@@ -20,12 +20,19 @@ TELL_EVERY_S = 1.0
 LOOK_EVERY_S = 0.02
 INTRODUCE_EVERY_S = 0.5
 READ_EVERY_S = 0.1
+# A server that was listening and refuses connections for so long has ended.
+ENDED_S = 1.0
 
 
 def wait_healthy(
-    fleet: Fleet, stop: StopFlag, progress: Progress, *, timeout_s: float
+    fleet: Fleet,
+    stop: StopFlag,
+    progress: Progress,
+    *,
+    timeout_s: float,
+    is_hopeless: Callable[[Observed], bool] = lambda _observed: False,
 ) -> tuple[Observed, tuple[Finding, ...]]:
-    """The last reading, and what was still found in it: nothing but what is intended, or the time was up."""
+    """The last reading and its findings: none once the fleet is healthy, some once it is hopeless or time is up."""
     deadline = fleet.clock.monotonic() + timeout_s
     progress.note("waiting until every node agrees")
     _settle(fleet, stop, timeout_s)
@@ -33,9 +40,9 @@ def wait_healthy(
     while True:
         observed = fleet.observe()
         found = assess(fleet.desired(observed), observed)
-        findings = tuple(finding for finding in found if finding.code not in INTENDED)
+        findings = tuple(finding for finding in found if finding.code not in NOT_OF_DEPLOY)
         now = fleet.clock.monotonic()
-        if not findings or now >= deadline:
+        if not findings or now >= deadline or is_hopeless(observed):
             return observed, findings
         if now - told >= TELL_EVERY_S:
             progress.note(f"waiting: {findings[0].text}" + (f" (+{len(findings) - 1} more)" if findings[1:] else ""))
@@ -68,12 +75,12 @@ def _settle(fleet: Fleet, stop: StopFlag, timeout_s: float) -> None:
     """Ask each node until it is content, and then no more; a node that never is shows in the full reading."""
     settling = _Settling(fleet)
 
-    def all_content() -> bool:
+    def is_over() -> bool:
         stop.check()
-        return settling.is_over()
+        return settling.is_over() or settling.has_ended_server()
 
     try:
-        wait_until(all_content, timeout_s=timeout_s, clock=fleet.clock, what="nodes at rest", every_s=LOOK_EVERY_S)
+        wait_until(is_over, timeout_s=timeout_s, clock=fleet.clock, what="nodes at rest", every_s=LOOK_EVERY_S)
     except TimedOut:
         return
 
@@ -94,6 +101,12 @@ class _Settling:
         # Slots may be lacking from the start; nobody can tell yet that a meeting was missed.
         before = fleet.clock.monotonic() - INTRODUCE_EVERY_S
         self._introduced_at = {spec.name: before for spec in self._nodes}
+        self._closed_since: dict[NodeSpec, float] = {}
+
+    def has_ended_server(self) -> bool:
+        """Whether nothing has listened at a node's port for a while."""
+        now = self._fleet.clock.monotonic()
+        return any(now - since >= ENDED_S for since in self._closed_since.values())
 
     def is_over(self) -> bool:
         """Whether everybody was content when asked."""
@@ -104,8 +117,12 @@ class _Settling:
         questions = [("INFO", "replication"), *([("CLUSTER", "INFO")] if self._is_cluster else [])]
         try:
             answers = self._fleet.connector.link(spec).pipeline(questions)
+        except Closed:
+            self._closed_since.setdefault(spec, self._fleet.clock.monotonic())
+            return False
         except LinkFailure:
             return False
+        self._closed_since.pop(spec, None)
         if any(isinstance(answer, CommandFailed) for answer in answers):
             return False
         own = parse.info(str(answers[0]))

@@ -8,6 +8,8 @@ from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 # So long writes stand still when rlctl dies in the middle of it.
 PAUSE_S = 5.0
+# The server takes up all paused writes at once; no answer to any of 2,000 a second was cut off after this.
+ANSWERED_S = 0.1
 
 
 class WritePause:
@@ -31,14 +33,20 @@ class WritePause:
         self._until = asked + PAUSE_S
         return int(parse.info(str(answers[1]))["master_repl_offset"])
 
-    def send_away(self) -> None:
-        """Hang up on every client, as Sentinel does, so that they look the primary up again."""
-        self._link.pipeline([("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub")])
-
     def lift(self) -> None:
         """Let writes go on; a server that cannot be told does so by itself."""
         # Whatever became of the connection, the next call opens a new one.
         self._link.close()
         with contextlib.suppress(LinkFailure, CommandFailed):
             self._link.call("CLIENT", "UNPAUSE")
+        self._link.close()
+
+    def send_away(self) -> None:
+        """Hang up on every client, as Sentinel does, so that they look the primary up again.
+
+        Call it after `lift`, on a server that is a replica by now. It first gives the server time to answer READONLY
+        to the paused writes: a client that gets no answer cannot know whether its write was made.
+        """
+        self._clock.sleep(ANSWERED_S)
+        self._link.pipeline([("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub")])
         self._link.close()

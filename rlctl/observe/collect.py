@@ -7,14 +7,14 @@ from dataclasses import replace
 from rlctl.observe import parse
 from rlctl.observe.model import Link, NodeFacts, Observed, OnDisk, Presence, Role, SentinelView
 from rlctl.render.acl import REVISION_USER, users_of
-from rlctl.render.redis_conf import tunables
+from rlctl.render.redis_conf import MAXCLIENTS, tunables
 from rlctl.scripts.model import Release
-from rlctl.secrets import FleetSecrets, User
+from rlctl.secrets import FleetSecrets, Secret
 from rlctl.system.clock import Clock
 from rlctl.system.connect import ANSWER_S, Connector
-from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, NotRedis, Reply, Silent, greeting
+from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, Nonsense, Reply, Silent
 from rlctl.topology.model import Kind, Topology
-from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, node_id
+from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, node_id
 
 # A time-out that comes so much too late was ours: this process did not run, and an answer may lie there unread.
 OVERSLEPT_S = 0.25
@@ -23,9 +23,12 @@ WORKERS = 16
 _PRESENCE = {
     "closed": Presence.ABSENT,
     "silent": Presence.HUNG,
+    "full": Presence.FULL,
     "stranger": Presence.STRANGER,
     "dropped": Presence.STRANGER,
     "denied": Presence.DENIED,
+    "nonsense": Presence.NONSENSE,
+    "unproven": Presence.UNPROVEN,
 }
 _SECTIONS = ("server", "replication", "persistence", "memory", "keyspace")
 Question = tuple[object, ...]
@@ -58,8 +61,15 @@ class Collector:
         """The whole fleet, all nodes at once."""
         specs = all_nodes(self._topology)
         disk = self._inspect(specs)
-        with ThreadPoolExecutor(max_workers=min(WORKERS, len(specs))) as pool:
+        pool = ThreadPoolExecutor(max_workers=min(WORKERS, len(specs)))
+        try:
             nodes = tuple(pool.map(lambda spec: self._node(spec, disk[spec.name]), specs))
+        except BaseException:
+            # Ctrl-C does not wait for the slowest node.
+            self._connector.abort()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
         return Observed(nodes=_with_lag(_with_followed_ids(nodes, specs)))
 
     def _node(self, spec: NodeSpec, disk: OnDisk) -> NodeFacts:
@@ -83,57 +93,46 @@ class Collector:
             return replace(facts, presence=self._presence(failure, facts.disk), evidence=str(failure))
 
     def _ask(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
-        if not self._connector.is_open(spec):
-            self._check_greeting(spec)
         link = self._connector.link(spec)
         questions = _sentinel_questions(self._topology.name) if spec.is_sentinel else self._data_questions()
-        users = users_of(spec) if self._topology.security.acl else ()
-        answers = link.pipeline([*questions, *(("ACL", "GETUSER", user.value) for user in users)])
+        users = users_of(spec, self._secrets) if self._topology.security.acl else {}
+        answers = link.pipeline([*questions, *(("ACL", "GETUSER", user) for user in users)])
+        if isinstance(answers[0], CommandFailed) and answers[0].prefix == "BUSY":
+            raise Silent(f"{link.endpoint}: {answers[0]}")
         own, of_users = answers[: len(questions)], answers[len(questions) :]
-        known = _sentinel(facts, own) if spec.is_sentinel else self._data(facts, link.endpoint, own)
-        return replace(known, users_off=self._users_off(users, of_users)) if known.is_up else known
-
-    def _users_off(self, users: Sequence[User], answers: Sequence[Reply]) -> frozenset[str]:
-        """The fleet's own users that this node would turn away."""
-        return frozenset(
-            user.value for user, answer in zip(users, answers, strict=True) if not self._lets_in(user, answer)
-        )
-
-    def _lets_in(self, user: User, answer: Reply) -> bool:
-        # A server that does not answer the question has not said that it turns anybody away.
-        return isinstance(answer, CommandFailed) or parse.lets_in(answer, self._secrets.password(user).sha256())
+        try:
+            known = _sentinel(facts, own) if spec.is_sentinel else self._data(facts, link.endpoint, own)
+            return replace(known, users_off=_users_off(users, of_users)) if known.is_up else known
+        except parse.BadReply as failure:
+            raise Nonsense(f"{link.endpoint}: {failure}") from failure
 
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
-        """What refuses us or keeps silent is ours only where our process runs, or where we cannot know."""
+        """A server that refuses us or is silent is ours only where our process runs, or where we cannot know."""
         presence = _PRESENCE[failure.reason]
+        if disk.running and isinstance(failure, Dropped):
+            # Over TLS a server at maxclients hangs up before it could say so.
+            return Presence.HUNG
         if presence is Presence.HUNG and disk.unknown is not None:
             # A machine that is off keeps silent, too: nothing shows that there is a process.
             return Presence.ABSENT
-        if disk.running or presence not in {Presence.DENIED, Presence.HUNG}:
+        if disk.running or presence not in {Presence.DENIED, Presence.HUNG, Presence.FULL}:
             return presence
         # Without secrets a refusal proves nothing: it may well be our fleet, deployed by somebody else.
-        surely_not_ours = disk.own_id is not None or (self._is_new and presence is Presence.HUNG)
+        surely_not_ours = disk.own_id is not None or (self._is_new and presence is not Presence.DENIED)
         return Presence.STRANGER if surely_not_ours else presence
-
-    def _check_greeting(self, spec: NodeSpec) -> None:
-        """No password goes to a server that would not ask for one; over TLS the certificate decides."""
-        if self._topology.security.tls:
-            return
-        answer = greeting(*self._connector.route(spec), timeout_s=ANSWER_S)
-        if self._topology.security.acl and not answer.startswith("-NOAUTH"):
-            raise NotRedis(f"{spec.endpoint}: answers without asking for a password")
 
     def _data_questions(self) -> tuple[Question, ...]:
         return (
             ("INFO", *_SECTIONS),
-            ("CONFIG", "GET", *tunables(self._topology)),
+            # A server lowers its maxclients by itself, also where the topology leaves it at the default.
+            ("CONFIG", "GET", *tunables(self._topology), MAXCLIENTS),
             ("ACL", "GETUSER", REVISION_USER),
             ("SCRIPT", "EXISTS", *self._sha1s),
             *(_CLUSTER_QUESTIONS if self._topology.kind is Kind.CLUSTER else ()),
         )
 
     def _data(self, facts: NodeFacts, endpoint: str, answers: Sequence[Reply]) -> NodeFacts:
-        general = parse.info(_text(answers[0]))
+        general = parse.info(_allowed(answers[0]))
         if general.get("loading") == "1":
             return replace(facts, presence=Presence.LOADING, evidence=f"{endpoint}: loading its data")
         facts = replace(_general(facts, general, answers[1], answers[2]), scripts=self._held(answers[3]))
@@ -142,7 +141,8 @@ class Collector:
     def _held(self, answer: Reply) -> frozenset[str] | None:
         if isinstance(answer, CommandFailed):
             return None
-        return frozenset(sha1 for sha1, held in zip(self._sha1s, answer, strict=True) if held)
+        held = parse.flags(answer, len(self._sha1s))
+        return frozenset(sha1 for sha1, is_held in zip(self._sha1s, held, strict=True) if is_held)
 
     def _proven(self, facts: NodeFacts) -> NodeFacts:
         """Sentinel's data nodes carry no id of ours: the password they took proves them, else their process."""
@@ -154,7 +154,7 @@ class Collector:
 def _general(facts: NodeFacts, general: Mapping[str, str], config: Reply, acl: Reply) -> NodeFacts:
     flavor, version = parse.server_family(general)
     is_replica = general.get("role") == "slave"
-    follows = (general.get("master_host", ""), int(general.get("master_port", "0"))) if is_replica else None
+    follows = (general.get("master_host", ""), parse.port(general.get("master_port", "0"))) if is_replica else None
     offset = general.get("slave_repl_offset") if is_replica else general.get("master_repl_offset")
     # A replica that never reached its primary since it started has received nothing, and is not electable.
     never_linked = is_replica and general.get("master_link_down_since_seconds") == "-1"
@@ -163,17 +163,17 @@ def _general(facts: NodeFacts, general: Mapping[str, str], config: Reply, acl: R
         presence=Presence.UP,
         role=Role.REPLICA if is_replica else Role.PRIMARY,
         follows_address=follows,
-        link=Link(general.get("master_link_status", "down")) if is_replica else Link.NONE,
-        offset=int(offset) if offset is not None and not never_linked else None,
-        priority=int(general["slave_priority"]) if "slave_priority" in general else None,
+        link=_link(general) if is_replica else Link.NONE,
+        offset=parse.number(offset) if offset is not None and not never_linked else None,
+        priority=_count(general, "slave_priority"),
         keys=parse.key_count(general),
         # Counted, and told, only where a minimum is set.
-        good_replicas=int(general["min_slaves_good_slaves"]) if "min_slaves_good_slaves" in general else None,
+        good_replicas=_count(general, "min_slaves_good_slaves"),
         flavor=flavor,
         version=version,
         run_id=general.get("run_id"),
-        pid=int(general["process_id"]) if "process_id" in general else None,
-        used_bytes=int(general["used_memory"]) if "used_memory" in general else None,
+        pid=_count(general, "process_id"),
+        used_bytes=_count(general, "used_memory"),
         settings={} if isinstance(config, CommandFailed) else parse.pairs(config),
         acl_revision=_revision(acl),
     )
@@ -182,11 +182,13 @@ def _general(facts: NodeFacts, general: Mapping[str, str], config: Reply, acl: R
 def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
     if isinstance(answers[0], CommandFailed):
         return replace(facts, presence=Presence.FOREIGN, evidence=f"not a cluster node: {answers[0]}")
-    own_id = NodeId(answers[0])
+    own_id = parse.own_id(answers[0])
     if own_id != facts.id:
         return replace(facts, presence=Presence.FOREIGN, evidence=f"its node id is {own_id}, not ours")
-    table = parse.table(_text(answers[1]))
-    own = next(peer for peer in table if peer.id == own_id)
+    table = parse.table(_allowed(answers[1]))
+    own = next((peer for peer in table if peer.id == own_id), None)
+    if own is None:
+        raise parse.BadReply("its own line is missing in its table", [peer.id for peer in table])
     return replace(
         facts,
         role=own.role,
@@ -194,7 +196,7 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
         slots=own.slots,
         epoch=own.epoch,
         table=table,
-        fleet_ok=parse.info(_text(answers[2])).get("cluster_state") == "ok",
+        fleet_ok=parse.info(_allowed(answers[2])).get("cluster_state") == "ok",
     )
 
 
@@ -228,10 +230,11 @@ def _sentinel_questions(name: str) -> tuple[Question, ...]:
 
 
 def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
-    own_id, general, acl, primary, replicas, peers, quorum = answers
+    own, general, acl, primary, replicas, peers, quorum = answers
+    own_id = parse.own_id(_allowed(own))
     if own_id != facts.id:
         return replace(facts, presence=Presence.FOREIGN, evidence=f"its sentinel id is {own_id}, not ours")
-    server = parse.info(_text(general))
+    server = parse.info(_allowed(general))
     flavor, version = parse.server_family(server)
     view = SentinelView()
     if not isinstance(primary, CommandFailed):
@@ -243,22 +246,42 @@ def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
         flavor=flavor,
         version=version,
         run_id=server.get("run_id"),
-        pid=int(server["process_id"]) if "process_id" in server else None,
+        pid=_count(server, "process_id"),
         acl_revision=_revision(acl),
         sentinel=view,
     )
 
 
-def _text(reply: Reply) -> str:
-    return "" if isinstance(reply, CommandFailed) else str(reply)
+def _users_off(users: Mapping[str, Secret], answers: Sequence[Reply]) -> frozenset[str]:
+    """The fleet's own users that this node would turn away."""
+    asked = zip(users.items(), answers, strict=True)
+    return frozenset(user for (user, password), answer in asked if not _lets_in(password, answer))
+
+
+def _lets_in(password: Secret, answer: Reply) -> bool:
+    # A server that does not answer the question has not said that it turns anybody away.
+    return isinstance(answer, CommandFailed) or parse.lets_in(answer, password.sha256())
+
+
+def _allowed(reply: Reply) -> Reply:
+    """The answer to a question that every user of rlctl's may ask."""
+    if isinstance(reply, CommandFailed):
+        raise parse.BadReply("a question was refused", str(reply))
+    return reply
+
+
+def _link(general: Mapping[str, str]) -> Link:
+    return Link.UP if general.get("master_link_status") == "up" else Link.DOWN
+
+
+def _count(general: Mapping[str, str], name: str) -> int | None:
+    return parse.number(general[name]) if name in general else None
 
 
 def _revision(reply: Reply) -> str | None:
     """ACL GETUSER of the bookkeeping user: its one password hash."""
-    if reply is None or isinstance(reply, CommandFailed):
-        return None
-    passwords = parse.pairs(reply)["passwords"]
-    return passwords[0] if passwords else None
+    user = None if isinstance(reply, CommandFailed) else parse.user(reply)
+    return next(iter(parse.passwords(user)), None) if user is not None else None
 
 
 def _with_followed_ids(nodes: Sequence[NodeFacts], specs: Sequence[NodeSpec]) -> tuple[NodeFacts, ...]:

@@ -17,7 +17,10 @@ class Presence(StrEnum):
     LOADING = "loading"
     ABSENT = "absent"
     HUNG = "hung"
+    FULL = "full"
     DENIED = "denied"
+    NONSENSE = "nonsense"
+    UNPROVEN = "unproven"
     STRANGER = "stranger"
     FOREIGN = "foreign"
 

@@ -1,5 +1,6 @@
 """From a server's replies to facts. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from rlctl.observe.model import Address, Peer, Role, SentinelView, SlotRange
@@ -7,18 +8,79 @@ from rlctl.topology.nodes import NodeId
 
 _TABLE_FIELDS = 8
 _EPOCH_FIELD = 6
+_SLOTS = 16384
+_HIGHEST_PORT = 65_535
+# Far beyond what a node of a fleet answers; to judge more costs seconds.
+_MOST_CHARS = 4 << 20
+_MOST_PEERS = 2_000
+_MOST_DIGITS = 19
+_SHOWN_CHARS = 80
+_NODE_ID = re.compile("[0-9a-f]{40}")
+_VERSION = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
 
 
-def info(text: str) -> dict[str, str]:
+class BadReply(ValueError):
+    """A server's answer is none that Redis gives; the message shows what it was."""
+
+    def __init__(self, what: str, found: object) -> None:
+        super().__init__(f"{what}: {_shown(found)}")
+
+
+def _shown(found: object) -> str:
+    shown = repr(found[:_SHOWN_CHARS] if isinstance(found, str | list) else found)
+    return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
+
+
+def text(reply: object) -> str:
+    """A reply that must be a text."""
+    if not isinstance(reply, str) or len(reply) > _MOST_CHARS:
+        raise BadReply("not a text, or too long a one", reply)
+    return reply
+
+
+def number(word: object, *, most: int | None = None) -> int:
+    """Decimal digits, as servers write numbers."""
+    if not isinstance(word, str) or not word.removeprefix("-").isdecimal() or not word.isascii():
+        raise BadReply("not a number", word)
+    if len(word) > _MOST_DIGITS:
+        raise BadReply("too large a number", word)
+    found = int(word)
+    if most is not None and not 0 <= found <= most:
+        raise BadReply(f"not a number up to {most}", word)
+    return found
+
+
+def port(word: object) -> int:
+    """A TCP port."""
+    return number(word, most=_HIGHEST_PORT)
+
+
+def info(reply: object) -> dict[str, str]:
     """INFO and CLUSTER INFO: key:value lines."""
-    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line and not line.startswith("#"))
+    pairs = (line.split(":", 1) for line in text(reply).splitlines() if ":" in line and not line.startswith("#"))
     return {key: value.strip() for key, value in pairs}
 
 
-def table(text: str) -> tuple[Peer, ...]:
+def own_id(reply: object) -> NodeId:
+    """CLUSTER MYID and SENTINEL MYID."""
+    if not isinstance(reply, str) or _NODE_ID.fullmatch(reply) is None:
+        raise BadReply("not a node id", reply)
+    return NodeId(reply)
+
+
+def connection_ages(reply: object) -> tuple[int, ...]:
+    """CLIENT LIST: for how many seconds each connection has been open."""
+    fields = (dict(word.partition("=")[::2] for word in line.split()) for line in text(reply).splitlines())
+    return tuple(number(own["age"]) for own in fields if "age" in own)
+
+
+def table(reply: object) -> tuple[Peer, ...]:
     """CLUSTER NODES, or a nodes.conf; lines of another shape are passed over."""
-    lines = (line.split() for line in text.splitlines())
-    return tuple(_peer(fields) for fields in lines if len(fields) >= _TABLE_FIELDS and fields[_EPOCH_FIELD].isdigit())
+    lines = [line.split() for line in text(reply).splitlines()]
+    if len(lines) > _MOST_PEERS:
+        raise BadReply(f"a table of {len(lines)} nodes", lines[0])
+    read = (_peer(fields) for fields in lines if len(fields) >= _TABLE_FIELDS)
+    return tuple(peer for peer in read if peer is not None)
 
 
 def myself(text: str) -> NodeId | None:
@@ -30,18 +92,22 @@ def myself(text: str) -> NodeId | None:
     return None
 
 
-def _peer(fields: Sequence[str]) -> Peer:
+def _peer(fields: Sequence[str]) -> Peer | None:
     node_id, where, flags, follows, _sent, _received, epoch, state, *owned = fields
     marks = flags.split(",")
-    address, port = _address(where)
+    try:
+        address, bus_port = _address(where)
+        slots, config_epoch = slot_ranges(owned), number(epoch)
+    except BadReply:
+        return None
     return Peer(
         id=NodeId(node_id),
         address=address,
-        port=port,
+        port=bus_port,
         role=Role.REPLICA if "slave" in marks else Role.PRIMARY,
         follows=None if follows == "-" else NodeId(follows),
-        slots=slot_ranges(owned),
-        epoch=int(epoch),
+        slots=slots,
+        epoch=config_epoch,
         failed="fail" in marks,
         suspected="fail?" in marks,
         handshake="handshake" in marks,
@@ -52,8 +118,8 @@ def _peer(fields: Sequence[str]) -> Peer:
 def _address(where: str) -> Address:
     """`ip:port@bus[,hostname[,key=value...]]`."""
     endpoint = where.split(",", 1)[0].split("@", 1)[0]
-    address, _, port = endpoint.rpartition(":")
-    return address, int(port) if port.isdigit() else 0
+    address, _, digits = endpoint.rpartition(":")
+    return address, port(digits) if digits.isdecimal() else 0
 
 
 def slot_ranges(words: Iterable[str]) -> tuple[SlotRange, ...]:
@@ -63,7 +129,10 @@ def slot_ranges(words: Iterable[str]) -> tuple[SlotRange, ...]:
         if word.startswith("["):
             continue
         first, _, last = word.partition("-")
-        ranges.append((int(first), int(last or first)))
+        low, high = number(first, most=_SLOTS - 1), number(last or first, most=_SLOTS - 1)
+        if low > high:
+            raise BadReply("not a range of slots", word)
+        ranges.append((low, high))
     return tuple(sorted(ranges))
 
 
@@ -72,44 +141,74 @@ def slot_count(ranges: Iterable[SlotRange]) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
-def pairs(reply: Sequence[str]) -> dict[str, str]:
+def pairs(reply: object) -> dict[str, str]:
     """A flat list of names and values, as RESP2 gives maps."""
-    names, values = reply[0::2], reply[1::2]
-    return dict(zip(names, values, strict=True))
+    if not isinstance(reply, list) or len(reply) % 2 or not all(isinstance(word, str) for word in reply):
+        raise BadReply("not a list of names and values", reply)
+    return dict(zip(reply[0::2], reply[1::2], strict=True))
 
 
-def lets_in(user: Sequence[object] | None, password_hash: str) -> bool:
+def flags(reply: object, count: int) -> tuple[bool, ...]:
+    """SCRIPT EXISTS: for each of `count` scripts whether it is held."""
+    if not isinstance(reply, list) or len(reply) != count or not all(one in (0, 1) for one in reply):
+        raise BadReply(f"not {count} times 0 or 1", reply)
+    return tuple(bool(one) for one in reply)
+
+
+def user(reply: object) -> Mapping[str, object] | None:
+    """ACL GETUSER: the fields of a user that exists."""
+    if reply is None:
+        return None
+    if not isinstance(reply, list) or len(reply) % 2 or not all(isinstance(name, str) for name in reply[0::2]):
+        raise BadReply("not the description of a user", reply)
+    return dict(zip(reply[0::2], reply[1::2], strict=True))
+
+
+def passwords(own: Mapping[str, object]) -> tuple[str, ...]:
+    """The password hashes of a user."""
+    found = own.get("passwords")
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise BadReply("a user without passwords", sorted(own))
+    return tuple(found)
+
+
+def lets_in(reply: object, password_hash: str) -> bool:
     """ACL GETUSER: whether this user exists, is on, and has this password, given as the server keeps it."""
-    if user is None:
+    own = user(reply)
+    if own is None:
         return False
-    own = dict(zip(user[0::2], user[1::2], strict=True))
-    flags, passwords = own.get("flags"), own.get("passwords")
-    return isinstance(flags, list) and "on" in flags and isinstance(passwords, list) and password_hash in passwords
+    marks = own.get("flags")
+    return isinstance(marks, list) and "on" in marks and password_hash in passwords(own)
 
 
-def sentinel_view(
-    primary: Sequence[str], replicas: Sequence[Sequence[str]], peers: Sequence[Sequence[str]], *, quorum_ok: bool
-) -> SentinelView:
+def sentinel_view(primary: object, replicas: object, peers: object, *, quorum_ok: bool) -> SentinelView:
     """SENTINEL MASTER, REPLICAS, SENTINELS and CKQUORUM of one sentinel."""
     own = pairs(primary)
-    flags = own.get("flags", "").split(",")
+    marks = own.get("flags", "").split(",")
+    followers, others = _entries(replicas), _entries(peers)
     return SentinelView(
-        primary=(own["ip"], int(own["port"])),
+        primary=_where(own),
         options={
             name: own[name]
             for name in ("quorum", "down-after-milliseconds", "failover-timeout", "parallel-syncs")
             if name in own
         },
-        replicas=tuple(sorted(_where(replica) for replica in map(pairs, replicas) if _is_reached(replica))),
-        peers=tuple(sorted(NodeId(peer["runid"]) for peer in map(pairs, peers) if _is_reached(peer))),
-        silent=tuple(sorted(_where(one) for one in map(pairs, (*replicas, *peers)) if not _is_reached(one))),
+        replicas=tuple(sorted(_where(replica) for replica in followers if _is_reached(replica))),
+        peers=tuple(sorted(own_id(peer.get("runid")) for peer in others if _is_reached(peer))),
+        silent=tuple(sorted(_where(one) for one in (*followers, *others) if not _is_reached(one))),
         down=not _is_reached(own),
-        failed="o_down" in flags,
+        failed="o_down" in marks,
         usable_quorum=quorum_ok,
-        epoch=int(own.get("config-epoch", "0")),
-        failing_over="failover_in_progress" in flags,
-        silence_ms=int(own.get("last-ok-ping-reply", "0")),
+        epoch=number(own.get("config-epoch", "0")),
+        failing_over="failover_in_progress" in marks,
+        silence_ms=number(own.get("last-ok-ping-reply", "0")),
     )
+
+
+def _entries(reply: object) -> list[dict[str, str]]:
+    if not isinstance(reply, list) or len(reply) > _MOST_PEERS:
+        raise BadReply("not a list of instances", reply)
+    return [pairs(one) for one in reply]
 
 
 def _is_reached(entry: Mapping[str, str]) -> bool:
@@ -118,17 +217,19 @@ def _is_reached(entry: Mapping[str, str]) -> bool:
 
 
 def _where(entry: Mapping[str, str]) -> Address:
-    return entry["ip"], int(entry["port"])
+    return text(entry.get("ip")), port(entry.get("port"))
 
 
 def server_family(server: Mapping[str, str]) -> tuple[str, str]:
     """Flavor and version; Valkey also reports the Redis version it is compatible with."""
-    if "valkey_version" in server:
-        return "valkey", server["valkey_version"]
-    return "redis", server.get("redis_version", "")
+    flavor = "valkey" if "valkey_version" in server else "redis"
+    version = server.get(f"{flavor}_version")
+    if version is None or _VERSION.match(version) is None:
+        raise BadReply("no version of a server", version)
+    return flavor, version
 
 
 def key_count(keyspace: Mapping[str, str]) -> int:
     """Keys in all databases."""
     counts = (value.split(",", 1)[0] for name, value in keyspace.items() if name.startswith("db"))
-    return sum(int(count.removeprefix("keys=")) for count in counts)
+    return sum(number(count.removeprefix("keys=")) for count in counts)

@@ -8,6 +8,7 @@ from rlctl.observe.model import NodeFacts
 from rlctl.plan.fence import FENCE, SETTING
 from rlctl.render.redis_conf import tunables
 from rlctl.render.sentinel_conf import sentinel_options
+from rlctl.topology.change import Refusal
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
@@ -23,7 +24,7 @@ LIVE_SETTINGS = frozenset(
         *("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold", "loglevel", "activedefrag"),
         *("lazyfree-lazy-eviction", "lazyfree-lazy-expire", "active-expire-effort", "dynamic-hz", "latency-tracking"),
         *("hash-max-listpack-entries", "hash-max-listpack-value", "zset-max-listpack-entries"),
-        *("zset-max-listpack-value", "notify-keyspace-events"),
+        *("zset-max-listpack-value", "notify-keyspace-events", "proto-max-bulk-len"),
     }
 )
 # Redis' own units, which differ from the topology's: 1k is a thousand here.
@@ -44,11 +45,15 @@ _ALL_EVENTS = "g$lshztxed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """The wish; `revisions` holds the ACL revision each node should have loaded, `scripts` the release's SHA1s."""
+    """The wish; `revisions` holds the ACL revision each node should have loaded, `scripts` the release's SHA1s.
+
+    With `refusals`, the topology is that of the deployed nodes, and the file asks for what deploy would refuse.
+    """
 
     topology: Topology
     revisions: Mapping[NodeName, str] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
 
     @property
     def specs(self) -> dict[NodeName, NodeSpec]:

@@ -1,6 +1,6 @@
 """What is wrong with a fleet right now: the verdict of `status` and of the check after `deploy`. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,6 +10,7 @@ from rlctl.plan.desired import Desired, lacks_users, missing_scripts, setting_dr
 from rlctl.plan.fence import fenced
 from rlctl.plan.ownership import Shard, ownership, shards
 from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
+from rlctl.topology.change import Refusal, summary
 from rlctl.topology.model import Kind, TargetName
 from rlctl.topology.nodes import NodeName
 
@@ -47,8 +48,11 @@ class Finding:
 _PRESENCE = {
     Presence.ABSENT: ("node-down", "is down"),
     Presence.HUNG: ("node-hung", "has a process that does not answer"),
+    Presence.FULL: ("node-maxclients", "runs and takes no more clients"),
     Presence.LOADING: ("node-loading", "is loading its data"),
     Presence.DENIED: ("node-denied", "refuses our password"),
+    Presence.NONSENSE: ("node-nonsense", "answers nonsense"),
+    Presence.UNPROVEN: ("node-unproven", "is not proven to be what listens at its port, and was sent no password"),
     Presence.STRANGER: ("node-stranger", "is not there, a stranger holds its port"),
     Presence.FOREIGN: ("node-foreign", "is not there, a node of another fleet holds its port"),
 }
@@ -57,6 +61,8 @@ _PRESENCE = {
 NODE_FENCED = "node-fenced"
 # What an operator has asked for: told, but nothing that a deploy could wait for or has failed at.
 INTENDED = frozenset({NODE_FENCED})
+# Told as well; a deploy neither causes nor ends them.
+NOT_OF_DEPLOY = INTENDED | {"memory-full"}
 
 
 def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
@@ -68,10 +74,16 @@ def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
             f"none of the {len(observed.nodes)} nodes answers this machine, and all of their processes run: "
             "the firewall on the hosts may not know this machine; `rlctl deploy` adds it"
         )
-        return (_degraded("node-unknown", "fleet", text),)
+        return (_degraded("node-unknown", "fleet", text), *differences(desired.refusals))
     kind = desired.topology.kind
     specific = _cluster(desired, observed) if kind is Kind.CLUSTER else _sentinel(desired, observed)
-    found = [*_presence(observed), *fences(observed), *_drift(desired, observed), *specific]
+    found = [
+        *differences(desired.refusals),
+        *_presence(observed),
+        *fences(observed),
+        *_drift(desired, observed),
+        *specific,
+    ]
     return tuple(sorted(found, key=lambda one: (one.severity is Severity.DEGRADED, one.subject, one.code)))
 
 
@@ -99,6 +111,12 @@ def _is_shut_out(desired: Desired, observed: Observed) -> bool:
     return is_there and all(node.presence is Presence.HUNG and node.disk.pid is not None for node in observed.nodes)
 
 
+def differences(refusals: Sequence[Refusal]) -> Iterator[Finding]:
+    """What the file asks for and deploy refuses. Degraded: the fleet serves, but no deploy can repair it meanwhile."""
+    if refusals:
+        yield _degraded("topology-differs", "fleet", f"deploy would refuse: {summary(refusals)}")
+
+
 def _presence(observed: Observed) -> Iterator[Finding]:
     for node in observed.nodes:
         if node.presence is Presence.ABSENT and node.disk.unknown is not None:
@@ -122,6 +140,7 @@ def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
         if node.disk.misfit is not None:
             yield _degraded("place-drift", node.name, f"{node.name}: {node.disk.misfit}")
     for node in observed.up:
+        yield from _refusals(node)
         for drift in setting_drift(desired, node):
             text = f"{node.name} has {drift.setting} {drift.found}, the topology says {drift.wanted}"
             yield _degraded("setting-drift", node.name, text)
@@ -133,6 +152,16 @@ def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
             yield _degraded("users-drift", node.name, _users_text(desired, node))
         if node.flavor not in {None, desired.topology.engine.flavor.value}:
             yield _degraded("engine-drift", node.name, f"{node.name} runs {node.flavor} {node.version}")
+
+
+def _refusals(node: NodeFacts) -> Iterator[Finding]:
+    """A primary whose memory is full answers OOM to every decision; a replica follows its primary beyond its limit."""
+    most = node.settings.get("maxmemory", "")
+    if node.role is not Role.PRIMARY or node.settings.get("maxmemory-policy") != "noeviction":
+        return
+    if node.used_bytes is not None and most.isdecimal() and 0 < int(most) <= node.used_bytes:
+        text = f"{node.name} refuses writes (OOM): {node.used_bytes} bytes used, maxmemory is {most}"
+        yield _critical("memory-full", node.name, text)
 
 
 def _users_text(desired: Desired, node: NodeFacts) -> str:

@@ -11,16 +11,21 @@ from rlctl.topology.model import Kind
 
 def check(desired: Desired, observed: Observed) -> None:
     """Raise for the gravest obstacle, with all of its kind in one message."""
-    for guard in (_strangers, _foreign, _denied, _members, _watched, _engine, _restarts):
+    guards = (_strangers, _unproven, _nonsense, _foreign, _denied, _full, _members, _watched, _engine, _restarts)
+    for guard in guards:
         problems = sorted(guard(desired, observed))
         if problems:
             raise _refusal(guard.__name__, problems)
 
 
+MAXCLIENTS_HINT = "close connections on the clients' side, then raise `maxclients` under `redis` and deploy"
 _HINTS = {
     "_strangers": "stop that process or move this fleet to another base_port; rlctl touches nothing it did not make",
+    "_unproven": "end what listens there where it is not this fleet's; with `security: {tls: true}` certificates tell",
+    "_nonsense": "see the node's log; end its process, then deploy starts the node again",
     "_foreign": "this is another fleet, or a half-made one: it is left untouched; choose another base_port",
     "_denied": "bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
+    "_full": MAXCLIENTS_HINT,
     "_members": "the fleet holds members that this topology does not name; removing nodes is not available yet",
     "_watched": "the sentinels watch a primary outside this topology; rlctl does not adopt it",
     "_engine": "changing the server family needs a new fleet; undo the change in the topology",
@@ -42,6 +47,20 @@ def _strangers(desired: Desired, observed: Observed) -> Iterator[str]:
             yield f"{node.name}: a stranger holds port {node.disk.port_taken}, which {where} needs"
 
 
+def _unproven(desired: Desired, observed: Observed) -> Iterator[str]:
+    for node in observed.nodes:
+        if node.presence is Presence.UNPROVEN:
+            where = desired.specs[node.name].endpoint
+            yield f"{node.name}: what listens at {where} is not proven to be the node: {_evidence(node, where)}"
+
+
+def _nonsense(desired: Desired, observed: Observed) -> Iterator[str]:
+    for node in observed.nodes:
+        if node.presence is Presence.NONSENSE:
+            where = desired.specs[node.name].endpoint
+            yield f"{node.name}: {where} answers nonsense ({_evidence(node, where)})"
+
+
 def _evidence(node: NodeFacts, where: str) -> str:
     return node.evidence.removeprefix(f"{where}: ")
 
@@ -57,6 +76,13 @@ def _denied(desired: Desired, observed: Observed) -> Iterator[str]:
         if node.presence is Presence.DENIED:
             where = desired.specs[node.name].endpoint
             yield f"{node.name}: {where} refuses our password ({_evidence(node, where)})"
+
+
+def _full(desired: Desired, observed: Observed) -> Iterator[str]:
+    for node in observed.nodes:
+        if node.presence is Presence.FULL:
+            where = desired.specs[node.name].endpoint
+            yield f"{node.name}: {where} takes no more clients ({_evidence(node, where)})"
 
 
 def _members(desired: Desired, observed: Observed) -> Iterator[str]:

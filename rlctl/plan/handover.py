@@ -92,11 +92,18 @@ class _Case:
     def heir(self) -> NodeFacts | None:
         """The replica that will take over; Sentinel chooses by itself, in this order."""
         if self.is_cluster:
-            return successor(self.desired, replace(self.shard, members=(self.owner, *self.replicas)))
+            return successor(self.desired, replace(self.shard, members=(self.owner, *self._preferred)))
         electable = [node for node in self.replicas if _is_electable(node) and not was_revived(node)]
         return min(
             electable, key=lambda node: (node.priority or 0, -(node.offset or 0), node.run_id or ""), default=None
         )
+
+    @property
+    def _preferred(self) -> tuple[NodeFacts, ...]:
+        """A primary is often moved because its host is worked on next; by force the most data counts."""
+        specs = self.desired.specs
+        away = tuple(node for node in self.replicas if specs[node.name].host != specs[self.owner.name].host)
+        return away if away and self.mode is Mode.PLANNED else self.replicas
 
     @property
     def sentinel(self) -> NodeFacts | None:
@@ -156,6 +163,27 @@ def shard_of(desired: Desired, state: Observed, number: int) -> Shard:
     primary, nodes = believed_primary(desired, state), data(desired, state)
     rivals = tuple(node for node in nodes if node.is_up and node.role is Role.PRIMARY and node.id != primary.id)
     return Shard(number=ONLY_SHARD, members=nodes, owner=primary, rivals=rivals)
+
+
+def unlinked_nodes(state: Observed, name: NodeName) -> tuple[NodeName, ...]:
+    """The answering nodes that would not hear this replica: a bus link is down, or they do not know whom it follows.
+
+    Redis ignores the order to a primary, and the call for votes, of a node that is not known as the shard's replica.
+    """
+    own = state.node(name)
+    others = (node for node in state.up if node.id != own.id)
+    return tuple(node.name for node in others if not (_has_link(own, node) and _hears(node, own)))
+
+
+def _hears(node: NodeFacts, replica: NodeFacts) -> bool:
+    return _has_link(node, replica) and any(
+        peer.id == replica.id and peer.follows == replica.follows for peer in node.table
+    )
+
+
+def _has_link(node: NodeFacts, to: NodeFacts) -> bool:
+    known = (peer for peer in node.table if peer.id == to.id)
+    return any(peer.linked and not (peer.failed or peer.suspected or peer.handshake) for peer in known)
 
 
 def new_primary(desired: Desired, state: Observed, order: Handover) -> NodeFacts | None:

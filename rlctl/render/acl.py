@@ -1,8 +1,10 @@
 """users.acl: who may do what on data nodes and on sentinels, for the server's version."""
 
 import hashlib
+from collections.abc import Iterable, Mapping
 
-from rlctl.secrets import FleetSecrets, User
+from rlctl.secrets import FleetSecrets, Secret, User
+from rlctl.services import key_prefix, user_of
 from rlctl.topology.nodes import NodeSpec
 
 Version = tuple[int, ...]
@@ -26,9 +28,11 @@ _FAILOVER_BY_SENTINEL = (
 _HELLO = "&__sentinel__:hello"
 
 
-def users_of(spec: NodeSpec) -> tuple[User, ...]:
-    """The users that a node of either kind lets in."""
-    return tuple(user for user in User if not (spec.is_sentinel and user is User.REPLICA))
+def users_of(spec: NodeSpec, secrets: FleetSecrets) -> dict[str, Secret]:
+    """The users that a node of either kind lets in, with their passwords."""
+    everywhere = (user for user in User if not (spec.is_sentinel and user is User.REPLICA))
+    services = {user_of(service): password for service, password in secrets.services.items()}
+    return {user.value: secrets.password(user) for user in everywhere} | services
 
 
 def node_acl(spec: NodeSpec, secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
@@ -38,8 +42,13 @@ def node_acl(spec: NodeSpec, secrets: FleetSecrets, version: Version, commands: 
 
 def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
     """The ACL file of a data node; `commands` are what the scripts call, which evalsha checks against the caller."""
-    limiter = _libraries(version) + _CLUSTER_CLIENT + ("evalsha", "evalsha_ro", "time", "subscribe", "unsubscribe")
-    rules = f"({_allow(_RULE_READS)} %R~rlctl:*)"
+    # ioredis reads INFO at each connect, and warns where it may not. coredis asks a primary that Sentinel named for its
+    # ROLE, and gives up where it may not. Nothing in the replies is secret to a client.
+    limiter = (
+        _libraries(version)
+        + _CLUSTER_CLIENT
+        + ("info", "role", "evalsha", "evalsha_ro", "time", "subscribe", "unsubscribe")
+    )
     monitor = (*_libraries(version), *_CLUSTER_READS, "info", "role", "dbsize", "time")
     return _file(
         secrets,
@@ -48,11 +57,12 @@ def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, 
         "~* &* +@all",
         {
             User.ADMIN: "~* &* +@all",
-            User.LIMITER: f"~rl:* &rlctl:* {_allow(limiter + commands)} {rules}",
+            User.LIMITER: _runtime(None, limiter + commands),
             User.REPLICA: _allow(("psync", "replconf", "ping")),
             User.SENTINEL: f"{_HELLO} {_allow((*_FAILOVER_BY_SENTINEL, 'hello'))}",
             User.MONITOR: _allow(monitor),
         },
+        {service: _runtime(service, limiter + commands) for service in secrets.services},
     )
 
 
@@ -60,15 +70,17 @@ def sentinel_acl(secrets: FleetSecrets, version: Version) -> str:
     """The ACL file of a sentinel: the same people, and peers that only talk about failovers."""
     peers = ("ping", "publish", "hello", "client|setname", "sentinel|is-master-down-by-addr")
     lookups = (*_libraries(version), "subscribe", "unsubscribe", "psubscribe", "punsubscribe", *_SENTINEL_LOOKUPS)
+    looks_up = f"&* {_allow(lookups)}"
     return _file(
         secrets,
         "",
         {
             User.ADMIN: "~* &* +@all",
-            User.LIMITER: f"&* {_allow(lookups)}",
+            User.LIMITER: looks_up,
             User.SENTINEL: f"{_HELLO} {_allow(peers)}",
             User.MONITOR: _allow((*_libraries(version), "info", "role", *_SENTINEL_READS)),
         },
+        dict.fromkeys(secrets.services, looks_up),
     )
 
 
@@ -80,6 +92,28 @@ def loaded_revision(acl_file: str) -> str | None:
     return None
 
 
+def user_rules(acl_file: str) -> dict[str, tuple[str, ...]]:
+    """Each user's rules in an ACL file, or in ACL LIST, which has its form."""
+    return {name: tuple(rules) for _user, name, *rules in map(str.split, acl_file.splitlines())}
+
+
+def differing_users(acl_file: str, listed: Iterable[str]) -> tuple[str, ...]:
+    """The users that are not in ACL LIST as in the file; the revision is not compared, nor are commands.
+
+    Redis 7.0 lists commands by categories that have nearly the same members (`+@fast -role`).
+    """
+    wanted, found = _access(acl_file), _access("\n".join(listed))
+    names = sorted({*wanted, *found} - {REVISION_USER})
+    return tuple(name for name in names if wanted.get(name) != found.get(name))
+
+
+def _access(users: str) -> Mapping[str, frozenset[str]]:
+    """Who logs in how, for which keys and channels; servers list these in an order of their own."""
+    bare = {name: {word.strip("()") for word in rules} for name, rules in user_rules(users).items()}
+    marks = ("#", "~", "%", "&", "on", "off", "nopass")
+    return {name: frozenset(word for word in words if word.startswith(marks)) for name, words in bare.items()}
+
+
 def _libraries(version: Version) -> tuple[str, ...]:
     return (*_LIBRARIES, "client|setinfo") if version >= SETINFO_SINCE else _LIBRARIES
 
@@ -88,8 +122,18 @@ def _allow(commands: tuple[str, ...]) -> str:
     return "-@all " + " ".join(f"+{command}" for command in dict.fromkeys(commands))
 
 
-def _file(secrets: FleetSecrets, nobody: str, rules: dict[User, str]) -> str:
+def _runtime(service: str | None, commands: tuple[str, ...]) -> str:
+    """The rights of the user that decides, on the keys of one service or of all."""
+    return f"~{key_prefix(service)}* &rlctl:* {_allow(commands)} ({_allow(_RULE_READS)} %R~rlctl:*)"
+
+
+def _file(secrets: FleetSecrets, nobody: str, rules: Mapping[User, str], services: Mapping[str, str]) -> str:
     lines = [f"user default reset off {nobody}".rstrip() + "\n"]
-    lines += [f"user {user} reset on #{secrets.password(user).sha256()} {rule}\n" for user, rule in rules.items()]
+    lines += [_user(user, secrets.password(user), rule) for user, rule in rules.items()]
+    lines += [_user(user_of(service), secrets.services[service], rule) for service, rule in services.items()]
     body = "".join(lines)
     return body + f"user {REVISION_USER} reset off #{hashlib.sha256(body.encode()).hexdigest()}\n"
+
+
+def _user(name: str, password: Secret, rule: str) -> str:
+    return f"user {name} reset on #{password.sha256()} {rule}\n"

@@ -1,19 +1,23 @@
 """The Ansible inventory of a fleet on hosts: who runs what, and what all hosts must know of the fleet. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from rlctl.errors import Refused
+from rlctl.render.redis_conf import own_directives
 from rlctl.topology.model import HostEntry, Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec, all_nodes, host_name
+from rlctl.topology.problems import printable
 
 Variables = dict[str, object]
+_TEMPLATE_MARKS = ("{{", "{%", "{#")
 
 
 def inventory(topology: Topology, topology_file: PurePath) -> dict[str, Any]:
-    """The document of `--list`; it holds no secret."""
+    """The document of `--list`; it holds no secret. Refused where Ansible would take a value for a template."""
     hosts = used_hosts(topology)
-    return {
+    document = {
         "_meta": {"hostvars": {host_name(host): host_variables(topology, host) for host in hosts}},
         "rlctl_hosts": {
             "hosts": [host_name(host) for host in hosts],
@@ -22,6 +26,19 @@ def inventory(topology: Topology, topology_file: PurePath) -> dict[str, Any]:
         "rlctl_data": {"hosts": _running(hosts, (spec for spec in all_nodes(topology) if not spec.is_sentinel))},
         "rlctl_sentinels": {"hosts": _running(hosts, (spec for spec in all_nodes(topology) if spec.is_sentinel))},
     }
+    refuse_templates(document)
+    return document
+
+
+def refuse_templates(value: object) -> None:
+    """Raise Refused where a text in this value would run as a Jinja template on the machine that runs Ansible."""
+    for text in _texts(value):
+        for mark in _TEMPLATE_MARKS:
+            if mark in text:
+                raise Refused(
+                    f"{printable(text)} holds {mark}, and Ansible would run it as a template on this machine",
+                    hint="rename the folder, so that its path has none of {{, {% and {#",
+                )
 
 
 def static_inventory(topology: Topology, topology_file: PurePath) -> dict[str, object]:
@@ -69,6 +86,7 @@ def _fleet_variables(topology: Topology, topology_file: PurePath, hosts: Iterabl
         "rlctl_persistence": topology.persistence.mode.value,
         "rlctl_maxmemory_bytes": topology.memory.maxmemory_bytes,
         "rlctl_tls": topology.security.tls,
+        "rlctl_directives": [" ".join(one) for one in own_directives(topology)],
         "rlctl_topology": str(topology_file),
     }
 
@@ -76,3 +94,18 @@ def _fleet_variables(topology: Topology, topology_file: PurePath, hosts: Iterabl
 def _running(hosts: Iterable[HostEntry], specs: Iterable[NodeSpec]) -> list[str]:
     named = {spec.host for spec in specs}
     return [host_name(host) for host in hosts if host_name(host) in named]
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for name, one in value.items():
+                yield from _texts(name)
+                yield from _texts(one)
+        case list() | tuple():
+            for one in value:
+                yield from _texts(one)
+        case _:
+            pass

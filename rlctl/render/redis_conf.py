@@ -10,8 +10,12 @@ from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec
 
 # CONFIG_MIN_RESERVED_FDS: what a server keeps for its own files.
 OWN_OPEN_FILES = 32
+MAXCLIENTS = "maxclients"
 _DEFAULT_MAXCLIENTS = 10_000
 _DEFAULT_BACKLOG = 511
+# The longest text that a client may send or write; by default 512mb, and one SETRANGE of the runtime user fills a node.
+# A full rolling_ring takes 4,000,024 bytes, a revision of 3,800 rules 1.8 million.
+_LONGEST_TEXT = 8 * 2**20
 SNAPSHOT_POINTS = "3600 1 300 100 60 10000"
 
 
@@ -84,9 +88,14 @@ class NodeFiles:
         return self.settings / "ca.crt"
 
 
+def max_clients(topology: Topology) -> int:
+    """Clients that a data node takes at once, unless its limit of open files made it lower the number."""
+    return _number(topology, MAXCLIENTS, _DEFAULT_MAXCLIENTS)
+
+
 def open_files(topology: Topology) -> int:
     """As many as a node wants for the clients that it may have."""
-    return _number(topology, "maxclients", _DEFAULT_MAXCLIENTS) + OWN_OPEN_FILES
+    return max_clients(topology) + OWN_OPEN_FILES
 
 
 def backlog(topology: Topology) -> int:
@@ -106,6 +115,7 @@ def tunables(topology: Topology) -> dict[str, str]:
     settings = {
         "maxmemory": str(topology.memory.maxmemory_bytes),
         "maxmemory-policy": topology.memory.policy.value,
+        "proto-max-bulk-len": str(_LONGEST_TEXT),
         "appendonly": "yes" if mode is PersistenceMode.AOF else "no",
         "appendfsync": topology.persistence.fsync.value,
         "save": SNAPSHOT_POINTS if mode is PersistenceMode.RDB else "",
@@ -144,9 +154,13 @@ def static_conf(topology: Topology, spec: NodeSpec, files: NodeFiles, secrets: F
             ("masteruser", User.REPLICA.value),
             ("masterauth", secrets.password(User.REPLICA).reveal()),
         ]
-    settings = tunables(topology)
-    directives += [(name, quote(value) if name == "save" or not value else value) for name, value in settings.items()]
+    directives += [_spelled(name, value) for name, value in tunables(topology).items()]
     return conf_text(_with_save_points(directives))
+
+
+def own_directives(topology: Topology) -> tuple[Directive, ...]:
+    """The section `redis` of the topology, as static.conf has it."""
+    return tuple(_spelled(name, value) for name, value in topology.redis)
 
 
 def start_argv(program: str, spec: NodeSpec, files: NodeFiles) -> list[str]:
@@ -201,6 +215,10 @@ def replica_cluster_conf(node_id: str, spec: NodeSpec, leader_id: str, leader: N
 
 def _bus_endpoint(spec: NodeSpec) -> str:
     return f"{spec.endpoint}@{spec.port + BUS_PORT_OFFSET}"
+
+
+def _spelled(name: str, value: str) -> Directive:
+    return name, quote(value) if name == "save" or not value else value
 
 
 def _tls(files: NodeFiles, port: str) -> list[Directive]:

@@ -1,18 +1,18 @@
 """Proves pages: each is followed from every fault to health, and again without each step that changes something."""
 
 import json
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
+from rlctl.drills.throw_away import note_swept, sweep_throw_away, throw_away
 from rlctl.errors import Refused, TimedOut, Unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.runbooks.model import Rehearsal, Risk, Runbook, Step
 from rlctl.runbooks.order import FAILURE, ORDER, REST, RESULT, TrialOrder, TrialResult
 from rlctl.runbooks.shelf import address
+from rlctl.state.home import Home
 from rlctl.system.files import read_text, write_private
 from rlctl.system.process import OWN_PYTHON, ProcessRunner
 from rlctl.system.sandbox import enter_argv, why_not
@@ -75,11 +75,15 @@ class Omission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """All passages, and what leaving steps out did; `unused` steps were never taken."""
+    """All passages, and what leaving steps out did.
+
+    `unused` steps were never taken. `repeated` says why trials were made twice.
+    """
 
     passages: tuple[Passage, ...]
     omissions: tuple[Omission, ...]
     unused: tuple[Omission, ...]
+    repeated: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -92,14 +96,21 @@ class Proof:
         return tuple(one for one in self.omissions if one.noticed is None)
 
 
+class _NotBuilt(Exception):
+    """A trial whose process says itself why it could not be made; one that crashed says nothing, and is a bug."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prover:
     """Makes trials, some at the same time: each has a network and processes of its own."""
 
+    home: Home
     jobs: int
     progress: Progress
     stop: StopFlag
     is_detailed: bool = False
+    passages_only: bool = False
+    _repeated: list[str] = field(default_factory=list)
 
     def prove(self, pages: Sequence[Runbook], kinds: Sequence[Kind]) -> Proof:
         """Every page on every kind of fleet that it is for; Refused where this machine gives no namespaces."""
@@ -109,13 +120,16 @@ class Prover:
                 f"a runbook is tried in namespaces of its own, which is not possible here: {reason}",
                 hint="run it where unprivileged namespaces are allowed",
             )
+        note_swept(sweep_throw_away(self.home, self.progress), self.progress)
         wanted = [(page, kind, index) for page in pages for kind in kinds for index in _rehearsals(page, kind)]
         with ThreadPoolExecutor(max_workers=self.jobs) as pool:
             passages = tuple(pool.map(lambda one: self._follow(*one), wanted))
-            to_omit = list(_to_omit(passages))
+            to_omit = [] if self.passages_only else list(_to_omit(passages))
             omissions = tuple(pool.map(lambda one: self._leave_out(*one), to_omit))
         self.stop.check()
-        return Proof(passages=passages, omissions=omissions, unused=tuple(_unused(passages)))
+        return Proof(
+            passages=passages, omissions=omissions, unused=tuple(_unused(passages)), repeated=tuple(self._repeated)
+        )
 
     def _follow(self, page: Runbook, kind: Kind, index: int) -> Passage:
         result = self._try(TrialOrder(page=address(page), kind=kind, rehearsal=index))
@@ -142,17 +156,21 @@ class Prover:
         return self._try(order)
 
     def _try(self, order: TrialOrder) -> TrialResult:
-        """A fleet that cannot be built on a busy machine says nothing of a page: once more, then it is told."""
+        """A fleet that cannot be built on a busy machine says nothing of a page: try once more, and keep the reason."""
         try:
             return self._try_once(order)
-        except Unreachable as failure:
-            self.progress.note(f"{failure.message}; once more")
-        return self._try_once(order)
+        except _NotBuilt as failure:
+            self._repeated.append(str(failure))
+            self.progress.note(f"{failure}; once more")
+        try:
+            return self._try_once(order)
+        except _NotBuilt as failure:
+            raise Unreachable(str(failure), hint="run it with -v") from failure
 
     def _try_once(self, order: TrialOrder) -> TrialResult:
         self.stop.check()
-        with tempfile.TemporaryDirectory(prefix="rlctl-runbook-") as name:
-            folder = Path(name)
+        with throw_away(self.home, "runbook") as run:
+            folder = run.twin
             write_private(folder / ORDER, json.dumps(order.to_json()))
             environment = ["env", f"RLCTL_HOME={folder / 'home'}", "PYTHONDONTWRITEBYTECODE=1"]
             argv = enter_argv([*environment, *OWN_PYTHON, "-m", "rlctl.runbooks.trial", str(folder)])
@@ -162,8 +180,10 @@ class Prover:
                 complaint = child.complaint()
             text = read_text(folder / RESULT)
             if text is None:
-                failure = read_text(folder / FAILURE) or complaint or f"exit {code}"
-                raise Unreachable(f"a trial of {order.page} could not be made: {failure}", hint="run it with -v")
+                told = f"a trial of {order.page} could not be made: "
+                if named := read_text(folder / FAILURE):
+                    raise _NotBuilt(told + named)
+                raise Unreachable(told + (complaint or f"exit {code}"), hint="run it with -v")
         return TrialResult.from_json(json.loads(text))
 
     def _listen(self, child: Child, what: str) -> int:

@@ -3,14 +3,19 @@
 import json
 import os
 import shutil
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlctl.errors import Refused, Unreachable
-from rlctl.system.files import make_private_folder, read_text, write_private
+from rlctl.errors import Refused, Unreachable, UsageFault
+from rlctl.system.files import check_folder, make_private_folder, read_own, write_private
 from rlctl.topology.nodes import NodeName
 
 STATE_VERSION = 1
+# Each is opened by name; fleets' own folders are checked with the files that are opened in them.
+_FOLDERS = ("fleets", "journal", "locks", "drills", "runbooks", "throw-away", "bugs")
+# Control characters, halves of characters that are no UTF-8, and the line breaks of Unicode.
+_UNWRITABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,15 @@ class Home:
 
     @classmethod
     def from_environment(cls) -> "Home":
-        """RLCTL_HOME, else the XDG data folder; in one spelling, since folders are compared with what others say."""
-        named = os.environ.get("RLCTL_HOME")
-        if named:
-            return cls(_spelled(Path(named).expanduser()))
-        data = os.environ.get("XDG_DATA_HOME")
-        base = Path(data) if data else Path.home() / ".local" / "share"
-        return cls(_spelled(base / "rlctl"))
+        """RLCTL_HOME, else the XDG data folder; Refused where another user can change it.
+
+        In one spelling, since folders are compared with what others say.
+        """
+        home = cls(_spelled(_named()))
+        _check_characters(home.root)
+        for folder in (home.root, *(home.root / name for name in _FOLDERS)):
+            check_folder(folder)
+        return home
 
     def fleet(self, name: str) -> "FleetFolder":
         """The folder of one fleet."""
@@ -55,9 +62,19 @@ class Home:
         return self.root / "drills"
 
     @property
+    def throw_away(self) -> Path:
+        """One folder for each demo and each trial of a runbook test that runs, or was killed."""
+        return self.root / "throw-away"
+
+    @property
     def transcripts(self) -> Path:
         """What was done by the runbooks, for the reviews afterwards."""
         return self.root / "runbooks"
+
+    @property
+    def accepted(self) -> Path:
+        """Which directives which server has started with."""
+        return self.root / "accepted.json"
 
     @property
     def bugs(self) -> Path:
@@ -68,7 +85,7 @@ class Home:
         """Make sure that the folder exists, is ours to write and has a layout we understand."""
         make_private_folder(self.root)
         marker = self.root / "state.json"
-        text = read_text(marker)
+        text = read_own(marker)
         if text is None:
             write_private(marker, json.dumps({"version": STATE_VERSION}) + "\n")
         else:
@@ -79,7 +96,7 @@ class Home:
     def check(self) -> None:
         """The reading half of `open_for_writing`: refuse a layout that is newer than we are."""
         marker = self.root / "state.json"
-        text = read_text(marker)
+        text = read_own(marker)
         if text is not None:
             _check_version(marker, text)
 
@@ -149,6 +166,22 @@ class FleetFolder:
             raise Unreachable(
                 f"cannot remove {self.root}: {failure.strerror}", hint="fix its permissions and run destroy again"
             ) from failure
+
+
+def _named() -> Path:
+    named, data = os.environ.get("RLCTL_HOME"), os.environ.get("XDG_DATA_HOME")
+    if named:
+        return Path(named).expanduser()
+    return (Path(data) if data else Path.home() / ".local" / "share") / "rlctl"
+
+
+def _check_characters(root: Path) -> None:
+    """The path goes into configuration files of servers, line by line, and into compose files and inventories."""
+    if any(unicodedata.category(character) in _UNWRITABLE for character in str(root)):
+        raise UsageFault(
+            f"the state folder {str(root)!r} has a line break or another control character in its name",
+            hint="set RLCTL_HOME to a path of plain characters",
+        )
 
 
 def _spelled(path: Path) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rlctl.errors import InvalidFile, NotFound
 from rlctl.secrets import FleetSecrets, from_text, to_text
-from rlctl.system.files import read_text, write_private
+from rlctl.system.files import read_own, read_text, write_private
 
 
 def secrets_path(own: Path) -> Path:
@@ -14,10 +14,16 @@ def secrets_path(own: Path) -> Path:
     return Path(named).expanduser() if named else own
 
 
+def is_given() -> bool:
+    """Whether RLCTL_SECRETS stands for the fleet's own file, so that what is kept there would not be read."""
+    return bool(os.environ.get("RLCTL_SECRETS"))
+
+
 def read(own: Path, name: str) -> FleetSecrets | None:
     """The secrets of fleet `name`, or None where none were generated or imported yet."""
     path = secrets_path(own)
-    text = read_text(path)
+    # A file that RLCTL_SECRETS names may be a link, as Kubernetes mounts secrets.
+    text = read_own(path) if path == own else read_text(path)
     if text is None:
         if path == own:
             return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlctl.errors import Unreachable
-from rlctl.system.files import make_private_folder, read_damaged, write_private
+from rlctl.system.files import make_private_folder, open_own, read_damaged, write_private
 from rlctl.system.playbook_events import End, Event, PlaybookRun, TaskResult, parse_events
 from rlctl.system.process import OWN_PYTHON
 
@@ -128,7 +128,7 @@ class _Heard:
 
 def _start(argv: Sequence[str], environment: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
     try:
-        with log.open("wb") as sink:
+        with open(log, "wb", opener=open_own) as sink:
             return subprocess.Popen(
                 list(argv),
                 env=dict(environment),

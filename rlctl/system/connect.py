@@ -1,6 +1,7 @@
 """Connections to a fleet's nodes as its admin, kept open for one operation."""
 
 from collections.abc import Callable
+from functools import partial
 
 from rlctl.observe.model import Address
 from rlctl.secrets import FleetSecrets, User
@@ -14,10 +15,17 @@ ANSWER_S = 2.0
 class Connector:
     """One connection a node; each node is only ever talked to by one thread at a time."""
 
-    def __init__(self, topology: Topology, secrets: FleetSecrets, route: Callable[[NodeSpec], Address]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        secrets: FleetSecrets,
+        route: Callable[[NodeSpec], Address],
+        why_unproven: Callable[[NodeSpec], str | None],
+    ) -> None:
         self._topology = topology
         self._secrets = secrets
         self.route = route
+        self._why_unproven = why_unproven
         self._links: dict[NodeName, NodeLink] = {}
 
     def link(self, spec: NodeSpec) -> NodeLink:
@@ -35,13 +43,18 @@ class Connector:
             ca=authority.certificate if security.tls and authority is not None else None,
         )
         address, port = self.route(spec)
-        return NodeLink(address, port, login, timeout_s=timeout_s)
+        return NodeLink(address, port, login, timeout_s=timeout_s, why_unproven=partial(self._why_unproven, spec))
 
     def hang_up(self, name: NodeName) -> None:
         """Forget a node's connection: of a machine or container that died at once, no end was ever heard."""
         link = self._links.pop(name, None)
         if link is not None:
             link.close()
+
+    def abort(self) -> None:
+        """End the calls that other threads make at this moment."""
+        for link in tuple(self._links.values()):
+            link.abort()
 
     def is_open(self, spec: NodeSpec) -> bool:
         """Whether the node has been talked to and did not hang up since."""

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -158,6 +158,16 @@ class DockerEngine:
             self._api.stop(name, timeout=patience_s)
             self._api.remove_container(name, v=True, force=True)
 
+    def log_of_this_start(self, name: str) -> str:
+        """What a container has said since it was started last, by the engine's own clock."""
+        with self._named(f"container {name}"):
+            try:
+                started = self._api.inspect_container(name)["State"]["StartedAt"]
+            except NotThere:
+                return ""
+        done = self._docker("logs", "--since", started, name, timeout_s=ANSWER_S)
+        return f"{done.output}\n{done.errors}"
+
     def log(self, name: str) -> str:
         """What a container said; nothing where there is none."""
         with self._named(f"container {name}"):
@@ -190,9 +200,9 @@ class DockerEngine:
                 hint="see to the registry, or load the image by hand, or name another in docker.image",
             )
 
-    def try_out(self, image: str, *words: str) -> Finished:
+    def try_out(self, image: str, *words: str, options: Sequence[str] = ()) -> Finished:
         """Run a command of an image in a container that is thrown away."""
-        argv = ("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL")
+        argv = ("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL", *options)
         return self._docker("run", *argv, "--entrypoint", words[0], image, *words[1:], timeout_s=ANSWER_S)
 
     def argv(self, *words: str) -> list[str]:

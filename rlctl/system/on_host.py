@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from typing import Any
 
 # Sentinel's file holds passwords; only these lines leave the host.
 _SENTINEL_LINES = re.compile(r"^sentinel (?:monitor|config-epoch|myid) .*$", re.MULTILINE)
+# Far more than nodes.conf of a thousand nodes.
+_MOST_BYTES = 1024 * 1024
 # Of struct timex in units of int: modes and its padding, then four longs.
 _STATUS_WORD = 10
 _TEXTS = {
@@ -37,6 +40,7 @@ def main() -> None:
         "now": time.time(),
         "placed": placed,
         "orphaned": not placed and _is_orphaned(settings, data),
+        "packages": _kept_packages(settings, data),
         "strays": sorted(set(_active(asked["patterns"])) - set(placed)),
         "nodes": {name: _node(data / name, node, running.get(name, 0)) for name, node in asked["nodes"].items()},
         "texts": {name: _text(Path(path)) for name, path in _TEXTS.items()},
@@ -68,8 +72,24 @@ def _names(folder: Path) -> set[str]:
 
 def _is_orphaned(settings: Path, data: Path) -> bool:
     """Whether a run that was killed left what no node needs: the fleet's own things, or those of all fleets."""
-    fleets = {name for base in (settings.parent, data.parent) for name in _names(base) if not name.startswith(".")}
-    return settings.name in fleets or (not fleets and settings.parent.exists())
+    fleets = _fleets(settings, data)
+    is_left = settings.parent.exists() and not _kept_packages(settings, data)
+    return settings.name in fleets or (not fleets and is_left)
+
+
+def _fleets(settings: Path, data: Path) -> set[str]:
+    return {name for base in (settings.parent, data.parent) for name in _names(base) if not name.startswith(".")}
+
+
+def _kept_packages(settings: Path, data: Path) -> list[str]:
+    """The packages that the host's last fleet left installed; rlctl_package_removal writes this file."""
+    if _fleets(settings, data):
+        return []
+    try:
+        record = json.loads(_text(settings.parent / ".host" / "packages.json"))
+    except ValueError:
+        return []
+    return [str(name) for name in record["packages"]] if record.get("kept") else []
 
 
 def _running(nodes: dict[str, Any]) -> dict[str, int]:
@@ -111,10 +131,27 @@ def _bind_error(address: str, port: int) -> str | None:
 
 
 def _text(path: Path) -> str:
+    """The text of a regular file, else nothing. This runs as root, and a server may put anything into its own folder:
+    a link to another file, a FIFO that never ends, a file that fills the memory.
+    """
     try:
-        return path.read_bytes().decode("utf-8", "replace")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ""
+    try:
+        return _bounded(descriptor)
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+
+
+def _bounded(descriptor: int) -> str:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return ""
+    with os.fdopen(descriptor, "rb", closefd=False) as stream:
+        found = stream.read(_MOST_BYTES + 1)
+    return found.decode("utf-8", "replace") if len(found) <= _MOST_BYTES else ""
 
 
 def _clock() -> list[int] | None:

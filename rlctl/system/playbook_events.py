@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -15,6 +15,8 @@ class TaskResult:
     status: str
     message: str | None = None
     node: str | None = None
+    # Directives that the host's server does not start with, each with its error.
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_failure(self) -> bool:
@@ -51,6 +53,10 @@ class PlaybookRun:
         own = (one for one in self.results if one.host == host and one.status == "changed")
         return tuple(dict.fromkeys(one.task for one in own))
 
+    def said(self, host: str) -> tuple[str, ...]:
+        """What the playbook had to say of a host where nothing failed."""
+        return tuple(one.message for one in self.results if one.host == host and one.status == "ok" and one.message)
+
     def problem(self, host: str) -> str | None:
         """Why the host did not get through, in the words of its last failure; None when it did."""
         if host not in self.failures:
@@ -59,6 +65,10 @@ class PlaybookRun:
             return None
         own = [one.reason for one in self.results if one.host == host and one.is_failure]
         return own[-1] if own else "it failed, and no task tells why"
+
+    def refused(self, host: str) -> Mapping[str, str]:
+        """The directives that the host's server does not start with, each with its error."""
+        return {name: error for one in self.results if one.host == host for name, error in one.refused.items()}
 
     def node_problem(self, host: str, node: str) -> str | None:
         """The same for one node: its own failure first, then its host's; none where it is told to be well."""
@@ -90,6 +100,7 @@ def _event(document: dict[str, Any]) -> Event | None:
                 status=str(document["status"]),
                 message=document.get("message"),
                 node=document.get("node"),
+                refused={str(name): str(error) for name, error in document.get("refused", {}).items()},
             )
         case "end":
             stats = document["stats"].items()

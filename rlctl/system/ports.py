@@ -5,13 +5,19 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
+
 from rlctl.errors import Unreachable
+from rlctl.system.open_files import raise_at_limit
 from rlctl.topology.nodes import BUS_PORT_OFFSET, SENTINEL_PORT_OFFSET
 
 LOOPBACK = "127.0.0.1"
 LOWEST = 11_000
 EPHEMERAL_DEFAULT = 32_768
 ATTEMPTS = 200
+# The kernel's table of TCP sockets, and the state of one that accepts connections.
+_SOCKETS = Path("/proc/net/tcp")
+_LISTENS = "0A"
 
 
 def free_base_port(count: int) -> int:
@@ -37,8 +43,32 @@ def answers(address: str, port: int) -> bool:
     try:
         with socket.create_connection((address, port), timeout=1.0):
             return True
-    except OSError:
+    except OSError as failure:
+        raise_at_limit(failure)
         return False
+
+
+def listener_uid(address: str, port: int) -> int | None:
+    """The user of the process that listens there, as Linux tells every user; None where the system does not tell."""
+    try:
+        rows = _SOCKETS.read_text(encoding="ascii").splitlines()[1:]
+    except OSError as failure:
+        raise_at_limit(failure)
+        return None
+    packed = socket.inet_aton(address)[::-1].hex().upper()
+    wanted = {f"{where}:{port:04X}" for where in (packed, "00000000")}
+    fields = (row.split() for row in rows)
+    return next((int(field[7]) for field in fields if field[1] in wanted and field[3] == _LISTENS), None)
+
+
+def listeners() -> dict[tuple[str, int], int]:
+    """The pid behind each address and port that a process of this machine listens on, where the system tells."""
+    try:
+        found = psutil.net_connections("tcp")
+    except psutil.AccessDenied:
+        return {}
+    ours = (one for one in found if one.status == psutil.CONN_LISTEN)
+    return {(one.laddr.ip, one.laddr.port): one.pid for one in ours if one.laddr and one.pid}
 
 
 def is_free(port: int) -> bool:

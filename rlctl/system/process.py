@@ -16,7 +16,8 @@ import psutil
 
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.system.clock import SystemClock
-from rlctl.system.files import PRIVATE_FILE, read_damaged, write_private
+from rlctl.system.files import cannot, open_own, read_damaged, write_private
+from rlctl.system.open_files import raise_at_limit
 
 # Our own interpreter, blind to the working folder: there anybody may have put a module that is called like one of ours.
 OWN_PYTHON = (sys.executable, "-P")
@@ -27,6 +28,7 @@ _LOOK_EVERY_S = 0.05
 _SAME_START_S = 0.05
 # What Linux appends to the working folder of a process when the folder is removed.
 _REMOVED = " (deleted)"
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  only looked for
 _PROGRAM_HINT = "try it by hand; it must be an executable that this user may run"
 
 
@@ -65,6 +67,7 @@ class ProcessRunner:
         except subprocess.TimeoutExpired as failure:
             raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s", hint=_PROGRAM_HINT) from failure
         except OSError as failure:
+            raise_at_limit(failure)
             raise Unreachable(f"cannot run {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
         return Finished(code=done.returncode, output=done.stdout, errors=done.stderr)
 
@@ -91,6 +94,7 @@ class PatientRunner:
                 start_new_session=True,
             )
         except OSError as failure:
+            raise_at_limit(failure)
             raise Unreachable(f"cannot run {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
         with process:
             said = self._listen(process, timeout_s)
@@ -171,6 +175,17 @@ class ProcessId:
         except (psutil.Error, OSError):
             return False
 
+    def listens_at(self, address: str, port: int) -> bool:
+        """Whether this very process accepts the connections that go there."""
+        try:
+            own = psutil.Process(self.pid).net_connections(kind="tcp") if self.is_alive() else []
+        except psutil.Error:
+            return False
+        return any(
+            one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.laddr.ip in {address, *_ANY_ADDRESS}
+            for one in own
+        )
+
     def send(self, number: signal.Signals) -> None:
         """Signal this very process; one that is gone needs none."""
         if self.is_alive():
@@ -206,7 +221,8 @@ def processes_below(folder: Path) -> dict[Path, list[tuple[ProcessId, str]]]:
                 one = ProcessId.of(process.pid)
                 if one is not None:
                     found.setdefault(own, []).append((one, " ".join(process.cmdline())))
-        except (psutil.Error, OSError):
+        except (psutil.Error, OSError) as failure:
+            raise_at_limit(failure)
             continue
     return found
 
@@ -215,7 +231,11 @@ def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
     """Start a server that outlives us: own session, private umask, a bare environment. Returns its pid."""
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
     try:
-        with open(output, "ab", opener=_open_private) as sink:
+        sink = open(output, "ab", opener=open_own)  # noqa: SIM115  closed below, once the server has it
+    except OSError as failure:
+        raise cannot("open", output, failure) from failure
+    with sink:
+        try:
             child = subprocess.Popen(
                 list(argv),
                 cwd=folder,
@@ -226,15 +246,12 @@ def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
                 start_new_session=True,
                 umask=0o077,
             )
-    except OSError as failure:
-        raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
+        except OSError as failure:
+            raise_at_limit(failure)
+            raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
     # The server outlives us on purpose; without this the interpreter warns that it still runs.
     child.returncode = 0
     return child.pid
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE_FILE)
 
 
 def reap(pid: int) -> None:

@@ -1,24 +1,28 @@
-"""One connection to one server: bounded in time, raw replies, errors that say what kind they are.
+"""One connection to one server: bounded in time and size, raw replies, errors that say what kind they are.
 
-The client library's cluster and retry layers are left out on purpose: rlctl must know which node said what.
+No client library: rlctl must know which node said what, and a library's time-outs count for one read, not for a reply.
 """
 
 import socket
 import ssl
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from redis.backoff import NoBackoff
-from redis.connection import Connection, SSLConnection
-from redis.exceptions import AuthenticationError, AuthorizationError, BusyLoadingError, RedisError, ResponseError
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
-from redis.retry import Retry
-
+from rlctl.limiter.failures import ErrorReply, Failure
+from rlctl.limiter.resp import Incomplete, command, parse
 from rlctl.secrets import Secret
+from rlctl.system.open_files import limit_reached
 
 Reply = Any  # str, int, None or nested lists of them: what the protocol carries
+
+_CHUNK = 1 << 16
+_LARGEST_REPLY = 32 << 20
+_SHOWN_CHARS = 120
+# The form that people type: what is no Redis server makes the least of it.
+_GREETING = b"PING\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +63,35 @@ class NotRedis(LinkFailure):
         super().__init__("stranger", evidence)
 
 
+class Nonsense(LinkFailure):
+    """A server that took our login, or needs none, answers what no Redis server answers."""
+
+    def __init__(self, evidence: str) -> None:
+        super().__init__("nonsense", evidence)
+
+
+class Unproven(LinkFailure):
+    """What listens there is not proven to be the node: it gets no password."""
+
+    def __init__(self, evidence: str) -> None:
+        super().__init__("unproven", evidence)
+
+
 class Dropped(LinkFailure):
-    """It took the connection and hung up in the TLS handshake: a stranger, or a server that is just ending."""
+    """The TLS handshake was cut off: by another process, or by a server that is just ending."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("dropped", evidence)
+
+
+class Full(LinkFailure):
+    """The server is at `maxclients` and closes every new connection."""
+
+    # `-ERR max number of clients reached`, or `... clients + cluster connections reached`.
+    says = "max number of clients"
+
+    def __init__(self, evidence: str) -> None:
+        super().__init__("full", evidence)
 
 
 class LoginRefused(LinkFailure):
@@ -81,37 +109,41 @@ class CommandFailed(Exception):
         self.prefix = text.split(" ", 1)[0]
 
 
+def no_proof() -> str | None:
+    """For servers that the caller has just started itself."""
+    return None
+
+
 class NodeLink:
-    """A connection that is opened at the first call and never retries by itself."""
+    """A connection that is opened at the first call and never retries by itself.
 
-    def __init__(self, address: str, port: int, login: Login, *, timeout_s: float = 2.0) -> None:
+    `why_unproven` is asked before a password is sent without TLS; what it says keeps the password here.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        login: Login,
+        *,
+        timeout_s: float = 2.0,
+        why_unproven: Callable[[], str | None] = no_proof,
+    ) -> None:
         self.endpoint = f"{address}:{port}"
-        self.is_open = False
-        options: dict[str, Any] = {
-            "host": address,
-            "port": port,
-            "socket_timeout": timeout_s,
-            "socket_connect_timeout": timeout_s,
-            "decode_responses": True,
-            "encoding_errors": "replace",
-            "protocol": 2,
-            "retry": Retry(NoBackoff(), 0),
-            "health_check_interval": 0,
-        }
-        if login.password is not None:
-            options |= {"username": login.username, "password": login.password.reveal()}
-        # The library's connection class carries no annotations.
-        self._connection: Any
-        if login.ca is None:
-            self._connection = Connection(**options)  # type: ignore[no-untyped-call]
-        else:
-            self._connection = SSLConnection(
-                ssl_ca_data=login.ca, ssl_cert_reqs="required", ssl_check_hostname=True, **options
-            )
+        self._address = (address, port)
+        self._login = login
+        self._timeout_s = timeout_s
+        self._why_unproven = why_unproven
+        self._channel: _Channel | None = None
 
-    def call(self, *command: object) -> Reply:
+    @property
+    def is_open(self) -> bool:
+        """Whether a call would go over a connection that is there already."""
+        return self._channel is not None
+
+    def call(self, *words: object) -> Reply:
         """One command, one reply; an error reply raises CommandFailed."""
-        [reply] = self.pipeline([command])
+        [reply] = self.pipeline([words])
         if isinstance(reply, CommandFailed):
             raise reply
         return reply
@@ -119,90 +151,167 @@ class NodeLink:
     def pipeline(
         self, commands: Sequence[Sequence[object]], *, answer_s: float | None = None
     ) -> list[Reply | CommandFailed]:
-        """All commands in one write; error replies come back as values, in order; each within `answer_s`."""
+        """All commands in one write; error replies come back as values, in order.
+
+        Connecting, logging in and all replies together take at most `answer_s`, by default the link's own time-out.
+        """
+        limit_s = self._timeout_s if answer_s is None else answer_s
+        deadline_s = time.monotonic() + limit_s
         try:
-            self._connection.connect()
-            self.is_open = True
-            self._connection.send_packed_command(self._connection.pack_commands(commands))
-            replies = [self._read(answer_s) for _ in commands]
+            channel = self._channel or self._open(deadline_s)
+            channel.send(commands, deadline_s)
+            replies = [channel.read(deadline_s) for _ in commands]
         except BaseException as failure:
             self.close()
-            translated = _translate(failure, self.endpoint)
-            if translated is None:
-                raise
-            raise translated from failure
-        if any(isinstance(reply, CommandFailed) and reply.prefix == "LOADING" for reply in replies):
-            # The library takes LOADING for a lost connection and leaves the reply unread: it would answer for ever.
-            self.close()
+            raise limit_reached(failure) or _translated(failure, self.endpoint, limit_s) from failure
+        _check_login(replies, self.endpoint)
         return replies
 
     def close(self) -> None:
         """Drop the connection; the next call opens a new one."""
-        self.is_open = False
-        self._connection.disconnect()
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
 
-    def _read(self, answer_s: float | None) -> Reply | CommandFailed:
-        patience = {} if answer_s is None else {"timeout": answer_s}
+    def abort(self) -> None:
+        """End the call that another thread makes at this moment: it fails as Closed."""
+        channel = self._channel
+        if channel is not None:
+            channel.abort()
+
+    def _open(self, deadline_s: float) -> "_Channel":
+        self._channel = channel = _Channel.connect(self._address, self._login.ca, deadline_s)
+        if self._login.password is not None:
+            if self._login.ca is None:
+                self._check_stranger(channel, deadline_s)
+            self._log_in(channel, self._login.password, deadline_s)
+        return channel
+
+    def _check_stranger(self, channel: "_Channel", deadline_s: float) -> None:
+        """No password goes to a server that would not ask for one, or is not proven to be the node."""
+        channel.send_bytes(_GREETING, deadline_s)
         try:
-            return self._connection.read_response(disconnect_on_error=False, **patience)
-        except (AuthenticationError, AuthorizationError) as failure:
-            raise LoginRefused(f"{self.endpoint}: {failure}") from failure
-        except BusyLoadingError as failure:
-            return CommandFailed(f"LOADING {failure}")
-        except ResponseError as failure:
-            return CommandFailed(_error_text(failure))
+            answer = channel.read(deadline_s)
+        except Failure as failure:
+            raise NotRedis(f"{self.endpoint}: does not speak the Redis protocol") from failure
+        if not isinstance(answer, CommandFailed) or answer.prefix != "NOAUTH":
+            raise NotRedis(f"{self.endpoint}: answers without asking for a password")
+        reason = self._why_unproven()
+        if reason is not None:
+            raise Unproven(f"{self.endpoint}: {reason}")
+
+    def _log_in(self, channel: "_Channel", password: Secret, deadline_s: float) -> None:
+        who = () if self._login.username is None else (self._login.username,)
+        channel.send([("AUTH", *who, password.reveal())], deadline_s)
+        answer = channel.read(deadline_s)
+        if isinstance(answer, CommandFailed):
+            raise LoginRefused(f"{self.endpoint}: {answer}")
 
 
-def greeting(address: str, port: int, *, timeout_s: float) -> str:
-    """What a server answers to a bare PING; told before any password is sent to it."""
-    where = f"{address}:{port}"
-    try:
-        with socket.create_connection((address, port), timeout=timeout_s) as channel:
-            channel.settimeout(timeout_s)
-            channel.sendall(b"PING\r\n")
-            answer = channel.recv(256)
-    except TimeoutError as failure:
-        raise Silent(f"{where}: no answer to PING within {timeout_s:g} s") from failure
-    except OSError as failure:
-        raise Closed(f"{where}: {failure.strerror or failure}") from failure
-    if not answer:
-        raise Closed(f"{where}: closed the connection")
-    if answer[:1] not in {b"+", b"-"}:
-        raise NotRedis(f"{where}: does not speak the Redis protocol")
-    return answer.decode("utf-8", "replace").strip()
+class _Channel:
+    """An open socket and what has arrived on it."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._socket = channel
+        self._data = b""
+
+    @classmethod
+    def connect(cls, address: tuple[str, int], ca: str | None, deadline_s: float) -> "_Channel":
+        channel = socket.create_connection(address, timeout=_left_s(deadline_s))
+        try:
+            channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if ca is not None:
+                channel.settimeout(_left_s(deadline_s))
+                context = ssl.create_default_context(cadata=ca)
+                channel = context.wrap_socket(channel, server_hostname=address[0])
+        except BaseException:
+            channel.close()
+            raise
+        return cls(channel)
+
+    def send(self, commands: Sequence[Sequence[object]], deadline_s: float) -> None:
+        self.send_bytes(b"".join(command(*map(_encoded, words)) for words in commands), deadline_s)
+
+    def send_bytes(self, data: bytes, deadline_s: float) -> None:
+        self._socket.settimeout(_left_s(deadline_s))
+        self._socket.sendall(data)
+
+    def read(self, deadline_s: float) -> Reply | CommandFailed:
+        while True:
+            try:
+                reply, end = parse(self._data)
+            except Incomplete:
+                self._data += self._more(deadline_s)
+                continue
+            self._data = self._data[end:]
+            answer = _decoded(reply)
+            if isinstance(answer, CommandFailed) and str(answer).startswith(f"ERR {Full.says}"):
+                raise Full(str(answer))
+            return answer
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def abort(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _more(self, deadline_s: float) -> bytes:
+        if len(self._data) > _LARGEST_REPLY:
+            raise Nonsense(f"a reply of more than {_LARGEST_REPLY >> 20} MiB")
+        self._socket.settimeout(_left_s(deadline_s))
+        chunk = self._socket.recv(_CHUNK)
+        if not chunk:
+            raise ConnectionResetError(0, "the server closed the connection")
+        return chunk
 
 
-def _error_text(failure: ResponseError) -> str:
-    """The library cuts known prefixes off the message; its status code attribute keeps them."""
-    text = str(failure)
-    code = getattr(failure, "status_code", None)
-    return f"{code} {text}" if code and not text.startswith(code) else text
+def _left_s(deadline_s: float) -> float:
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
 
 
-# In this order: the library's authentication and time-out errors are kinds of its connection error.
-_TRANSLATIONS: tuple[tuple[type[BaseException], Callable[[str], LinkFailure]], ...] = (
-    (AuthenticationError, LoginRefused),
-    (AuthorizationError, LoginRefused),
-    (RedisTimeoutError, Silent),
-    (TimeoutError, Silent),
-    (ssl.SSLError, NotRedis),
-    (RedisConnectionError, Closed),
-    (ResponseError, LoginRefused),
-    (RedisError, NotRedis),
-    (OSError, Closed),
-)
+def _encoded(word: object) -> bytes:
+    return word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogatepass")
 
 
-def _translate(failure: BaseException, endpoint: str) -> LinkFailure | None:
-    """What a failure means for the connection; None for what is no failure of it."""
-    if isinstance(failure, LinkFailure):
-        return failure
-    for kind, meaning in _TRANSLATIONS:
-        if isinstance(failure, kind):
-            text = str(failure).removesuffix(".")
-            told = f"{endpoint}: {text or kind.__name__}"
-            if "UNEXPECTED_EOF" in text:
-                return Dropped(told)
-            of_tls = meaning is Closed and ("SSL" in text or "certificate" in text)
-            return (NotRedis if of_tls else meaning)(told)
-    return None
+def _decoded(reply: object) -> Reply | CommandFailed:
+    match reply:
+        case bytes():
+            return reply.decode("utf-8", "replace")
+        case ErrorReply():
+            return CommandFailed(reply.text)
+        case list():
+            return [_decoded(item) for item in reply]
+        case _:
+            return reply
+
+
+def _check_login(replies: Sequence[Reply | CommandFailed], endpoint: str) -> None:
+    """A server whose users changed after the login answers so to every command."""
+    for reply in replies:
+        if isinstance(reply, CommandFailed) and reply.prefix in {"NOAUTH", "WRONGPASS"}:
+            raise LoginRefused(f"{endpoint}: {reply}")
+
+
+def _translated(failure: BaseException, endpoint: str, limit_s: float) -> BaseException:
+    """What a failure means for the connection; what is no failure of it stays what it is."""
+    match failure:
+        case Nonsense() | Full() if not str(failure).startswith(endpoint):
+            return type(failure)(f"{endpoint}: {failure}")
+        case LinkFailure():
+            return failure
+        case Failure():
+            return Nonsense(f"{endpoint}: {failure.evidence[:_SHOWN_CHARS]}")
+        case TimeoutError():
+            return Silent(f"{endpoint}: no answer within {limit_s:g} s")
+        case ssl.SSLEOFError():
+            return Dropped(f"{endpoint}: the TLS handshake was cut off")
+        case ssl.SSLError():
+            return NotRedis(f"{endpoint}: {failure.reason or failure}")
+        case OSError():
+            return Closed(f"{endpoint}: {failure.strerror or failure}")
+        case _:
+            return failure

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shlex
-import stat
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlctl.errors import AccessDenied, HostRefused, RlctlError, TimedOut, Unreachable
-from rlctl.system.files import make_private_folder
+from rlctl.system.files import create_folder, make_private_folder
+from rlctl.system.trust import distrust
 
 CONNECT_S = 10
 ANSWER_S = 60.0
@@ -46,7 +46,7 @@ class Ssh:
     def __init__(self, sockets: Path) -> None:
         self._sockets = sockets
 
-    def python(self, machine: Machine, program: str, arguments: Sequence[str]) -> str:
+    def python(self, machine: Machine, program: str, arguments: Sequence[str], *, timeout_s: float = ANSWER_S) -> str:
         """What a Python program printed that ran there as root; a named error where it could not run."""
         quoted = " ".join(shlex.quote(argument) for argument in arguments)
         argv = ssh_argv(machine, self._sockets, _AS_ROOT.replace("{arguments}", quoted))
@@ -55,10 +55,10 @@ class Ssh:
         with tempfile.TemporaryFile() as errors:
             try:
                 done = subprocess.run(
-                    argv, input=program.encode(), stdout=subprocess.PIPE, stderr=errors, timeout=ANSWER_S, check=False
+                    argv, input=program.encode(), stdout=subprocess.PIPE, stderr=errors, timeout=timeout_s, check=False
                 )
             except subprocess.TimeoutExpired as failure:
-                raise TimedOut(f"{machine}: no answer within {ANSWER_S:g} s", hint=_by_hand(machine)) from failure
+                raise TimedOut(f"{machine}: no answer within {timeout_s:g} s", hint=_by_hand(machine)) from failure
             except OSError as failure:
                 raise Unreachable(f"cannot run ssh: {failure.strerror}", hint="install the OpenSSH client") from failure
             errors.seek(0)
@@ -72,10 +72,10 @@ def socket_folder(home: Path) -> Path:
     """A folder for shared connections: private, and short, since a socket's path must be."""
     mark = hashlib.sha256(str(home).encode()).hexdigest()[:8]
     folder = Path(tempfile.gettempdir()) / f"rlctl-ssh-{os.getuid()}-{mark}"
-    make_private_folder(folder)
-    state = folder.lstat()
-    if state.st_uid != os.getuid() or not stat.S_ISDIR(state.st_mode) or stat.S_IMODE(state.st_mode) & 0o077:
-        raise AccessDenied(f"{folder} is not a private folder of this user", hint="remove it, or set TMPDIR")
+    create_folder(folder)
+    found = distrust(folder)
+    if found is not None:
+        raise AccessDenied(found.evidence, hint="remove it, or set TMPDIR")
     return folder
 
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -28,10 +29,7 @@ def new_authority(fleet: str) -> Authority:
 
 def node_certificate(authority: Authority, common_name: str, addresses: tuple[str, ...]) -> tuple[str, str]:
     """Certificate and key of a node that is known under these addresses."""
-    issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
-    issuer_key = serialization.load_pem_private_key(authority.key.reveal().encode(), password=None)
-    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
-        raise TypeError("the authority's key is not an elliptic curve key")
+    issuer, issuer_key = read_authority(authority)
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.IPAddress(ip_address(address)) for address in addresses]
     builder = _builder(_name(common_name), issuer.subject, key, NODE_LIFE)
@@ -41,6 +39,21 @@ def node_certificate(authority: Authority, common_name: str, addresses: tuple[st
     roles = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     builder = builder.add_extension(x509.ExtendedKeyUsage(roles), critical=False)
     return _pem(builder.sign(issuer_key, hashes.SHA256())), _key_pem(key)
+
+
+def read_authority(authority: Authority) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """The authority's certificate and key; ValueError says what is wrong without quoting them."""
+    try:
+        certificate = x509.load_pem_x509_certificate(authority.certificate.encode())
+    except ValueError:
+        raise ValueError("ca_certificate is not a certificate") from None
+    try:
+        key = serialization.load_pem_private_key(authority.key.reveal().encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ValueError("ca_key is not a private key") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise ValueError("ca_key is not the key of ca_certificate")
+    return certificate, key
 
 
 def expires_at(certificate: str) -> datetime:

@@ -1,7 +1,7 @@
 """What every target can do: place processes, remove them, tell what it knows without asking them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from signal import Signals
 from typing import Protocol
 
@@ -9,6 +9,7 @@ from rlctl.doctor.host_facts import HostFacts
 from rlctl.errors import RlctlError
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
+from rlctl.targets.trial import Refusal
 from rlctl.topology.nodes import NodeName, NodeSpec
 
 
@@ -33,6 +34,15 @@ class HostDrift:
 
     changes: tuple[str, ...] = ()
     problem: RlctlError | None = None
+    refused: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackagesLeft:
+    """The packages that rlctl installed on hosts without a fleet: whether some were removed, and by host what stays."""
+
+    changed: bool = False
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +71,10 @@ class OnThisMachine:
         """There is nothing that `drift` could name."""
         return {host: NodeResult() for host in hosts}
 
+    def settle_packages(self, *, remove: bool) -> PackagesLeft:  # noqa: ARG002 - the protocol's
+        """Rlctl installs none on this machine."""
+        return PackagesLeft()
+
     def suspend_restarts(self, seconds: float) -> None:
         """Nothing here starts a dead node but rlctl; containers have no restart policy."""
 
@@ -71,8 +85,21 @@ class Target(Protocol):
     def check(self) -> str:
         """What a start would run, for people; an error names what is missing or does not fit."""
 
+    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+        """Directives of the section `redis` that the server refuses which the next start runs.
+
+        None where that server is not on this machine yet; `fetch` brings it here first. Empty on hosts: their `drift`
+        tells what they refuse.
+        """
+
     def route(self, spec: NodeSpec) -> Address:
         """Where this machine reaches a node; others, and the nodes among themselves, use the node's own address."""
+
+    def why_unproven(self, spec: NodeSpec) -> str | None:
+        """Why what listens at the node's address may be another process than the node; None where it is the node's.
+
+        Asked before a password is sent without TLS.
+        """
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
         """Facts of the machines that the nodes run on, or why there are none; nothing where that is this one."""
@@ -91,6 +118,9 @@ class Target(Protocol):
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
         """Stop the processes that rlctl started, and delete their files."""
+
+    def settle_packages(self, *, remove: bool) -> PackagesLeft:
+        """Which packages stay on hosts without a fleet; `remove` first removes those that nothing else uses."""
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
         """What processes and files there are, without asking the servers."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from rlctl.secrets import FleetSecrets
+from rlctl.state.accepted import Accepted
 from rlctl.state.home import Home
 from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock
@@ -24,15 +25,15 @@ def open_target(
     topology: Topology, secrets: FleetSecrets, home: Home, commands: tuple[str, ...], clock: Clock, watcher: Watcher
 ) -> Target:
     """The target of a settled topology."""
-    folder = home.fleet(topology.name)
+    folder, accepted = home.fleet(topology.name), Accepted(home.accepted)
     match topology.target:
         case TargetName.LOCAL:
-            return LocalTarget(topology, secrets, folder, commands, ProcessRunner(), clock)
+            return LocalTarget(topology, secrets, folder, commands, ProcessRunner(), clock, accepted)
         case TargetName.DOCKER:
             from rlctl.system.docker import DockerEngine  # noqa: PLC0415  the SDK costs start-up time that only Docker pays
             from rlctl.targets.docker import DockerTarget  # noqa: PLC0415  likewise
 
-            return DockerTarget(topology, secrets, folder, commands, DockerEngine(ProcessRunner()), clock)
+            return DockerTarget(topology, secrets, folder, commands, DockerEngine(ProcessRunner()), clock, accepted)
         case TargetName.HOSTS:
             from rlctl.targets.hosts import HostsTarget  # noqa: PLC0415  likewise
 

@@ -12,6 +12,7 @@ from signal import Signals
 from rlctl.assets import asset_folder
 from rlctl.errors import Refused, RlctlError, Unreachable
 from rlctl.observe.model import Address, OnDisk
+from rlctl.observe.server_log import last_error
 from rlctl.render.acl import Version
 from rlctl.render.compose import (
     FILES,
@@ -25,8 +26,9 @@ from rlctl.render.compose import (
     memory_limit_bytes,
     project_name,
 )
-from rlctl.render.redis_conf import open_files
+from rlctl.render.redis_conf import open_files, own_directives
 from rlctl.secrets import FleetSecrets
+from rlctl.state.accepted import Accepted
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock
 from rlctl.system.docker import Container, DockerEngine, last_line
@@ -34,11 +36,12 @@ from rlctl.system.files import make_private_folder, read_text, write_private
 from rlctl.system.host import own_addresses
 from rlctl.system.ports import answers, is_free
 from rlctl.targets.base import Launch, NodeResult, OnThisMachine
-from rlctl.targets.docker_image import image_server, remember
+from rlctl.targets.docker_image import image_server, remember, start_in_image
 from rlctl.targets.docker_network import check_network, has_network
 from rlctl.targets.listening import await_listening
-from rlctl.targets.node_folder import NodeFolder, complaints, delete_folder
+from rlctl.targets.node_folder import NodeFolder, delete_folder
 from rlctl.targets.server_program import ServerProgram, dotted, parse_version
+from rlctl.targets.trial import Refusal, Server, tried
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, network_of
 
@@ -60,6 +63,7 @@ class DockerTarget(OnThisMachine):
         commands: tuple[str, ...],
         engine: DockerEngine,
         clock: Clock,
+        accepted: Accepted,
     ) -> None:
         self._topology = topology
         self._secrets = secrets
@@ -67,6 +71,7 @@ class DockerTarget(OnThisMachine):
         self._commands = commands
         self._engine = engine
         self._clock = clock
+        self._accepted = accepted
 
     def check(self) -> str:
         """Engine, compose, network and image; an error names what is missing or in the way."""
@@ -84,6 +89,20 @@ class DockerTarget(OnThisMachine):
             return f"image {image} is not on this machine yet: `rlctl deploy` pulls it; Docker Compose {compose}"
         program = self._program
         return f"{program.path} is {program.flavor} {dotted(program.version)}; Docker Compose {compose}"
+
+    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+        """Try the directives on the image's server; None while the image is not on this machine."""
+        image_id = self._fetched() if fetch else self._engine.image_id(self._topology.docker.image)
+        if image_id is None:
+            return None
+        program = self._program
+        server = Server(name=f"{program.path} ({program.flavor} {dotted(program.version)})", identity=image_id)
+        return tried(
+            server,
+            own_directives(self._topology),
+            self._accepted,
+            lambda conf: start_in_image(self._engine, self._topology, conf),
+        )
 
     def route(self, spec: NodeSpec) -> Address:
         """The node's own address where this machine reaches it, else where its port is published."""
@@ -138,6 +157,11 @@ class DockerTarget(OnThisMachine):
         if not self._containers() and has_network(self._topology, self._engine):
             self._engine.remove_network(project_name(self._topology.name))
         return results
+
+    def why_unproven(self, spec: NodeSpec) -> str | None:
+        """Nothing where the node's container runs: its address, and the port published for it, are the engine's."""
+        container = self._containers().get(spec.name)
+        return None if container is not None and container.running else "its container does not run"
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
         """Containers and files of these nodes."""
@@ -291,7 +315,8 @@ class DockerTarget(OnThisMachine):
         container = self._containers().get(spec.name)
         if container is not None and container.running:
             return None
-        return NodeResult(error=f"the server ended at once: {complaints(self.log(spec.name)) or 'it left no word'}")
+        said = last_error(self._engine.log_of_this_start(self._container(spec.name)))
+        return NodeResult(error=f"the server ended at once: {said or 'its log says nothing'}")
 
 
 def _folders_of(container: Container) -> str:

@@ -9,6 +9,21 @@ from rlctl.system.files import read_damaged, write_private
 from rlctl.targets.server_program import ServerProgram, check_fit, dotted, parse_version, read_banner
 from rlctl.topology.model import Flavor, Topology
 
+# The image may hold no client, so the server's output tells when it is ready. Its process prints its pid first, and is
+# killed once it is ready, or after 40 s, also if rlctl was killed meanwhile. Then the shell ends, and the container.
+START = """
+cd /trial && printf '%s' "$1" >trial.conf || exit 1
+sh -c 'echo "$$"; exec "$0" trial.conf 2>&1' "$0" | {
+    read -r pid
+    (sleep 40; kill -9 "$pid") >/dev/null 2>&1 &
+    while IFS= read -r line; do
+        printf '%s\\n' "$line"
+        case $line in *"eady to accept connections"*) kill -9 "$pid" ;; esac
+    done
+}
+"""
+# An empty server needs less, whatever its directives; `databases` or `maxclients` can ask for all memory of a machine.
+_TRIAL_OPTIONS = ("--tmpfs", "/trial:size=1m", "--memory", "512m", "--memory-swap", "512m")
 _OTHERWISE = "name another image in docker.image"
 
 
@@ -17,6 +32,13 @@ def image_server(engine: DockerEngine, topology: Topology, image_id: str, memory
     program = _remembered(topology, image_id, memory) or _asked(engine, topology)
     check_fit(program, topology.engine, _OTHERWISE)
     return program
+
+
+def start_in_image(engine: DockerEngine, topology: Topology, conf: str) -> str:
+    """What the image's server says until it is ready or has ended, in a container without a network."""
+    server = f"{topology.engine.flavor}-server"
+    done = engine.try_out(topology.docker.image, "sh", "-c", START, server, conf, options=_TRIAL_OPTIONS)
+    return f"{done.output}\n{done.errors}"
 
 
 def remember(program: ServerProgram, image_id: str, memory: Path) -> None:

@@ -7,7 +7,7 @@ from rlctl.render.compose import project_name
 from rlctl.state.record import FleetRecord
 from rlctl.system.docker import PROJECT, DockerEngine, Network
 from rlctl.system.host import routed_networks
-from rlctl.topology.model import Topology
+from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.nodes import all_nodes, network_of
 from rlctl.topology.subnets import around, candidates
 
@@ -17,8 +17,8 @@ _OTHERWISE = "write a free one as docker.subnet, or auto; `docker network ls` an
 def chosen_network(topology: Topology, record: FleetRecord | None, engine: DockerEngine) -> IPv4Network:
     """What `auto` means: where the fleet was deployed, else where it is, else the first that nobody has."""
     nodes = len(all_nodes(topology))
-    if record is not None and record.places:
-        return around(next(iter(record.places.values())).partition(":")[0], nodes)
+    if record is not None and record.topology.target is TargetName.DOCKER:
+        return around(all_nodes(record.topology)[0].address, nodes)
     networks = engine.networks()
     own = _own(topology, networks)
     if own is not None and own.subnets:

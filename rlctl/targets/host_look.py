@@ -14,7 +14,7 @@ from rlctl.doctor.host_facts import (
     parse_reserved_ports,
     parse_thp_mode,
 )
-from rlctl.errors import Unreachable
+from rlctl.errors import RlctlError, Unreachable
 from rlctl.observe.model import OnDisk
 from rlctl.targets.host_files import DATA, SETTINGS, unit, unit_patterns
 from rlctl.targets.remains import Remains, on_disk
@@ -31,6 +31,7 @@ class Look:
     placed: tuple[NodeName, ...]
     strays: tuple[NodeName, ...]
     orphaned: bool
+    packages: tuple[str, ...]
     nodes: Mapping[str, Mapping[str, Any]]
     facts: HostFacts
 
@@ -53,6 +54,11 @@ class Look:
     def lacks_address(self) -> bool:
         """Whether the nodes' address is not one of this host."""
         return any(node["bind_error"] == _NOT_HERE for node in self.nodes.values())
+
+
+def kept_packages(looks: Mapping[str, Look | RlctlError]) -> Mapping[str, tuple[str, ...]]:
+    """By host, the packages that rlctl installed and that no fleet needs; hosts that do not answer are left out."""
+    return {host: look.packages for host, look in looks.items() if isinstance(look, Look) and look.packages}
 
 
 def question(topology: Topology, specs: Iterable[NodeSpec]) -> str:
@@ -83,6 +89,7 @@ def parse_look(host: str, text: str, *, between: tuple[float, float]) -> Look:
             placed=tuple(map(NodeName, answer["placed"])),
             strays=tuple(map(NodeName, answer["strays"])),
             orphaned=bool(answer["orphaned"]),
+            packages=tuple(map(str, answer["packages"])),
             nodes=dict(answer["nodes"]),
             facts=replace(_facts(answer), clock_offset_s=_offset(float(answer["now"]), *between)),
         )

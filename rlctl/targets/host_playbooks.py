@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlctl.assets import asset_folder
 from rlctl.errors import Unreachable
-from rlctl.render.inventory import static_inventory
+from rlctl.render.inventory import refuse_templates, static_inventory
 from rlctl.state.home import Home
 from rlctl.system.ansible import AnsibleSettings, Playbook, run_playbook
 from rlctl.system.files import make_private_folder, write_private
@@ -38,11 +38,14 @@ class HostPlaybooks:
         stage = self._folder.stage(rehearsal=check)
         inventory = self._write_inventory(stage / "ansible")
         own = {"rlctl_command": [*OWN_PYTHON, "-m", "rlctl"], "rlctl_stage_folder": str(stage)}
+        told = own | dict(variables or {})
+        # A path of ours, or a folder's name that a host told.
+        refuse_templates(told)
         call = Playbook(
             path=asset_folder("playbooks") / name,
             inventory=inventory,
             hosts=hosts,
-            variables=own | dict(variables or {}),
+            variables=told,
             check=check,
         )
         return run_playbook(call, self._settings, _Teller(self._watcher, check=check), self._watcher.check_stop)

@@ -4,9 +4,7 @@ import contextlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from signal import Signals
 
 from rlctl.doctor.host_facts import HostFacts
@@ -16,38 +14,23 @@ from rlctl.render.acl import Version
 from rlctl.render.inventory import used_hosts
 from rlctl.secrets import FleetSecrets
 from rlctl.state.home import Home
-from rlctl.system import on_host
 from rlctl.system.clock import Clock
 from rlctl.system.playbook_events import PlaybookRun
 from rlctl.system.ports import answers
 from rlctl.system.ssh import Ssh, socket_folder
-from rlctl.targets.base import HostDrift, Launch, NodeResult, Watcher
+from rlctl.targets.base import HostDrift, Launch, NodeResult, PackagesLeft, Watcher
 from rlctl.targets.host_files import staged_node, unit
-from rlctl.targets.host_look import Look, parse_look, question
+from rlctl.targets.host_look import Look, kept_packages
+from rlctl.targets.host_looks import HostLooks
 from rlctl.targets.host_playbooks import HostPlaybooks
+from rlctl.targets.host_proofs import HostProofs
 from rlctl.targets.host_shells import HostShells, machine, signalling, suspending
-from rlctl.topology.model import HostEntry, Kind, Topology
+from rlctl.targets.trial import Refusal
+from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, host_name, node_id
 
-# Waits look ten times a second; what lies on a host that is down does not change that fast.
-LOOK_S = 2.0
-# A host that could not be reached a moment ago is not asked by a playbook too, which would wait for it.
-OFF_S = 30.0
 WORKERS = 32
 LOG_LINES = 5_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
-    """A look, or why there was none, and when; to learn that a host is off takes its time."""
-
-    at: float
-    took_s: float
-    found: Look | RlctlError
-
-    def is_fresh(self, now: float) -> bool:
-        """Whether another look would be too soon."""
-        return now - self.at <= max(LOOK_S, self.took_s)
 
 
 class HostsTarget:
@@ -73,7 +56,8 @@ class HostsTarget:
         self._watcher = watcher
         self._playbooks = HostPlaybooks(topology, home, sockets, watcher)
         self._specs = {spec.name: spec for spec in all_nodes(topology)}
-        self._looked: dict[str, _Looked] = {}
+        self._looks = HostLooks(topology, self._ssh, clock)
+        self._proofs = HostProofs(topology, self._ssh, clock)
         self._in_order: set[str] = set()
 
     def check(self) -> str:
@@ -84,7 +68,7 @@ class HostsTarget:
             ansible = version("ansible-core")
         except PackageNotFoundError as failure:
             raise Unreachable("ansible-core is not installed beside rlctl", hint="install rlctl anew") from failure
-        looks = self._look(used_hosts(self._topology))
+        looks = self._looks.at(used_hosts(self._topology))
         for host, found in looks.items():
             if isinstance(found, Look) and found.lacks_address():
                 raise Unreachable(
@@ -97,20 +81,25 @@ class HostsTarget:
         missing = "".join(f"; {found.message}" for found in silent.values())
         return f"{len(looks) - len(silent)} of {len(looks)} hosts answer, ansible-core {ansible}{missing}"
 
+    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+        """Nothing: `drift` tries the directives on the hosts, where their servers are."""
+        del fetch
+        return ()
+
     def route(self, spec: NodeSpec) -> Address:
         """Nodes are reached at the addresses that they have."""
         return spec.address, spec.port
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
         """What each host tells of itself."""
-        looks = self._look(used_hosts(self._topology)).items()
+        looks = self._looks.at(used_hosts(self._topology)).items()
         return {host: look.facts if isinstance(look, Look) else look for host, look in looks}
 
     def drift(self) -> Mapping[str, HostDrift]:
         """What the playbook would change on each host."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         self._watcher.note(f"looking at {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
-        found = {host: HostDrift(problem=problem) for host, problem in self._just_failed(hosts).items()}
+        found = {host: HostDrift(problem=problem) for host, problem in self._looks.just_failed(hosts).items()}
         willing = [host for host in hosts if host not in found]
         if willing:
             run = self._playbooks.run("place.yml", willing, check=True)
@@ -119,6 +108,10 @@ class HostsTarget:
         return found
 
     def _drift_of(self, run: PlaybookRun, host: str) -> HostDrift:
+        if refused := run.refused(host).items():
+            return HostDrift(
+                refused=tuple(Refusal(server=f"host {host}", directive=name, error=error) for name, error in refused)
+            )
         problem = run.problem(host)
         return (
             HostDrift(changes=run.changes(host)) if problem is None else HostDrift(problem=self._named(host, problem))
@@ -142,7 +135,7 @@ class HostsTarget:
             "sentinel_launches": {one.spec.name: self._order(one) for one in launches if one.spec.is_sentinel},
         }
         run = self._playbooks.run("start.yml", sorted(_hosts_of(specs)), variables)
-        self._looked.clear()
+        self._looks.forget()
         return {spec.name: NodeResult(error=run.node_problem(_host(spec), spec.name)) for spec in specs}
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
@@ -161,12 +154,31 @@ class HostsTarget:
             problems = {host: run.problem(host) for host in hosts}
         else:
             problems = {}
-        self._looked.clear()
+        self._looks.forget()
         for host in hosts:
             if host not in holding and problems[host] is not None:
                 raise self._named(host, str(problems[host]))
         left = self._where(names)
         return {name: NodeResult(error=_left_over(where[name], left[name], problems)) for name in names}
+
+    def why_unproven(self, spec: NodeSpec) -> str | None:
+        """Nothing where the node's unit holds the port, or its host does not let us look."""
+        return self._proofs.why_unproven(spec)
+
+    def settle_packages(self, *, remove: bool) -> PackagesLeft:
+        """The hosts tell what stays; with `remove`, the playbook says why."""
+        before = kept_packages(self._looks.at(self._topology.hosts))
+        if not remove or not before:
+            return PackagesLeft(kept={host: f"{', '.join(names)}: still installed" for host, names in before.items()})
+        run = self._playbooks.run(
+            "destroy.yml", sorted(before), {"rlctl_remove": [], "redis_host_remove_packages": True}
+        )
+        self._looks.forget()
+        for host in sorted(before):
+            if problem := run.problem(host):
+                raise self._named(host, problem)
+        kept = {host: ". ".join(run.said(host)) for host in sorted(before) if run.said(host)}
+        return PackagesLeft(changed=kept_packages(self._looks.at(self._topology.hosts)) != before, kept=kept)
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
         """Who takes a connection runs; of the others their hosts tell."""
@@ -174,7 +186,7 @@ class HostsTarget:
             answering = dict(zip(specs, pool.map(lambda spec: answers(spec.address, spec.port), specs), strict=True))
         silent = [spec for spec in specs if not answering[spec]]
         named = _hosts_of(silent)
-        looks = self._look([host for host in self._topology.hosts if host_name(host) in named])
+        looks = self._looks.at([host for host in self._topology.hosts if host_name(host) in named])
         return {
             spec.name: OnDisk(running=True, own_id=self._own_id(spec))
             if answering[spec]
@@ -185,7 +197,7 @@ class HostsTarget:
     def placed(self) -> Sequence[NodeName]:
         """What the hosts hold; on a host that does not answer, what the topology places there."""
         found: set[NodeName] = set()
-        for host, look in self._look(self._topology.hosts).items():
+        for host, look in self._looks.at(self._topology.hosts).items():
             if isinstance(look, Look):
                 found |= set(look.placed)
             else:
@@ -194,14 +206,14 @@ class HostsTarget:
 
     def strays(self) -> Sequence[NodeName]:
         """Units that run although their folders were removed under them."""
-        looks = self._look(self._topology.hosts).values()
+        looks = self._looks.at(self._topology.hosts).values()
         return tuple(sorted({name for look in looks if isinstance(look, Look) for name in look.strays}))
 
     def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
         """Signal the servers of these nodes; one that is gone needs none."""
         own = {host: [spec for spec in specs if spec.host == host] for host in _hosts_of(specs)}
         self._shells.run_all({host: signalling(self._topology, nodes, number) for host, nodes in own.items()})
-        self._looked.clear()
+        self._looks.forget()
 
     def suspend_restarts(self, seconds: float) -> None:
         """By a file that systemd's guard of the units reads; it expires by itself."""
@@ -237,63 +249,22 @@ class HostsTarget:
     def _disk(self, spec: NodeSpec, look: Look | RlctlError) -> OnDisk:
         return look.disk(spec, self._own_id(spec)) if isinstance(look, Look) else OnDisk(unknown=look.message)
 
-    def _look(self, hosts: Iterable[HostEntry]) -> Mapping[str, Look | RlctlError]:
-        """One look a host, a moment old at most."""
-        wanted = {host_name(host): host for host in hosts}
-        now = self._clock.monotonic()
-        stale = {
-            name: host
-            for name, host in wanted.items()
-            if name not in self._looked or not self._looked[name].is_fresh(now)
-        }
-        if stale:
-            with ThreadPoolExecutor(max_workers=min(WORKERS, len(stale))) as pool:
-                self._looked |= zip(stale, pool.map(self._look_at, stale.values()), strict=True)
-        return {name: self._looked[name].found for name in wanted}
-
-    def _just_failed(self, hosts: Iterable[str]) -> Mapping[str, RlctlError]:
-        """Why hosts could not be looked at a moment ago."""
-        now = self._clock.monotonic()
-        known = {host: self._looked[host] for host in hosts if host in self._looked}
-        return {
-            host: looked.found
-            for host, looked in known.items()
-            if isinstance(looked.found, RlctlError) and now - looked.at <= OFF_S
-        }
-
-    def _look_at(self, host: HostEntry) -> _Looked:
-        started = self._clock.monotonic()
-        found = self._ask(host)
-        now = self._clock.monotonic()
-        return _Looked(at=now, took_s=now - started, found=found)
-
-    def _ask(self, host: HostEntry) -> Look | RlctlError:
-        name = host_name(host)
-        own = [spec for spec in self._specs.values() if spec.host == name]
-        program = Path(on_host.__file__).read_text(encoding="utf-8")
-        asked = self._clock.now().timestamp()
-        try:
-            answer = self._ssh.python(machine(host), program, [question(self._topology, own)])
-            return parse_look(name, answer, between=(asked, self._clock.now().timestamp()))
-        except RlctlError as failure:
-            return failure
-
     def _named(self, host: str, problem: str) -> RlctlError:
         """Why a host did not get through; ssh alone tells a wrong key from a refused password."""
         entry = next(one for one in self._topology.hosts if host_name(one) == host)
-        self._looked.pop(host, None)
-        look = self._look([entry])[host]
+        self._looks.forget()
+        look = self._looks.at([entry])[host]
         if isinstance(look, RlctlError):
             return look
         return Unreachable(f"host {host}: {problem}", hint="mend it there and run the same command again")
 
     def _orphaned(self) -> set[str]:
-        looks = self._look(self._topology.hosts).items()
+        looks = self._looks.at(self._topology.hosts).items()
         return {host for host, look in looks if isinstance(look, Look) and look.orphaned}
 
     def _where(self, names: Sequence[NodeName]) -> Mapping[NodeName, set[str] | RlctlError]:
         """The hosts that hold each node, or why it cannot be known."""
-        looks = self._look(self._topology.hosts)
+        looks = self._looks.at(self._topology.hosts)
         holders: dict[NodeName, set[str] | RlctlError] = {}
         for name in names:
             host = self._specs[name].host if name in self._specs else None

@@ -1,6 +1,7 @@
 """Target local: detached server processes on this machine, one folder each."""
 
 import errno
+import os
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,17 +12,20 @@ from signal import Signals
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
-from rlctl.render.redis_conf import NodeFiles, process_title
+from rlctl.render.redis_conf import NodeFiles, own_directives, process_title
 from rlctl.secrets import FleetSecrets
+from rlctl.state.accepted import Accepted
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
-from rlctl.system.ports import answers
+from rlctl.system.ports import answers, listener_uid
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
+from rlctl.system.scratch import start_once
 from rlctl.targets.base import Launch, NodeResult, OnThisMachine
 from rlctl.targets.listening import await_listening
-from rlctl.targets.node_folder import NodeFolder, delete_folder
-from rlctl.targets.server_program import ServerProgram, dotted, find_server
+from rlctl.targets.node_folder import LogSizes, NodeFolder, delete_folder
+from rlctl.targets.server_program import ServerProgram, dotted, find_server, identity
+from rlctl.targets.trial import Refusal, Server, tried
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
 
@@ -42,6 +46,7 @@ class LocalTarget(OnThisMachine):
         commands: tuple[str, ...],
         runner: Runner,
         clock: Clock,
+        accepted: Accepted,
     ) -> None:
         self._topology = topology
         self._secrets = secrets
@@ -49,15 +54,42 @@ class LocalTarget(OnThisMachine):
         self._commands = commands
         self._runner = runner
         self._clock = clock
+        self._accepted = accepted
+        self._logs_before: dict[NodeName, LogSizes] = {}
 
     def check(self) -> str:
         """The server binary; Unreachable where there is none that fits."""
         program = self._program()
         return f"{program.path} is {program.flavor} {dotted(program.version)}"
 
+    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+        """Try the directives on the server binary, which is always here."""
+        del fetch
+        program = self._program()
+        server = Server(name=f"{program.path} ({program.flavor} {dotted(program.version)})", identity=identity(program))
+        return tried(
+            server,
+            own_directives(self._topology),
+            self._accepted,
+            lambda conf: start_once(program.path, conf, self._clock),
+        )
+
     def route(self, spec: NodeSpec) -> Address:
         """Everything is on this machine."""
         return spec.address, spec.port
+
+    def why_unproven(self, spec: NodeSpec) -> str | None:
+        """Nothing where our process holds the port, or one of this user where nothing is placed here."""
+        folder = self._folder.node(spec.name)
+        process = self._process(folder)
+        if process is not None:
+            holds = process.listens_at(spec.address, spec.port)
+            return None if holds else f"another process than pid {process.pid} holds the port"
+        uid = listener_uid(spec.address, spec.port)
+        if folder.is_dir():
+            return f"its process is not running, and another one {_of_user(uid)} holds the port"
+        # Of another RLCTL_HOME: a process of this user, or of root, could read our secrets anyway.
+        return None if uid in {os.geteuid(), 0} else f"a process {_of_user(uid)} holds the port"
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Start primaries, then whoever follows: a replica that finds nobody tries again only a second later."""
@@ -66,6 +98,7 @@ class LocalTarget(OnThisMachine):
         for launch in launches:
             self._node(launch.spec).prepare(launch, program.version)
         self._await_ends(launch.spec for launch in launches)
+        self._logs_before = {launch.spec.name: self._node(launch.spec).log_sizes() for launch in launches}
         idle = [launch for launch in launches if self._process(self._folder.node(launch.spec.name)) is None]
         self._end_savers([launch.spec.name for launch in idle])
         leaders = [launch for launch in launches if launch.follow is None]
@@ -200,7 +233,8 @@ class LocalTarget(OnThisMachine):
         if recorded is not None:
             reap(recorded.pid)
         if recorded is None or not recorded.is_alive():
-            return NodeResult(error=f"the server ended at once: {node.last_words() or 'it left no word'}")
+            said = node.last_error(self._logs_before[spec.name])
+            return NodeResult(error=f"the server ended at once: {said or 'its log says nothing'}")
         return NodeResult() if answers(spec.address, spec.port) else None
 
     def _stop(self, processes: Iterable[ProcessId], number: Signals) -> list[ProcessId]:
@@ -218,6 +252,10 @@ class LocalTarget(OnThisMachine):
         except TimedOut:
             return waiting
         return []
+
+
+def _of_user(uid: int | None) -> str:
+    return "of an unknown user" if uid is None else f"of user id {uid}"
 
 
 def _save_or_end(process: ProcessId, path: Path) -> None:

@@ -1,12 +1,13 @@
 """A node's folder on this machine: writes the files that are rlctl's, never the server's, and reads what is there."""
 
-import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from rlctl.observe.model import OnDisk
-from rlctl.render.acl import Version, loaded_revision, node_acl
+from rlctl.observe.server_log import last_error
+from rlctl.render.acl import Version, node_acl
 from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, replica_cluster_conf, start_argv, static_conf
 from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_static_conf
 from rlctl.secrets import Authority, FleetSecrets
@@ -15,6 +16,14 @@ from rlctl.targets.base import Launch, NodeResult
 from rlctl.targets.remains import Remains, is_own_table, on_disk
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeSpec, data_nodes, node_id, sentinel_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSizes:
+    """Bytes in a node's logs at one moment."""
+
+    log: int
+    output: int
 
 
 class NodeFolder:
@@ -62,7 +71,8 @@ class NodeFolder:
         render = sentinel_static_conf if self._spec.is_sentinel else static_conf
         write_private(self._here(self.files.static_conf), render(self._topology, self._spec, self.files, self._secrets))
         if self._topology.security.acl:
-            self._write_users(version)
+            users = node_acl(self._spec, self._secrets, version, self._commands)
+            write_private(self._here(self.files.acl), users)
         if self._secrets.authority is not None and self._topology.security.tls:
             self._write_certificate(self._secrets.authority)
 
@@ -93,9 +103,14 @@ class NodeFolder:
         )
         return on_disk(remains, self._own_id())
 
-    def last_words(self) -> str:
-        """Why a server ended, in its own words."""
-        return complaints(read_damaged(self._here(self.files.log)) + read_damaged(self.output))
+    def log_sizes(self) -> LogSizes:
+        """How much the logs hold now; servers append to them."""
+        return LogSizes(log=_size(self._here(self.files.log)), output=_size(self.output))
+
+    def last_error(self, since: LogSizes) -> str:
+        """Why a server ended, in its own words; what it said before `since` is of an earlier start."""
+        log, output = _read_from(self._here(self.files.log), since.log), _read_from(self.output, since.output)
+        return last_error(f"{log}\n{output}")
 
     @property
     def _is_told(self) -> bool:
@@ -150,12 +165,6 @@ class NodeFolder:
     def _own_id(self) -> NodeId:
         return node_id(self._secrets.fleet_id, self._spec.name)
 
-    def _write_users(self, version: Version) -> None:
-        path = self._here(self.files.acl)
-        wanted = node_acl(self._spec, self._secrets, version, self._commands)
-        if loaded_revision(read_damaged(path)) != loaded_revision(wanted):
-            write_private(path, wanted)
-
     def _write_certificate(self, authority: Authority) -> None:
         certificate, key = self._here(self.files.certificate), self._here(self.files.key)
         write_private(self._here(self.files.ca), authority.certificate)
@@ -179,8 +188,14 @@ def delete_folder(folder: Path) -> NodeResult:
     return NodeResult()
 
 
-def complaints(log: str, lines: int = 3) -> str:
-    """What a server that ended complained of last, or said last."""
-    said = [line.strip() for line in log.splitlines() if line.strip()]
-    found = [line for line in said if re.search(r"(?i)fatal|error|fail|warning: could not|can't|denied", line)]
-    return " / ".join((found or said)[-lines:])
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _read_from(path: Path, offset: int) -> str:
+    try:
+        with path.open("rb") as log:
+            log.seek(offset)
+            return log.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""

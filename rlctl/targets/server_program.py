@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from rlctl.errors import Refused, Unreachable
 from rlctl.render.acl import Version
@@ -52,6 +53,12 @@ def check_fit(program: ServerProgram, engine: Engine, otherwise: str) -> None:
             f"{program.path} is version {dotted(program.version)}, the topology says {engine.version}",
             hint=f"the version is that of what is there: change engine.version, or {otherwise}",
         )
+
+
+def identity(program: ServerProgram) -> str:
+    """Changes when another binary is installed, also a build of the same version with other abilities."""
+    state = Path(program.path).stat()
+    return f"{program.path} {program.flavor} {dotted(program.version)} {state.st_size} {state.st_mtime_ns}"
 
 
 def find_any_server(runner: Runner) -> ServerProgram:

@@ -27,6 +27,7 @@ def _refuse_together(topology: Topology) -> Iterator[Problem]:
         refuse_docker,
         refuse_engines,
         _refuse_open,
+        _refuse_users,
         _refuse_two_places,
     ):
         yield from refuse(topology)
@@ -50,6 +51,14 @@ def _refuse_open(topology: Topology) -> Iterator[Problem]:
         yield Problem(
             paths=("security.acl", "target", "local.address"),
             text="security.acl: false is possible only for target local on a loopback address; write true",
+        )
+
+
+def _refuse_users(topology: Topology) -> Iterator[Problem]:
+    if topology.security.services and not topology.security.acl:
+        yield Problem(
+            paths=("security.services", "security.acl"),
+            text="security.services: services have users only with acl: true; write it, or leave services out",
         )
 
 

@@ -1,13 +1,14 @@
 """From the text of a topology file to a Topology, or to every mistake in it with its line."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from rlctl.topology.checks import check
 from rlctl.topology.fields import Field, Section
 from rlctl.topology.model import HostEntry, Topology
-from rlctl.topology.problems import Mistakes, Problem, printable, shown
+from rlctl.topology.problems import ImpossibleSettings, Mistakes, Problem, printable, shown
 from rlctl.topology.table import HOSTS, KEYS, SECTIONS, TOP
+from rlctl.topology.values import ValueType
 from rlctl.topology.yaml_lines import Mapping, Node, Scalar, Sequence, compose
 
 _HINT = "`rlctl init` writes a commented sample; `rlctl schema topology` prints every key for editors"
@@ -23,6 +24,16 @@ def load_topology(text: bytes, path: str) -> Topology:
         reading.blame(problem)
     mistakes.raise_any()
     return topology
+
+
+def blame(text: bytes, path: str, impossible: ImpossibleSettings) -> None:
+    """Raise InvalidFile that names each problem as `path:line: ...`."""
+    mistakes = Mistakes(path, hint=impossible.hint)
+    reading = _Reading(mistakes)
+    reading.topology(compose(text, mistakes))
+    for problem in impossible.problems:
+        reading.blame(problem)
+    mistakes.raise_any()
 
 
 class _Reading:
@@ -99,6 +110,8 @@ class _Reading:
         return values
 
     def _value(self, section: Section, field: Field, path: str, node: Node) -> object:
+        if field.type.item is not None and isinstance(node, Sequence):
+            return tuple(self._items(field.type.item, path, node))
         scalar = self._scalar(path, node)
         if scalar is not None:
             try:
@@ -106,6 +119,12 @@ class _Reading:
             except ValueError as error:
                 self._wrong(path, node.line, str(error))
         return _stand_in(section, field)
+
+    def _items(self, item: ValueType[str], path: str, node: Sequence) -> Iterator[str]:
+        for index, one in enumerate(node.items):
+            self._lines[f"{path}[{index}]"] = one.line
+            if scalar := self._scalar(f"{path}[{index}]", one):
+                yield item.read(scalar)
 
     def _scalar(self, path: str, node: Node) -> Scalar | None:
         if not isinstance(node, Scalar):

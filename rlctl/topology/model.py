@@ -116,6 +116,7 @@ class Security:
 
     acl: bool = True
     tls: bool = False
+    services: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from rlctl.topology.model import Flavor, HostEntry, Kind, TargetName, Topology
+from rlctl.topology.nodes import host_name
 from rlctl.topology.problems import Problem
 from rlctl.topology.shape import MOST_NODES, data_count, port_spans, shape_paths
 from rlctl.topology.subnets import TAKEN_ADDRESSES
 
 _OLDEST = {Flavor.REDIS: (7, 0), Flavor.VALKEY: (7, 2)}
 _SAMPLE_IMAGE = {Flavor.REDIS: "redis:8.0", Flavor.VALKEY: "valkey/valkey:8.1"}
+# Ansible's own names, and the groups of `rlctl inventory`: such a host would get tasks that are meant for others.
+_RESERVED_NAMES = frozenset(
+    ("all", "ungrouped", "localhost", "127.0.0.1", "rlctl_hosts", "rlctl_data", "rlctl_sentinels", "rlctl_watchers")
+)
 _TAG_VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+){0,2})(?:-.*)?")
 
 
@@ -21,6 +26,7 @@ def refuse_hosts(topology: Topology) -> Iterator[Problem]:
         yield Problem(paths=("hosts",), text=f"hosts: more than {MOST_NODES} entries; write fewer")
         return
     yield from _refuse_doubles(topology)
+    yield from _refuse_reserved_names(topology)
     yield from _refuse_shared_ports(topology)
     if topology.target is TargetName.HOSTS:
         yield from _refuse_too_few(topology)
@@ -43,6 +49,15 @@ def _refuse_doubles(topology: Topology) -> Iterator[Problem]:
                 paths=tuple(f"hosts[{one}].{key}" for one in (index, named_first) for key in ("name", "address")),
                 text=f"{path}.name: hosts[{named_first}] is already called {host.name or host.address}; "
                 "give each a `name` of its own",
+            )
+
+
+def _refuse_reserved_names(topology: Topology) -> Iterator[Problem]:
+    for index, host in enumerate(topology.hosts):
+        if host_name(host) in _RESERVED_NAMES:
+            yield Problem(
+                paths=(f"hosts[{index}].name", f"hosts[{index}].address"),
+                text=f"hosts[{index}].name: {host_name(host)} means something else in Ansible; write another `name`",
             )
 
 

@@ -1,5 +1,6 @@
 """How mistakes in a file are named: what is wrong, where, all of them at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,6 +17,16 @@ class Problem:
 
     paths: tuple[str, ...]
     text: str
+
+
+class ImpossibleSettings(InvalidFile):
+    """Settings that turn out to be impossible after the file was read; `load.blame` adds the file and its lines."""
+
+    code = "impossible-settings"
+
+    def __init__(self, problems: Sequence[Problem], *, hint: str) -> None:
+        super().__init__("\n".join(problem.text for problem in problems), hint=hint)
+        self.problems = tuple(problems)
 
 
 class Mistakes:

@@ -4,8 +4,10 @@ Reading, checking, the sample file and the JSON Schema all walk this table, so t
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from rlctl import services
 from rlctl.topology import model
 from rlctl.topology.fields import Field, Section
 from rlctl.topology.model import Kind, TargetName, Topology
@@ -17,12 +19,12 @@ from rlctl.topology.values import (
     duration,
     format_version,
     integer,
+    names,
     size,
     subnet,
     text,
 )
 
-NAME_RULE = "a lower-case letter, then up to 39 letters, digits or dashes, the last one no dash"
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _LABEL_RULE = "up to 63 letters, digits, dots, dashes or underscores"
 # Components joined by single separators, then a tag and a digest: what `docker pull` accepts.
@@ -46,7 +48,7 @@ TOP = Section(
         ),
         Field(
             key="name",
-            type=text(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", NAME_RULE),
+            type=text(services.NAME, services.NAME_RULE),
             doc="names the fleet; rlctl keeps its state under it",
             example="limiter",
             required=True,
@@ -216,6 +218,11 @@ SECTIONS: tuple[Section, ...] = (
         fields=(
             Field(key="acl", type=boolean(), doc="users with generated passwords; off on loopback only"),
             Field(key="tls", type=boolean(), doc="encrypt clients, replication and the cluster bus"),
+            Field(
+                key="services",
+                type=names(text(services.NAME, services.NAME_RULE), "[checkout, search]"),
+                doc="each gets a user that decides on its own keys only",
+            ),
         ),
     ),
     Section(
@@ -269,7 +276,7 @@ KEYS = tuple(field.key for field in TOP.fields) + tuple(section.key for section 
 
 
 def settings(topology: Topology) -> Iterator[tuple[str, Field, Any]]:
-    """Every setting that has a value, with its path in the file."""
+    """Every setting that has a value, and every item of a list, with its path in the file."""
     owners: list[tuple[str, Section, object]] = [("", TOP, topology)]
     owners += [(f"{section.key}.", section, getattr(topology, section.key)) for section in SECTIONS]
     owners += [(f"hosts[{index}].", HOSTS, host) for index, host in enumerate(topology.hosts)]
@@ -278,3 +285,6 @@ def settings(topology: Topology) -> Iterator[tuple[str, Field, Any]]:
             value = getattr(owner, field.attribute)
             if value is not None:
                 yield f"{prefix}{field.key}", field, value
+            if field.type.item is not None:
+                item = replace(field, type=field.type.item)
+                yield from ((f"{prefix}{field.key}[{at}]", item, one) for at, one in enumerate(value))

@@ -22,12 +22,16 @@ _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueType(Generic[T]):
-    """One type of setting; `read` raises ValueError, `refuse` answers "" for a value that is possible."""
+    """One type of setting; `read` raises ValueError, `refuse` answers "" for a value that is possible.
+
+    A list has the type of its `item`, by which each is read; `read` then speaks of what is no list.
+    """
 
     read: Callable[[Scalar], T]
     refuse: Callable[[T], str]
-    show: Callable[[T], int | str]
+    show: Callable[[T], int | str | list[str]]
     schema: Mapping[str, object]
+    item: "ValueType[str] | None" = None
 
 
 def integer(least: int, most: int, *, why: str = "") -> ValueType[int]:
@@ -104,6 +108,20 @@ def text(pattern: str, rule: str, *, may_look_numeric: bool = False) -> ValueTyp
         return "" if form.fullmatch(value) else f"{shown(value)} is not possible here; write {rule}"
 
     return ValueType(read=_read_text, refuse=refuse, show=str, schema={"type": kinds, "pattern": f"^{pattern}$"})
+
+
+def names(item: ValueType[str], example: str) -> ValueType[tuple[str, ...]]:
+    """A list of texts, none of them twice."""
+
+    def read(scalar: Scalar) -> tuple[str, ...]:
+        raise ValueError(f"{shown(scalar.text)} is no list; write one such as {example}")
+
+    def refuse(values: tuple[str, ...]) -> str:
+        twice = next((value for at, value in enumerate(values) if value in values[:at]), None)
+        return "" if twice is None else f"{shown(twice)} is given twice; keep one"
+
+    schema = {"type": "array", "uniqueItems": True, "items": item.schema}
+    return ValueType(read=read, refuse=refuse, show=list, schema=schema, item=item)
 
 
 def address() -> ValueType[str]:

@@ -11,7 +11,7 @@ from rlctl.topology.problems import Mistakes, shown
 MAX_BYTES = 1024 * 1024
 _MAX_DEPTH = 20
 # PyYAML takes about 10 microseconds a node, and far longer for some shapes a megabyte can hold.
-_MAX_NODES = 50_000
+_MAX_NODES = 150_000
 
 # YAML also ends lines at a lone CR, NEL, LS and PS, where editors do not: line numbers would be off.
 _HIDDEN = re.compile(
@@ -72,7 +72,7 @@ def compose(text: bytes, mistakes: Mistakes) -> Mapping:
 
 def _decoded(text: bytes, mistakes: Mistakes) -> str:
     if len(text) > MAX_BYTES:
-        mistakes.stop(1, f"the file is larger than 1 MiB ({len(text)} bytes); is this the right file?")
+        mistakes.stop(1, "the file is larger than 1 MiB; is this the right file?")
     try:
         decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -123,7 +123,7 @@ class _Composer:
         if depth > _MAX_DEPTH:
             self._mistakes.stop(line, f"more than {_MAX_DEPTH} levels deep; write fewer")
         if self._nodes > _MAX_NODES:
-            self._mistakes.stop(line, f"more than {_MAX_NODES} values; is this the right file?")
+            self._mistakes.stop(line, f"more than {_MAX_NODES} keys, values and lists; is this the right file?")
         if isinstance(event, yaml.AliasEvent):
             self._mistakes.stop(line, f"the alias {shown(f'*{event.anchor}')} is not allowed; write the value out")
         self._refuse_decoration(event)

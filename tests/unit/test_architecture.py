@@ -21,6 +21,7 @@ PURE_RULES = (
     "conditions",
     "diff",
     "edit",
+    "enforcement",
     "load",
     "match",
     "model",
@@ -28,13 +29,16 @@ PURE_RULES = (
     "states",
     "table",
 )
+PURE_LIMITER = ("asks", "lookup", "resp", "routes", "together")
 PURE_RUNBOOKS = ("answer", "blocks", "front", "gist", "given", "index", "model", "order", "page", "query")
 PURE_FILES = (
-    *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/secrets.py", "rlctl/errors.py"),
-    *("rlctl/system/playbook_events.py", "rlctl/targets/remains.py"),
+    *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/observe/server_log.py"),
+    *("rlctl/secrets.py", "rlctl/services.py", "rlctl/errors.py"),
+    *("rlctl/system/playbook_events.py", "rlctl/targets/remains.py", "rlctl/scripts/rights.py"),
     *(f"rlctl/bench/{name}.py" for name in ("subjects", "stats", "figures", "attack", "claims", "scaling")),
     *(f"rlctl/drills/{name}.py" for name in PURE_DRILLS),
     *(f"rlctl/rules/{name}.py" for name in PURE_RULES),
+    *(f"rlctl/limiter/{name}.py" for name in PURE_LIMITER),
     *(f"rlctl/runbooks/{name}.py" for name in PURE_RUNBOOKS),
 )
 # What draws, fills and asks servers; all else of capacity is calculation.

@@ -19,6 +19,7 @@ PAGES = sorted(
         *(ROOT / name for name in ("README.md", "lua/README.md", "tests/lab/README.md")),
         *(ROOT / "runbooks").rglob("*.md"),
         *(ROOT / "playbooks").rglob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
     ]
 )
 SOURCES = sorted((ROOT / "rlctl").rglob("*.py"))

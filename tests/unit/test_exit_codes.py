@@ -26,6 +26,7 @@ TABLE = {
     14: "DRILL_FAILED",
     15: "CHECK_FAILED",
     16: "INCONCLUSIVE",
+    129: "HUNG_UP",
     130: "INTERRUPTED",
     143: "TERMINATED",
 }
@@ -36,6 +37,7 @@ ERRORS = {
     "not-found": 5,
     "unreachable": 6,
     "host-refused": 6,
+    "resource-limit": 6,
     "timeout": 7,
     "refused": 8,
     "lock-held": 8,
@@ -43,6 +45,7 @@ ERRORS = {
     "declined": 9,
     "partly-done": 13,
     "check-failed": 15,
+    "hung-up": 129,
     "interrupted": 130,
     "terminated": 143,
 }

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from rlctl.errors import Exit, InvalidFile
-from rlctl.secrets import Authority, FleetSecrets, Secret, User, from_text, generate, to_text
+from rlctl.secrets import (
+    Authority,
+    FleetSecrets,
+    Secret,
+    User,
+    extends,
+    from_text,
+    generate,
+    to_text,
+    with_services,
+)
 
 PATH = Path("secrets.json")
 AUTHORITY = Authority(certificate="-----BEGIN CERTIFICATE-----\n", key=Secret("-----BEGIN PRIVATE KEY-----\n"))
@@ -34,6 +44,49 @@ def with_password(password: object) -> dict[str, Any]:
 def test_round_trip(authority: Authority | None) -> None:
     secrets = generate("limiter", authority)
     assert from_text(to_text(secrets), PATH) == secrets
+
+
+def test_services_are_added_and_removed_without_changing_others() -> None:
+    bare = generate("limiter", None)
+    one = with_services(bare, ["checkout"])
+    two = with_services(one, ["search", "checkout"])
+    assert list(two.services) == ["checkout", "search"]
+    assert two.services["checkout"] == one.services["checkout"] != two.services["search"]
+    assert replace(two, services={}) == bare
+    assert from_text(to_text(two), PATH) == two
+    assert with_services(two, ["search"]).services == {"search": two.services["search"]}
+    again = with_services(with_services(one, []), ["checkout"])
+    assert again.services["checkout"] != one.services["checkout"]
+
+
+def test_a_file_without_services_is_read() -> None:
+    assert "services" not in document()
+    assert from_text(json.dumps(document()), PATH).services == {}
+
+
+def test_further_services_extend_secrets_and_other_passwords_do_not() -> None:
+    own = with_services(generate("limiter", None), ["checkout"])
+    more = with_services(own, ["checkout", "search"])
+    assert extends(own, own)
+    assert extends(more, own)
+    assert not extends(own, more)
+    assert not extends(with_services(with_services(own, []), ["checkout"]), own)
+    assert not extends(with_services(generate("limiter", None), ["checkout"]), own)
+
+
+@pytest.mark.parametrize(
+    ("services", "message"),
+    [
+        pytest.param(None, "services does not map names of services to passwords", id="null"),
+        pytest.param(["checkout"], "services does not map names of services to passwords", id="list"),
+        pytest.param({"a b": WORD}, "services does not map names of services to passwords", id="name"),
+        pytest.param({"a": "short"}, "the password of a must be 16 to 200 of A-Z a-z 0-9 _ -", id="short"),
+    ],
+)
+def test_passwords_of_services_that_are_refused(services: object, message: str) -> None:
+    with pytest.raises(InvalidFile, match=message) as refused:
+        from_text(json.dumps(document(services=services)), PATH)
+    assert WORD not in str(refused.value)
 
 
 def test_generated_secrets_are_their_own() -> None:

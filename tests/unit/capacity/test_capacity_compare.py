@@ -20,7 +20,20 @@ def test_every_encoding_once_and_the_cheapest_first(algorithm: Algorithm) -> Non
     assert sorted(one["encoding"] for one in found) == sorted(encodings_of(algorithm))
     assert [one["bytes_per_user"] for one in found] == sorted(one["bytes_per_user"] for one in found)
     assert [one["own"] for one in found].count(True) == 1
-    assert all(isinstance(one["gives_up"], list) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given_up"),
+    [
+        ("gcra", {"int": 0, "text": 1, "hash-100": 3}),
+        ("fixed_window", {"script": 1, "string": 1, "hash": 1}),
+        ("rolling_window", {"script": 1, "list": 1, "stream": 1, "packed8": 2, "packed4": 3}),
+        ("rolling_ring", {"script": 3, "list": 1, "stream": 1, "packed8": 2}),
+    ],
+)
+def test_what_each_encoding_gives_up_is_told(algorithm: str, given_up: dict[str, int]) -> None:
+    found = {one["encoding"]: one["gives_up"] for one in rows(algorithm=algorithm)}
+    assert {name: len(found[name]) for name in given_up} == given_up
 
 
 def test_a_cost_that_nobody_measured_is_null_and_never_0() -> None:

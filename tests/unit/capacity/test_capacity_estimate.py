@@ -40,7 +40,15 @@ def shard(keys: list[Sampled], *, names: dict[RuleName, int], of: int = 1_000) -
         ("rl:{ada}:api:gcra:1", GCRA),
         ("rl:{apikey%3A7}:log:rolling_window:1:60000", LOG),
         ("rl:{}:api:gcra:1", GCRA),
+        ("rl:checkout:{ada}:api:gcra:1", GCRA),
+        ("rl:checkout-2:{a}:log:rolling_window:1:60000", LOG),
+        ("rl:Checkout:{ada}:api:gcra:1", OTHER),
+        ("rl:checkout:search:{ada}:api:gcra:1", OTHER),
+        ("rl::{ada}:api:gcra:1", OTHER),
         ("rl:{ada}:api:gcra:x", OTHER),
+        ("rl:{ada}:api:gcra:" + "9" * 5000, OTHER),
+        ("rl:{ada}:api:gcra:\u0661", OTHER),
+        ("rl:{ada}:api:gcra:1\n", OTHER),
         ("rl:{ada}:api:unknown:1", OTHER),
         ("rl:{ada}:api", OTHER),
         ("rl:{ada", OTHER),
@@ -157,3 +165,16 @@ def test_slots_that_are_empty_cost_nothing() -> None:
     assert few is not None
     assert many is not None
     assert many - few > 2_500 * 2_600 / 4_000
+
+
+@pytest.mark.parametrize(
+    ("policy", "shared_bytes"), [(EvictionPolicy.VOLATILE_TTL, 16), (EvictionPolicy.ALLKEYS_LRU, 0), (None, 16)]
+)
+def test_a_small_integer_is_the_servers_own_unless_it_evicts_by_use(
+    policy: EvictionPolicy | None, shared_bytes: int
+) -> None:
+    small, large = replace(key(OTHER), size=4), replace(key(OTHER), size=5)
+    place = replace(PLACE, policy=policy)
+    found = [true_bytes(one, place) for one in (large, small)]
+    assert found[0] is not None
+    assert found[1] == found[0] - shared_bytes

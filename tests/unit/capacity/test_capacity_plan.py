@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlctl.capacity.plan import Mix, Reserve, plan, shards_for
+from rlctl.capacity.plan import Mix, Reserve, on_shards, plan, shards_for
 from rlctl.topology.model import MIB
 from tests.unit.capacity.asked import STATES, ask
 
@@ -135,3 +135,14 @@ def test_items_tell_the_fleets_users() -> None:
     assert [item["users"] for item in document["items"]] == [10_000_000, 100_000]
     data = sum(item["total_bytes"] for item in document["items"]) / 4
     assert document["per_shard"]["data"] == pytest.approx(data, rel=0.001)
+
+
+def test_on_other_shards_the_same_users_need_what_a_plan_for_them_says() -> None:
+    found, three = (plan(mix(COUNTERS), Reserve(), shards=count, ram=None) for count in (7, 3))
+    needs = f"maxmemory {three.worst.maxmemory // MIB}mb on servers of {three.ram // MIB}mb"
+    assert on_shards(found, 3) == (f"--shards 3 holds these {COUNTERS['users']} users with {needs}",)
+    fitting = plan(mix(COUNTERS), Reserve(), shards=None, ram=GIB)
+    assert fitting.fits
+    tight = plan(mix(COUNTERS), Reserve(), shards=3, ram=GIB)
+    assert on_shards(fitting, 3)[1:] == (f"3 shards on servers of 1024mb hold {tight.users_that_fit} users",)
+    assert len(on_shards(fitting, fitting.shards)) == 1

@@ -7,7 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rlctl.capacity.encodings import encodings_of, known_states, state_of
+from rlctl.capacity.predict import layout_of
 from rlctl.capacity.question import Algorithm
+from rlctl.capacity.shapes import Text
 from tests.unit.capacity.asked import STATES, answer, ask, codes
 
 SERVERS = ("redis-7.0", "redis-8.0", "valkey-8.1")
@@ -150,3 +152,36 @@ def test_the_paper_is_wrong_by_an_order() -> None:
     assert answer(algorithm="fixed_window", key_length=20).ratio > 6
     assert answer(algorithm="rolling_window", limit=129, key_length=20).ratio > 10
     assert answer(algorithm="rolling_ring", limit=1000, key_length=20).ratio < 0.6
+
+
+@pytest.mark.parametrize(
+    ("key_length", "says"),
+    [
+        (43, []),
+        (44, ["the key's name fills its size class: one byte more takes 8"]),
+        (45, ["the key's name has just passed a size class: up to 2 bytes less would save 8"]),
+        (46, ["the key's name has just passed a size class: up to 2 bytes less would save 8"]),
+        (47, []),
+    ],
+)
+def test_a_name_near_the_edge_of_its_size_class(key_length: int, says: list[str]) -> None:
+    found = answer(algorithm="gcra", key_length=key_length, users=700_000).warnings
+    assert [warn.message for warn in found] == says
+
+
+def test_a_listpack_takes_members_and_entries_up_to_its_caps() -> None:
+    assert "member-too-long" not in codes(answer(algorithm="concurrent", member="text:64"))
+    assert "listpack-cap-near" not in codes(answer(algorithm="rolling_window", limit=115))
+
+
+@pytest.mark.parametrize(
+    ("text", "value_bytes"),
+    [
+        pytest.param(Text(length=30), 64, id="in its object"),
+        pytest.param(Text(length=30, written_into=True), 48, id="written into"),
+        pytest.param(Text(length=44), 64, id="the longest in its object"),
+        pytest.param(Text(length=45), 80, id="too long"),
+    ],
+)
+def test_a_short_text_stands_in_its_object(text: Text, value_bytes: int) -> None:
+    assert layout_of(ask(algorithm="gcra", allocator="debian")).value(text) == value_bytes

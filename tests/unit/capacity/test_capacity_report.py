@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from rlctl.capacity.drawing import drawing
 from rlctl.capacity.page import Chapter, Table, page
 from rlctl.capacity.plan import Mix, Reserve, plan
 from rlctl.capacity.published import check_claims
@@ -59,3 +60,13 @@ def test_text_from_outside_is_escaped() -> None:
     found = page("<b>", "a & b", [Chapter(title="<i>", text="x", table=Table(head=("<u>",), rows=[("<s>",)]))])
     assert not re.search(r"<(b|i|u|s)>", found)
     check_stands_alone(found)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_label_is_drawn_as_the_text_it_is() -> None:
+    odd = (r"$\frac{$", "\u65e5\u672c")
+    with drawing("odd") as plot:
+        plot.axes.bar([0, 1], [1, 2])
+        plot.axes.set_xticks([0, 1], odd)
+        svg = plot.svg("odd names")
+    assert all(name in svg for name in odd)

@@ -8,6 +8,7 @@ import pytest
 from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
 from rlctl.doctor.model import Check, Severity
 from rlctl.observe.model import Observed, OnDisk, Presence
+from rlctl.render.text import Directive
 from rlctl.topology.model import LocalPlace, Security, Topology
 from tests.unit.fleets import changed, cluster, desired_of, fresh, healthy, killed, watched
 
@@ -30,7 +31,7 @@ def test_a_healthy_fleet_has_nothing_to_fix(topology: Topology) -> None:
     found = checks(topology)
     assert {check.severity for check in found} == {OK}
     names = {check.name for check in found}
-    assert names - {"bus-authentication"} == {"ports", "fleet", "memory-used", "file-modes"}
+    assert names - {"bus-authentication"} == {"ports", "fleet", "memory-used", "maxclients-lowered", "file-modes"}
     assert ("bus-authentication" in names) is (topology == cluster())
     assert check_of("fleet", found).evidence == "6 nodes as the topology says"
 
@@ -98,7 +99,7 @@ def test_bus(tls: bool, address: str, severity: Severity, evidence: str) -> None
 @pytest.mark.parametrize(
     ("exposed", "severity", "evidence"),
     [
-        pytest.param((), OK, "no file of the fleet can be read by others", id="private"),
+        pytest.param((), OK, "no file of the fleet can be read or changed by others", id="private"),
         pytest.param(("a", "b", "c"), CRITICAL, "others may read a, b, c", id="three"),
         pytest.param(("a", "b", "c", "d", "e"), CRITICAL, "others may read a, b, c and 2 more", id="many"),
     ],
@@ -106,6 +107,36 @@ def test_bus(tls: bool, address: str, severity: Severity, evidence: str) -> None
 def test_file_modes(exposed: tuple[str, ...], severity: Severity, evidence: str) -> None:
     check = check_of("file-modes", checks(cluster(), files=FileFacts(exposed=exposed)))
     assert (check.severity, check.evidence) == (severity, evidence)
+
+
+def test_what_others_could_have_changed_is_told_beside_what_they_may_read() -> None:
+    files = FileFacts(exposed=("a",), distrusted=(("b belongs to another", "do this"), ("c is a link", "do that")))
+    found = [check for check in checks(cluster(), files=files) if check.name == "file-modes"]
+    assert [check.severity for check in found] == [CRITICAL] * 3
+    assert [check.evidence for check in found] == ["b belongs to another", "c is a link", "others may read a"]
+    assert [check.fix for check in found][:2] == ["do this", "do that"]
+
+
+@pytest.mark.parametrize(
+    ("directives", "most", "wanted"),
+    [
+        pytest.param((), "32", 10_000, id="the default"),
+        pytest.param((("maxclients", "20000"),), "10000", 20_000, id="of the topology"),
+    ],
+)
+def test_a_server_that_lowered_its_maxclients(directives: tuple[Directive, ...], most: str, wanted: int) -> None:
+    topology = replace(cluster(), redis=directives)
+    state = changed(healthy(topology), "node-1", settings={"maxclients": most})
+    check = check_of("maxclients-lowered", checks(topology, state), "node-1")
+    assert check.severity is WARNING
+    assert check.evidence.startswith(f"maxclients is {most}, not {wanted}: ")
+    assert f"ulimit -n {wanted + 32}" in check.fix
+
+
+@pytest.mark.parametrize("most", ["10000", "20000"])
+def test_a_server_that_takes_enough_clients(most: str) -> None:
+    state = changed(healthy(cluster()), "node-1", settings={"maxclients": most})
+    assert check_of("maxclients-lowered", checks(cluster(), state)).severity is OK
 
 
 @pytest.mark.parametrize(

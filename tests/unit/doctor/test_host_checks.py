@@ -61,7 +61,7 @@ MACHINE_CHECKS = {
     "tcp-backlog",
     "transparent-huge-pages",
 }
-SHAPE_CHECKS = {"eviction-policy", "persistence-restart", "placement", "replicas"}
+SHAPE_CHECKS = {"eviction-policy", "persistence-restart", "placement", "encryption", "replicas"}
 
 OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
 

@@ -11,9 +11,11 @@ from rlctl.topology.model import (
     EvictionPolicy,
     HostEntry,
     Kind,
+    LocalPlace,
     Memory,
     Persistence,
     PersistenceMode,
+    Security,
     SentinelShape,
     TargetName,
     Topology,
@@ -51,6 +53,24 @@ OK, WARNING = Severity.OK, Severity.WARNING
             WARNING,
             "silently resets its limit",
             id="evicts what expires",
+        ),
+        pytest.param(CLUSTER, "encryption", OK, "reached from this machine only", id="loopback"),
+        pytest.param(
+            replace(CLUSTER, local=LocalPlace(spread=True)), "encryption", OK, "from this machine only", id="spread"
+        ),
+        pytest.param(
+            replace(CLUSTER, target=TargetName.DOCKER), "encryption", OK, "from this machine only", id="docker"
+        ),
+        pytest.param(
+            replace(CLUSTER, local=LocalPlace(address="10.0.0.1")), "encryption", WARNING, "in clear", id="network"
+        ),
+        pytest.param(
+            replace(HOSTS, hosts=(ONE, TWO, THREE)), "encryption", WARNING, "at a dead node's address", id="hosts"
+        ),
+        pytest.param(
+            replace(HOSTS, hosts=(ONE, TWO, THREE), security=Security(tls=True)),
+            *("encryption", OK, "proves each server"),
+            id="hosts with TLS",
         ),
         pytest.param(CLUSTER, "persistence-restart", OK, "persistence aof", id="aof"),
         pytest.param(

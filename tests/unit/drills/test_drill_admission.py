@@ -3,7 +3,7 @@
 import pytest
 
 from rlctl.drills.accounts import Account, account
-from rlctl.drills.admission import CAUSES, Admission, admission
+from rlctl.drills.admission import CAUSES, Admission, admission, served_admission
 from rlctl.drills.history import HOT, Outcome
 from rlctl.drills.ledger import Ledger
 from tests.unit.drill_runs import SHARD, batch, client, ledger
@@ -115,3 +115,30 @@ def test_without_a_promotion_nothing_was_given_out_on_two_branches() -> None:
     found = admission([books(ledger([3]), *[BEFORE] * 3, AFTER)], 3, None, wiped=False, skewed=False)
     assert found is not None
     assert causes(found) == {"reset": 1}
+
+
+ALONE, DENIED_ALONE = Outcome.LOCAL_ADMITTED | HOT, Outcome.LOCAL_DENIED | HOT
+
+
+@pytest.mark.parametrize(
+    ("codes", "numbers", "by_cause"),
+    [
+        pytest.param([ADMIT] * 2 + [DENY], (2, 0, 0), {}, id="below the limit"),
+        pytest.param([ADMIT] * 3 + [ALONE] * 2, (5, 2, 2), {"fail_open": 2}, id="the service let them in"),
+        pytest.param([ADMIT] * 2 + [ALONE] * 2, (4, 1, 2), {"fail_open": 1}, id="some of them were within the limit"),
+        pytest.param([ALONE] * 4, (4, 1, 4), {"fail_open": 1}, id="Redis decided nothing"),
+        pytest.param([ADMIT] * 5, (5, 2, 0), {"unexplained": 2}, id="Redis let in too many"),
+        pytest.param([ADMIT] * 5 + [ALONE], (6, 3, 1), {"fail_open": 1, "unexplained": 2}, id="both did"),
+        pytest.param([ADMIT] * 3 + [DENIED_ALONE] * 2, (3, 0, 0), {}, id="the service kept them out"),
+    ],
+)
+def test_what_users_of_a_service_got(codes: list[int], numbers: tuple[int, ...], by_cause: dict[str, int]) -> None:
+    found = served_admission([books(None, *((code, 14.5) for code in codes))], limit=3)
+    assert found is not None
+    assert (found.admitted, found.over, found.potential) == numbers
+    assert (found.under, causes(found)) == (0, by_cause)
+    assert set(found.by_cause) == set(CAUSES)
+
+
+def test_users_who_asked_for_nothing_got_nothing() -> None:
+    assert served_admission([books(None, (Outcome.ADMITTED, 14.5))], limit=3) is None

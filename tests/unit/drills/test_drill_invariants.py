@@ -485,6 +485,19 @@ def test_a_machine_that_stalled_proves_nothing() -> None:
     assert judged.reasons == ("the machine stalled: nobody looked for 1600 ms",)
 
 
+@pytest.mark.parametrize("since_s", [0.0, 10.5], ids=["from the start", "in the middle"])
+def test_a_run_in_which_no_node_answered_for_a_second_proves_nothing(since_s: float) -> None:
+    """Looks that time out on a machine that is too busy see no promotion either."""
+    run = write_loss()
+    samples = (
+        replace(one, sample=replace(one.sample, alive=False)) if since_s < one.at_s < 11.9 else one
+        for one in run.samples
+    )
+    judged = judge(replace(run, samples=tuple(samples)))
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.reasons[-1].startswith("the machine stalled: nobody looked for ")
+
+
 @pytest.mark.parametrize(
     ("bounds", "verdict", "reason"),
     [
@@ -595,3 +608,41 @@ def test_an_unmeasured_account_has_lost_nothing_that_is_known() -> None:
 def test_operations_that_went_nowhere_have_no_node() -> None:
     history = client("majority", batch(0, [Outcome.REFUSED | HOT], 1.0, 1.1, node=255))
     assert [op.node for op in account(history, (VICTIM, OTHER), ledger(())).hot] == [""]
+
+
+@pytest.mark.parametrize(
+    ("span_s", "off_ms"),
+    [
+        pytest.param(0.99, 0.0, id="as long as the lag, from the cut's end"),
+        pytest.param(1.0, 0.0, id="as long as the lag, from the cut's begin"),
+        pytest.param(1.1, 100.0, id="longer"),
+        pytest.param(0.89, 100.0, id="shorter"),
+    ],
+)
+def test_how_far_a_loss_is_from_the_lag_that_was_injected(span_s: float, off_ms: float) -> None:
+    first, last = FORK + 0.005, FORK + 0.005 + span_s
+    lost = client("majority", *(batch(n, [Outcome.ADMITTED], at_s, at_s) for n, at_s in enumerate((first, last))))
+    run = with_final(replace(write_loss(), clients=(lost,)), "majority", ledger(()))
+    assert judge(run).metrics[Metric.LOST_SPAN_OFF] == off_ms
+
+
+def test_one_missing_ledger_leaves_no_word_about_losses() -> None:
+    run = split_brain()
+    final = {node: {"majority": books["majority"]} for node, books in final_of(run).items()}
+    codes = {check.code for check in judge(replace(run, ledgers={**run.ledgers, "final": final})).checks}
+    assert "I3" in codes
+    assert not codes & {"I1", "I2", "I6", "I9"}
+
+
+def test_only_its_end_ends_a_cut() -> None:
+    run = write_loss()
+    burst = event("burst", FORK + 0.1)
+    events = tuple(sorted((*run.events, burst), key=lambda one: one.at_s))
+    assert verified_cut(replace(run, events=events)) == verified_cut(run)
+
+
+def test_what_another_node_suffered_is_not_the_victims() -> None:
+    events = (event("restart", 1.0, None, [OTHER]), event("kill", 2.0, None, [VICTIM]))
+    run = replace(write_loss(), events=(*events, event("restart", 3.0, None, [VICTIM])))
+    assert run.on_victim("restart") == run.events[-1]
+    assert replace(run, events=events).on_victim("restart") is None

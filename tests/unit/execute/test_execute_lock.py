@@ -1,14 +1,16 @@
 """Who holds a lock: the stored text, and what is said of its owner."""
 
 import json
+import os
 from dataclasses import dataclass, replace
+from errno import ENOSPC
 from pathlib import Path
 from typing import cast
 
 import psutil
 import pytest
 
-from rlctl.errors import Exit, LockHeld
+from rlctl.errors import Exit, LockHeld, Unreachable
 from rlctl.execute import lock
 from rlctl.execute.lock import FleetLock, Owner, file_lock, is_free, read_holder
 from rlctl.system.clock import SystemClock, wait_until
@@ -88,6 +90,33 @@ def test_a_lock_names_its_holder_while_it_is_held(tmp_path: Path) -> None:
     assert read_holder(path) is None
 
 
+def test_a_full_disk_is_told_with_the_name_of_the_lock_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int, _data: bytes) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    path = tmp_path / "limiter.lock"
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(Unreachable) as caught, file_lock(path, OWNER, wait=lambda: False):
+        pass
+    assert caught.value.message == f"cannot write the lock file {path}: No space left on device"
+    assert caught.value.hint.startswith("free space")
+    monkeypatch.undo()
+    assert is_free(path)
+
+
+def test_a_disk_that_fills_up_within_the_text_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+
+    def nearly_full(handle: int, data: bytes) -> int:
+        if os.fstat(handle).st_size:
+            raise OSError(ENOSPC, "No space left on device")
+        return write(handle, data[:10])
+
+    monkeypatch.setattr(os, "write", nearly_full)
+    with pytest.raises(Unreachable, match="No space left"), file_lock(tmp_path / "x", OWNER, wait=lambda: False):
+        pass
+
+
 def test_a_lock_without_a_file_has_no_holder(tmp_path: Path) -> None:
     assert read_holder(tmp_path / "none.lock") is None
 
@@ -143,3 +172,9 @@ def test_a_lock_is_lost_where_somebody_else_has_it(
     wait_until(lambda: nodes[-1].asked >= enough, timeout_s=30, clock=SystemClock(), what="two rounds of questions")
     assert kept.is_lost is is_lost
     kept.release()
+
+
+@pytest.mark.parametrize(("now", "age"), [(OWNER.since + 90.4, "for 90 s"), (OWNER.since - 5, "for 0 s")])
+def test_how_long_a_lock_is_held_is_told(now: float, age: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock.time, "time", lambda: now)
+    assert OWNER.describe() == f"ann@elsewhere, pid 42, `rlctl deploy`, {age}"

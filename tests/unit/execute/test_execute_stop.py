@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.errors import Interrupted, Terminated
-from rlctl.execute.stop import ended_by_signals
+from rlctl.errors import HungUp, Interrupted, Terminated
+from rlctl.execute.stop import StopFlag, ended_by_signals
 
 PATIENCE_S = 20
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
-@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, Interrupted), (signal.SIGTERM, Terminated)])
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGINT, Interrupted), (signal.SIGTERM, Terminated), (signal.SIGHUP, HungUp)]
+)
 def test_a_signal_that_did_not_interrupt_the_wait_ends_it_all_the_same(
     number: signal.Signals, kind: type[Interrupted]
 ) -> None:
@@ -49,8 +52,29 @@ def test_a_signal_that_did_not_interrupt_the_wait_ends_it_all_the_same(
 
 
 def test_nothing_is_left_behind() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
+    before = [signal.getsignal(number) for number in NUMBERS]
     with ended_by_signals("stopped", hint="again"):
         pass
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)] == before
+    assert [signal.getsignal(number) for number in NUMBERS] == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_hangup_that_comes_twice_aborts_nothing() -> None:
+    """The kernel and the shell each send one when a terminal closes."""
+    stop = StopFlag()
+    with stop.armed():
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        with pytest.raises(HungUp):
+            stop.check()
+
+
+def test_a_hangup_stays_ignored_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stop = StopFlag()
+    try:
+        with stop.armed(), ended_by_signals("stopped", hint="again"):
+            signal.raise_signal(signal.SIGHUP)
+        assert not stop.is_set
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from rlctl.execute.write_pause import PAUSE_S, WritePause
+from rlctl.execute.write_pause import ANSWERED_S, PAUSE_S, WritePause
 from rlctl.system.clock import Clock
 from rlctl.system.redis import Closed, CommandFailed, NodeLink
 
@@ -41,6 +41,9 @@ class FakeClock:
     def monotonic(self) -> float:
         return self.at_s
 
+    def sleep(self, seconds: float) -> None:
+        self.at_s += seconds
+
 
 def made(link: FakeLink) -> tuple[WritePause, FakeClock]:
     clock = FakeClock()
@@ -75,3 +78,16 @@ def test_it_is_lifted_over_a_fresh_connection(*, is_gone: bool) -> None:
     link = FakeLink(is_gone=is_gone)
     made(link)[0].lift()
     assert link.told == [("closed",), ("CLIENT", "UNPAUSE"), ("closed",)]
+
+
+def test_paused_clients_get_their_answers_before_they_are_hung_up_on() -> None:
+    link = FakeLink()
+    pause, clock = made(link)
+    pause.lift()
+    lifted_s = clock.at_s
+    pause.send_away()
+    assert clock.at_s == lifted_s + ANSWERED_S
+    assert link.told == [
+        *(("closed",), ("CLIENT", "UNPAUSE"), ("closed",)),
+        *(("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub"), ("closed",)),
+    ]

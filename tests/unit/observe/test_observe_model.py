@@ -31,6 +31,7 @@ def test_dead(presence: Presence, running: bool, dead: bool) -> None:  # noqa: F
         pytest.param(changed(fresh(cluster()), "node-0", disk=OnDisk(own_id="x")), True, id="files"),
         pytest.param(changed(fresh(cluster()), "node-0", disk=OnDisk(running=True)), True, id="a process"),
         pytest.param(hung(fresh(cluster()), "node-0"), True, id="a silent process"),
+        pytest.param(changed(fresh(cluster()), "node-0", presence=Presence.UP), True, id="it answers from elsewhere"),
     ],
 )
 def test_exists(state: Observed, exists: bool) -> None:  # noqa: FBT001

@@ -1,9 +1,12 @@
 """Replies of real servers (tests/data) and what is read out of them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlctl.observe import parse
 from rlctl.observe.model import Peer, Role, SentinelView
@@ -198,7 +201,6 @@ def test_cluster_info() -> None:
             ("valkey", "8.0.1"),
             id="valkey names the redis version it is compatible with",
         ),
-        pytest.param({}, ("redis", ""), id="unread"),
     ],
 )
 def test_server_family(server: dict[str, str], family: tuple[str, str]) -> None:
@@ -268,3 +270,65 @@ def test_a_failover_in_progress_shows() -> None:
 )
 def test_whom_a_server_lets_in(user: list[object] | None, *, lets_in: bool) -> None:
     assert parse.lets_in(user, "aa") is lets_in
+
+
+@pytest.mark.parametrize(
+    ("text", "ages"),
+    [
+        ("", ()),
+        ("id=9 addr=127.0.0.1:5 laddr=127.0.0.1:6 name= age=12 idle=0 flags=S cmd=replconf user=replica\n", (12,)),
+        ("id=9 age=0 flags=S\nid=10 age=345 flags=S\n", (0, 345)),
+    ],
+)
+def test_ages_of_connections(text: str, ages: tuple[int, ...]) -> None:
+    assert parse.connection_ages(text) == ages
+
+
+# --- answers of servers that lie ------------------------------------------------------------------------------------
+
+LONG = "9" * 5_000
+NONSENSE: list[object] = [None, 7, [], "", [[]], ["a"], [1, 2], "\x00", LONG, "²", "-", [LONG] * 3, {}, ["flags", "on"]]
+READERS: dict[str, Callable[[object], object]] = {
+    "text": parse.text,
+    "number": parse.number,
+    "port": parse.port,
+    "info": parse.info,
+    "own_id": parse.own_id,
+    "table": parse.table,
+    "pairs": parse.pairs,
+    "flags": lambda reply: parse.flags(reply, 2),
+    "lets_in": lambda reply: parse.lets_in(reply, "ab"),
+    "sentinel primary": lambda reply: parse.sentinel_view(reply, [], [], quorum_ok=True),
+    "sentinel replicas": lambda reply: parse.sentinel_view(["ip", "h", "port", "1"], reply, [], quorum_ok=True),
+    "server_family": lambda reply: parse.server_family({"redis_version": str(reply)}),
+    "key_count": lambda reply: parse.key_count({"db0": f"keys={reply}"}),
+}
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("reply", NONSENSE, ids=lambda reply: repr(reply)[:12])
+def test_nonsense_is_read_or_named_as_such(reader: Callable[[object], object], reply: object) -> None:
+    told = ""
+    try:
+        reader(reply)
+    except parse.BadReply as failure:
+        told = str(failure)
+    assert len(told) < 200
+
+
+@given(st.text(alphabet=st.sampled_from("0123456789abf-: ,@>[]\nmastersv\x00²")))
+def test_any_text_is_a_table(text: str) -> None:
+    for peer in parse.table(text):
+        assert 0 <= peer.port <= 65_535
+        assert all(0 <= low <= high < 16_384 for low, high in peer.slots)
+
+
+@pytest.mark.parametrize("slots", ["0-99999999999999", "5-1", "16384", "-1", "1-", "²", LONG])
+def test_a_line_with_impossible_slots_is_passed_over(slots: str) -> None:
+    line = f"{PRIMARY} 127.0.0.1:1@2 master - 0 0 1 connected {slots}"
+    assert parse.table(line) == () or slots == "1-"
+
+
+def test_a_table_of_too_many_nodes_is_refused() -> None:
+    with pytest.raises(parse.BadReply, match="a table of 200000 nodes"):
+        parse.table("a b\n" * 200_000)

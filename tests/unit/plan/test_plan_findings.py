@@ -7,6 +7,7 @@ import pytest
 
 from rlctl.observe.model import Link, Observed, OnDisk, Peer, Presence, Role, SentinelView
 from rlctl.plan.findings import Finding, Severity, State, assess, slots_of, state_of
+from rlctl.topology.change import Refusal
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from rlctl.topology.nodes import NodeId
 from tests.unit.fleets import (
@@ -20,6 +21,7 @@ from tests.unit.fleets import (
     healthy,
     hung,
     killed,
+    name,
     promoted,
     unmet,
     watched,
@@ -99,6 +101,15 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
         ),
         pytest.param(
             cluster(),
+            [partial(hung, node="node-3", presence=Presence.FULL)],
+            "node-maxclients",
+            DEGRADED,
+            "node-3",
+            "node-3 runs and takes no more clients (no answer)",
+            id="at maxclients",
+        ),
+        pytest.param(
+            cluster(),
             [partial(hung, node="node-3", presence=Presence.LOADING)],
             "node-loading",
             DEGRADED,
@@ -168,6 +179,24 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "node-1",
             "node-1 runs valkey 8.0.1",
             id="engine",
+        ),
+        pytest.param(
+            cluster(),
+            [fact("node-1", used_bytes=268435456)],
+            "memory-full",
+            CRITICAL,
+            "node-1",
+            "node-1 refuses writes (OOM): 268435456 bytes used, maxmemory is 268435456",
+            id="out of memory",
+        ),
+        pytest.param(
+            watched(),
+            [fact("node-0", used_bytes=10**9)],
+            "memory-full",
+            CRITICAL,
+            "node-0",
+            "node-0 refuses writes (OOM): 1000000000 bytes used, maxmemory is 268435456",
+            id="the primary out of memory",
         ),
         pytest.param(
             cluster(),
@@ -522,3 +551,35 @@ def test_a_fleet_that_hangs_is_told_by_its_nodes(target: TargetName) -> None:
         codes = {one.code for one in assess(desired_of(topology), case)}
         assert "node-hung" in codes
         assert "node-unknown" not in codes
+
+
+@pytest.mark.parametrize("topology", [cluster(), watched()], ids=["cluster", "sentinel"])
+def test_an_edit_that_deploy_refuses_is_one_finding(topology: Topology) -> None:
+    refusals = tuple(Refusal(text=f"edit {number}", hint="undo it") for number in (1, 2))
+    desired = replace(desired_of(topology), refusals=refusals)
+    [finding] = assess(desired, healthy(topology))
+    assert (finding.code, finding.severity, finding.subject) == ("topology-differs", Severity.DEGRADED, "fleet")
+    assert finding.text == "deploy would refuse: edit 1; edit 2"
+    assert assess(desired, fresh(topology)) == ()
+
+
+@pytest.mark.parametrize(
+    ("node", "facts"),
+    [
+        ("node-1", {"used_bytes": 268435455}),
+        ("node-1", {"used_bytes": None}),
+        ("node-4", {"used_bytes": 10**9}),
+    ],
+    ids=["room left", "not read", "a replica"],
+)
+def test_what_refuses_no_write_is_not_full(node: str, facts: dict[str, object]) -> None:
+    state = changed(healthy(cluster()), node, **facts)
+    assert "memory-full" not in {finding.code for finding in assess(desired_of(cluster()), state)}
+
+
+@pytest.mark.parametrize("setting", [{"maxmemory": "0"}, {"maxmemory-policy": "allkeys-lru"}], ids=str)
+def test_without_a_bound_or_with_eviction_nothing_is_refused(setting: dict[str, str]) -> None:
+    state = healthy(cluster())
+    own = state.node(name("node-1"))
+    state = changed(state, "node-1", used_bytes=10**9, settings={**own.settings, **setting})
+    assert "memory-full" not in {finding.code for finding in assess(desired_of(cluster()), state)}

@@ -113,6 +113,15 @@ def test_a_refused_password_is_a_matter_of_access() -> None:
     assert "rlctl secrets import" in error.hint
 
 
+def test_a_server_at_maxclients_is_not_to_be_stopped() -> None:
+    evidence = "127.0.0.1:7003: ERR max number of clients + cluster connections reached"
+    state = changed(healthy(cluster()), "node-3", presence=Presence.FULL, evidence=evidence)
+    error = refusal(cluster(), state)
+    assert type(error) is Refused
+    assert "node-3: 127.0.0.1:7003 takes no more clients (ERR max number of clients + cluster" in error.message
+    assert "stop" not in error.hint
+
+
 def test_the_gravest_obstacle_is_told_with_all_of_its_kind() -> None:
     state = fresh(cluster())
     for node in ("node-4", "node-1"):

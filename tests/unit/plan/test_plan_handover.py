@@ -8,8 +8,8 @@ import pytest
 from rlctl.errors import NotFound, Refused
 from rlctl.observe.model import Link, Observed, Presence, Role, SentinelView
 from rlctl.plan.fence import FENCE, SETTING
-from rlctl.plan.handover import Handover, Mode, Syncs, choose, is_all_kept, is_settled, new_primary
-from rlctl.topology.model import Topology
+from rlctl.plan.handover import Handover, Mode, Syncs, choose, is_all_kept, is_settled, new_primary, unlinked_nodes
+from rlctl.topology.model import HostEntry, TargetName, Topology
 from tests.unit.fleets import (
     Damage,
     changed,
@@ -256,6 +256,15 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Mode, o
         ),
         pytest.param(
             watched(),
+            [view("sentinel-2", primary=("127.0.0.1", 7_001))],
+            PLANNED,
+            "views-split",
+            "127.0.0.1:7001 (1)",
+            "agree",
+            id="sentinels name two nodes of the fleet",
+        ),
+        pytest.param(
+            watched(),
             [view(one, primary=("127.0.0.1", 1)) for one in SENTINELS],
             PLANNED,
             "views-split",
@@ -353,6 +362,16 @@ def test_a_shard_that_is_not_there(topology: Topology, shard: int, hint: str) ->
 def test_another_shard() -> None:
     order = chosen(cluster(), [], shard=2)
     assert (order.old, order.new, order.text) == ("node-2", "node-5", "node-5: take shard 2 over from node-2 (planned)")
+
+
+@pytest.mark.parametrize(("mode", "new"), [(PLANNED, "node-0"), (FORCE, "node-6")])
+def test_a_planned_one_prefers_a_replica_on_another_host(mode: Mode, new: str) -> None:
+    entries = tuple(HostEntry(address=f"10.0.0.{number}") for number in (1, 2))
+    topology = replace(cluster(3, 2), target=TargetName.HOSTS, hosts=entries)
+    specs = desired_of(topology).specs
+    assert [specs[name(node)].host for node in ("node-0", "node-3", "node-6")] == ["10.0.0.1", "10.0.0.2", "10.0.0.2"]
+    order = chosen(topology, [partial(promoted, node="node-3"), fact("node-6", offset=9_000)], mode)
+    assert (order.old, order.new) == ("node-3", new)
 
 
 def test_all_linked_replicas_are_waited_for() -> None:
@@ -453,3 +472,35 @@ def test_what_proves_that_nothing_is_lost(
 def test_a_fleet_that_is_not_there_is_refused_as_well() -> None:
     with pytest.raises(Refused, match="no-primary"):
         choose(desired_of(cluster()), fresh(cluster()), 0, FORCE)
+
+
+def seeing(node: str, other: str, **marks: object) -> Damage:
+    """What one node's table says of another."""
+
+    def change(state: Observed) -> Observed:
+        table = state.node(name(node)).table
+        return changed(
+            state, node, table=tuple(replace(peer, **marks) if peer.id == id_of(other) else peer for peer in table)
+        )
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damages", "unlinked"),
+    [
+        pytest.param([], (), id="all linked"),
+        pytest.param([seeing("node-1", "node-3", linked=False)], ("node-1",), id="a voter is not linked to it"),
+        pytest.param([seeing("node-3", "node-2", linked=False)], ("node-2",), id="it is not linked to a voter"),
+        pytest.param([seeing("node-1", "node-3", failed=True)], ("node-1",), id="held for failed"),
+        pytest.param([seeing("node-1", "node-3", suspected=True)], ("node-1",), id="suspected"),
+        pytest.param([seeing("node-3", "node-4", handshake=True)], ("node-4",), id="not known for good"),
+        pytest.param([fact("node-5", table=())], ("node-5",), id="unknown"),
+        pytest.param([seeing("node-0", "node-3", follows=None)], ("node-0",), id="its primary does not know it yet"),
+        pytest.param([seeing("node-2", "node-3", follows=id_of("node-1"))], ("node-2",), id="an older view of it"),
+        pytest.param([seeing("node-1", "node-5", linked=False)], (), id="a link between others"),
+        pytest.param([dead("node-5"), seeing("node-3", "node-5", linked=False)], (), id="a dead node has no vote"),
+    ],
+)
+def test_nodes_without_a_bus_link(damages: list[Damage], unlinked: tuple[str, ...]) -> None:
+    assert unlinked_nodes(damaged(healthy(cluster()), damages), name("node-3")) == unlinked

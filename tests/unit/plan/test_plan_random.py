@@ -1,5 +1,6 @@
 """Random damage to random fleets: every plan ends at rest, from every prefix, and loses nothing without a word."""
 
+import os
 from functools import reduce
 
 from hypothesis import HealthCheck, example, given, settings
@@ -28,7 +29,10 @@ from tests.unit.proof import prove
 Event = tuple[str, ...]
 AOF, RDB, NONE = PersistenceMode.AOF, PersistenceMode.RDB, PersistenceMode.NONE
 MODES = st.sampled_from([AOF, RDB, NONE])
-QUICK = settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+# `make soak` tries more of them.
+EXAMPLES = settings(
+    max_examples=int(os.environ.get("RLCTL_EXAMPLES", "200")), suppress_health_check=[HealthCheck.too_slow]
+)
 FATES = st.sampled_from(["killed", "killed", "killed empty", "wiped", "settings", "users", "off"])
 CLUSTER_NODES = st.integers(0, 8).map("node-{}".format)
 WATCHED_NODES = st.sampled_from(["node-0", "node-1", "node-2", "sentinel-0", "sentinel-1", "sentinel-2"])
@@ -97,7 +101,7 @@ def _others_watch(state: Observed, name: str) -> bool:
     return any(node.is_up or node.disk.monitors for node in others)
 
 
-@QUICK
+@EXAMPLES
 @given(st.integers(3, 4), st.integers(0, 2), MODES, CLUSTER_STORIES)
 @example(3, 1, NONE, [("killed", "node-0"), ("killed", "node-3")])
 def test_a_damaged_cluster_comes_to_rest(shards: int, replicas: int, mode: PersistenceMode, story: list[Event]) -> None:
@@ -105,7 +109,7 @@ def test_a_damaged_cluster_comes_to_rest(shards: int, replicas: int, mode: Persi
     prove(desired_of(topology), reduce(lambda state, event: befall(state, event, mode), story, healthy(topology)))
 
 
-@QUICK
+@EXAMPLES
 @given(st.integers(1, 3), st.sampled_from([1, 3]), MODES, WATCHED_STORIES)
 @example(2, 3, RDB, [("promoted", "node-1"), ("killed", "node-1"), ("wiped", "node-0")])
 def test_a_damaged_sentinel_fleet_comes_to_rest(

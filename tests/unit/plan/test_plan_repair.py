@@ -8,6 +8,7 @@ import pytest
 
 from rlctl.observe.model import Observed, Peer, Presence, Role, Saved
 from rlctl.plan.planner import Plan, make_plan
+from rlctl.plan.sentinel import RETURN_MS, believed_primary
 from rlctl.plan.steps import danger, describe
 from rlctl.topology.model import Kind, PersistenceMode, Topology
 from rlctl.topology.nodes import NodeId
@@ -22,6 +23,7 @@ from tests.unit.fleets import (
     hung,
     id_of,
     killed,
+    name,
     promoted,
     reset,
     unmet,
@@ -451,3 +453,47 @@ def test_a_drifted_sentinel_is_set_right() -> None:
     drifted = replace(view, options={**view.options, "quorum": "9"})
     plan = prove(desired_of(topology), changed(state, "sentinel-0", sentinel=drifted))
     assert texts(plan) == ["sentinel-0: set quorum to 2 (was 9)"]
+
+
+DOWN_AFTER_MS = watched().sentinel.down_after_ms
+LATEST_MS = DOWN_AFTER_MS - RETURN_MS
+STARTS, FAILS_OVER = "node-0: start", "shard 0: wait until a replica of node-0 has taken over"
+
+
+@pytest.mark.parametrize(
+    ("view", "first"),
+    [
+        pytest.param({"silence_ms": LATEST_MS}, STARTS, id="it is back before they give it up"),
+        pytest.param({"silence_ms": LATEST_MS + 1}, FAILS_OVER, id="a start would be too late"),
+        pytest.param({"silence_ms": LATEST_MS + 1, "usable_quorum": False}, STARTS, id="too few sentinels to decide"),
+        pytest.param({"failing_over": True}, FAILS_OVER, id="they are at it"),
+    ],
+)
+def test_a_primary_starts_only_while_sentinels_still_wait_for_it(view: dict[str, object], first: str) -> None:
+    """Started later, it would take writes that the failover throws away."""
+    topology = watched()
+    state = killed(healthy(topology), "node-0")
+    own = state.node(name("sentinel-1")).sentinel
+    assert own is not None
+    seen = changed(state, "sentinel-1", sentinel=replace(own, **view))  # type: ignore[arg-type]
+    assert texts(make_plan(desired_of(topology), seen))[0] == first
+
+
+def test_a_dead_sentinels_last_view_hurries_no_failover() -> None:
+    topology = watched()
+    state = killed(healthy(topology), "node-0")
+    own = state.node(name("sentinel-1")).sentinel
+    assert own is not None
+    late = changed(state, "sentinel-1", sentinel=replace(own, silence_ms=LATEST_MS + 1), presence=Presence.HUNG)
+    assert texts(make_plan(desired_of(topology), late))[0] == STARTS
+
+
+@pytest.mark.parametrize("others", [("node-1", "node-0", "node-0"), ("node-1", "node-1", "node-0")])
+def test_most_sentinels_of_one_epoch_are_believed(others: tuple[str, ...]) -> None:
+    topology = watched()
+    desired, state = desired_of(topology), healthy(topology)
+    for index, named in enumerate(others):
+        own, spec = state.node(name(f"sentinel-{index}")).sentinel, desired.specs[name(named)]
+        assert own is not None
+        state = changed(state, f"sentinel-{index}", sentinel=replace(own, primary=(spec.address, spec.port)))
+    assert believed_primary(desired, state).name == others[1]

@@ -27,9 +27,9 @@ def load() -> ModuleType:
 EVENTS = load()
 
 
-def of(result: dict[str, Any], loop: list[str] | None) -> Any:
+def of(result: dict[str, Any], loop: list[str] | None, action: str = "rlctl_check") -> Any:
     """What Ansible hands over."""
-    task = SimpleNamespace(loop=loop, get_name=lambda: "redis_host : Refuse")
+    task = SimpleNamespace(loop=loop, action=action, get_name=lambda: "redis_host : Refuse")
     return SimpleNamespace(_host=SimpleNamespace(get_name=lambda: "h1"), _task=task, _result=result)
 
 
@@ -70,3 +70,19 @@ def test_what_has_no_items_is_told_as_it_is(
     callback.v2_runner_on_failed(of(result, loop))
     assert run(events).problem("h1") == f"Refuse: {result['msg']}"
     assert json.loads(events.read_text(encoding="utf-8"))["item"] is None
+
+
+def test_refused_directives_are_passed_on(told: tuple[Any, Path]) -> None:
+    callback, events = told
+    callback.v2_runner_on_failed(of({"msg": "redis.hz: no number", "refused": {"hz": "no number"}}, None))
+    callback.v2_runner_on_ok(of({"changed": False, "refused": {}}, None))
+    assert run(events).refused("h1") == {"hz": "no number"}
+
+
+def test_what_a_playbook_says_is_told_and_what_a_module_answers_is_not(told: tuple[Any, Path]) -> None:
+    callback, events = told
+    callback.v2_runner_on_ok(of({"msg": "redis-server: still installed"}, None, "ansible.builtin.debug"))
+    callback.v2_runner_on_ok(of({"msg": "all is well"}, None))
+    callback.v2_runner_on_ok(of({"msg": "hidden", "censored": "no_log"}, None, "debug"))
+    assert run(events).said("h1") == ("redis-server: still installed",)
+    assert run(events).said("h2") == ()

@@ -2,41 +2,25 @@
 
 import getpass
 import grp
-import importlib.util
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rlctl.assets import asset_folder
-
-
-class Failed(Exception):
-    """What fail_json says."""
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, asset_folder("playbooks") / "library" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
+from tests.unit.playbooks.calling import Answer, Answers, Called, Failed, load, run
 
 FILES, KERNEL, HANDOVER = load("rlctl_files"), load("rlctl_kernel"), load("rlctl_handover")
 LAUNCH, FACTS, CHECK = load("rlctl_launch"), load("rlctl_host_facts"), load("rlctl_check")
+DIRECTIVES = load("rlctl_directives")
+PRIVATE_USERS = load("rlctl_private_users")
 
 
-def fail(msg: str) -> None:
-    raise Failed(msg)
-
-
-def called(**params: Any) -> SimpleNamespace:
-    return SimpleNamespace(params=params, check_mode=False, fail_json=fail, warn=lambda _text: None)
+def called(**params: Any) -> Called:
+    return Called(params=params)
 
 
 def entry(path: Path, **more: Any) -> dict[str, Any]:
@@ -58,6 +42,31 @@ def test_a_link_in_place_of_an_unfinished_file_leads_nowhere(tmp_path: Path, mon
     FILES.Placing(called()).file(entry(wanted, mode="0666"))
     assert victim.stat().st_mode & 0o777 == 0o600
     assert victim.read_text(encoding="utf-8") == "root's"
+
+
+def _link(path: Path) -> None:
+    path.with_name("shadow").write_text("root's", encoding="utf-8")
+    path.symlink_to(path.with_name("shadow"))
+
+
+def _oversized(path: Path) -> None:
+    with path.open("wb") as stream:
+        stream.truncate(64 * 1024**2)
+
+
+@pytest.mark.parametrize(
+    ("put", "why"),
+    [
+        pytest.param(_link, "it is a link", id="a link to another file"),
+        pytest.param(os.mkfifo, "it is no regular file", id="a FIFO without a writer"),
+        pytest.param(os.mkdir, "it is no regular file", id="a folder"),
+        pytest.param(_oversized, "it is larger than 1 MiB", id="a file that would fill the memory"),
+    ],
+)
+def test_root_reads_only_a_regular_file_of_a_server(tmp_path: Path, put: Callable[[Path], None], why: str) -> None:
+    put(tmp_path / "nodes.conf")
+    with pytest.raises(OSError, match=why):
+        FILES.Placing(called()).file(entry(tmp_path / "nodes.conf", keep="myself"))
 
 
 def test_a_file_has_its_mode(tmp_path: Path) -> None:
@@ -150,6 +159,12 @@ class Choosy(HANDOVER.Fleet):  # type: ignore[misc] - the module has no types he
         return {}
 
 
+def test_a_primary_hands_over_by_rlctl_failover() -> None:
+    fleet = Choosy("node-0")
+    HANDOVER.Fleet.hand_over(fleet, {"id": "node-0", "shard": 2})
+    assert fleet.asked == [("failover", "2", "--yes")]
+
+
 def test_a_primary_that_stays_on_its_host_hands_over_again() -> None:
     fleet = Choosy("node-0", "node-1", "node-0", "node-2")
     fleet.clear("10.0.0.11")
@@ -171,9 +186,14 @@ EXITED = ("systemd", "u.service: Main process exited, code=exited, status=1/FAIL
     [
         pytest.param([("systemd", "Starting u.service"), GUARD], [GUARD[1]], id="refused"),
         pytest.param(
-            [("redis-server", ">>> 'requirepass x'"), ("redis-server", "Bad directive"), EXITED, GUARD],
-            ["Bad directive"],
+            [("redis-server", ">>> 'hz x'"), ("redis-server", "no number"), EXITED, GUARD],
+            [">>> 'hz x'", "no number"],
             id="the server's own reason",
+        ),
+        pytest.param(
+            [("redis-server", ">>> 'masterauth p4ss word'"), ("redis-server", "wrong number of arguments"), EXITED],
+            [">>> 'masterauth (value not shown)'", "wrong number of arguments"],
+            id="a password is not shown",
         ),
         pytest.param(
             [
@@ -198,3 +218,117 @@ def test_why_a_start_failed(said: list[tuple[str, str]], told: list[str]) -> Non
     lines = [json.dumps({"SYSLOG_IDENTIFIER": who, "MESSAGE": text}) for who, text in said]
     journal = "\n".join([*lines, json.dumps({"MESSAGE": [255, 10]})])
     assert list(LAUNCH.telling(LAUNCH.entries(journal))) == told
+
+
+@pytest.mark.parametrize(
+    ("shown", "options"),
+    [
+        pytest.param("-- cursor: s=ab;i=1;b=cd\n", ["--after-cursor", "s=ab;i=1;b=cd"], id="a cursor"),
+        pytest.param("", [], id="an empty journal"),
+    ],
+)
+def test_the_journal_is_read_from_where_it_ended_before_the_start(shown: str, options: list[str]) -> None:
+    assert LAUNCH.journal_after(shown) == options
+
+
+class Trial(DIRECTIVES.Trial):
+    """A server that refuses some lines by their number, and dies of others."""
+
+    def start(self, directives: list[str]) -> str:
+        for number, line in enumerate(directives, start=1):
+            if line in {"hz fast", "no-such-thing 1"}:
+                return f"*** FATAL CONFIG FILE ERROR ***\nReading, at line {number}\n>>> '{line}'\nno good\n"
+        if "deadly 1" in directives or {"hz 50", "databases 9"} <= set(directives):
+            return "31:M 19 Nov 2026 23:51:29.923 # Module Configuration detected: aborting\n"
+        return "* Ready to accept connections unix"
+
+
+def trial() -> Trial:
+    return Trial(called(server="/usr/bin/redis-server"))
+
+
+@pytest.mark.parametrize(
+    ("directives", "refused"),
+    [
+        pytest.param(["hz 50", "timeout 1"], [], id="none"),
+        pytest.param(["hz fast", "timeout 1"], ["hz"], id="one"),
+        pytest.param(["hz fast", "no-such-thing 1", "timeout 1"], ["hz", "no-such-thing"], id="all of them"),
+    ],
+)
+def test_directives_that_a_host_refuses(directives: list[str], refused: list[str]) -> None:
+    assert trial().refused(directives) == dict.fromkeys(refused, "no good")
+
+
+def test_one_that_a_server_of_a_host_dies_of_is_found_alone() -> None:
+    found = trial().refused(["hz fast", "deadly 1", "timeout 1"])
+    assert found == {"hz": "no good", "deadly": "Module Configuration detected: aborting"}
+
+
+def test_directives_that_a_server_of_a_host_dies_of_together_have_no_name() -> None:
+    with pytest.raises(Failed, match="does not start with the section `redis`: Module Configuration detected"):
+        trial().refused(["hz 50", "databases 9"])
+
+
+def test_a_server_of_a_host_that_never_starts_is_not_the_files_fault() -> None:
+    broken = trial()
+    broken.start = lambda _directives: "=== REDIS BUG REPORT START\nregisters"  # type: ignore[method-assign]
+    with pytest.raises(Failed, match="does not start without directives either: it said nothing"):
+        broken.refused(["hz 50"])
+
+
+def try_directives(monkeypatch: pytest.MonkeyPatch, server: Path, *directives: str) -> dict[str, Any]:
+    monkeypatch.setattr(DIRECTIVES, "Trial", Trial)
+    return run(DIRECTIVES, monkeypatch, server=str(server), directives=list(directives))[0]
+
+
+def test_directives_are_tried_where_the_server_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    server = tmp_path / "redis-server"
+    assert "is not installed yet: nothing was checked" in try_directives(monkeypatch, server, "hz fast")["msg"]
+    server.touch(mode=0o755)
+    assert try_directives(monkeypatch, server, "hz 50") == {"changed": False, "refused": {}}
+    with pytest.raises(Failed, match=r"does not start with redis.hz: no good; redis.no-such-thing: no good\. Correct"):
+        try_directives(monkeypatch, server, "hz fast", "no-such-thing 1")
+
+
+SANDBOX = "User=rlctl\nReadWritePaths=/var/lib/rlctl/limiter/%i\nPrivateUsers=no\nProtectProc=invisible\n"
+
+
+def trying(codes: dict[str, int]) -> Answers:
+    def answer(argv: list[str]) -> Answer:
+        assert not any("rlctl/limiter" in word or "User=rlctl" in word for word in argv), "they may not be there yet"
+        assert "--property=ProtectProc=invisible" in argv
+        (private_users,) = [word for word in argv if word.startswith("--property=PrivateUsers=")]
+        return codes[private_users.rpartition("=")[2]], "", "bus is away"
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("codes", "possible"),
+    [
+        pytest.param({"yes": 0}, True, id="it starts"),
+        pytest.param({"yes": 217, "no": 0}, False, id="it starts only without"),
+    ],
+)
+def test_whether_units_can_have_user_namespaces(
+    monkeypatch: pytest.MonkeyPatch, codes: dict[str, int], *, possible: bool
+) -> None:
+    for check in (True, False):
+        result, _ = run(PRIVATE_USERS, monkeypatch, trying(codes), check=check, sandbox=SANDBOX)
+        assert result == {"changed": False, "possible": possible}
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        pytest.param({"yes": 217, "no": 217}, id="the user cannot be had at all"),
+        pytest.param({"yes": 1}, id="systemd-run itself failed"),
+        pytest.param({"yes": 226}, id="another step failed"),
+        pytest.param({"yes": 217, "no": 1}, id="systemd-run failed at the second trial"),
+    ],
+)
+def test_an_unclear_trial_of_user_namespaces_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch, codes: dict[str, int]
+) -> None:
+    with pytest.raises(Failed, match=r"bus is away\. Set redis_host_private_users to true or false"):
+        run(PRIVATE_USERS, monkeypatch, trying(codes), sandbox=SANDBOX)

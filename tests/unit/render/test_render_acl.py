@@ -1,11 +1,24 @@
 """users.acl: who may do what, for each version; and nothing that shows a password."""
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 
-from rlctl.render.acl import REVISION_USER, Version, data_node_acl, loaded_revision, sentinel_acl
+from rlctl.render.acl import (
+    REVISION_USER,
+    Version,
+    data_node_acl,
+    differing_users,
+    loaded_revision,
+    node_acl,
+    sentinel_acl,
+    user_rules,
+    users_of,
+)
 from rlctl.secrets import FleetSecrets, Secret, User
+from rlctl.topology.model import Kind, TargetName, Topology
+from rlctl.topology.nodes import NodeSpec, all_nodes
 from tests.unit.fleets import FLEET_ID
 
 SECRETS = FleetSecrets(
@@ -29,7 +42,7 @@ SETINFO = "+client|setinfo"
 LIMITER = (
     "~rl:* &rlctl:* -@all +ping +hello +command +client|setname +client|id "
     "+cluster|slots +cluster|shards +cluster|nodes +cluster|info +cluster|myid +readonly +readwrite +asking +wait "
-    "+evalsha +evalsha_ro +time +subscribe +unsubscribe "
+    "+info +role +evalsha +evalsha_ro +time +subscribe +unsubscribe "
     "+get +set +zadd "
     "(-@all +get +mget +hget +hmget +hgetall +exists +type %R~rlctl:*)"
 )
@@ -85,6 +98,34 @@ def test_a_data_node() -> None:
 
 def test_a_sentinel() -> None:
     assert sentinel_acl(SECRETS, OLD) == whole(SENTINEL)
+
+
+def of_services(*services: str) -> FleetSecrets:
+    return replace(SECRETS, services={name: Secret(f"password-of-limiter-{name}-0000") for name in services})
+
+
+def test_a_service_has_the_rights_of_the_limiter_on_its_own_keys() -> None:
+    users = {f"limiter-{name}": LIMITER.replace("~rl:*", f"~rl:{name}:*") for name in ("checkout", "search")}
+    assert data_node_acl(of_services("checkout", "search"), OLD, COMMANDS) == whole(DATA_NODE | users, " ~* &* +@all")
+
+
+def test_a_service_only_looks_up_on_sentinels() -> None:
+    assert sentinel_acl(of_services("checkout"), OLD) == whole(SENTINEL | {"limiter-checkout": SENTINEL["limiter"]})
+
+
+def test_the_users_of_a_node_are_those_of_its_file() -> None:
+    secrets = of_services("checkout")
+    data, sentinel = (node_named(name) for name in ("node-0", "sentinel-0"))
+    for spec in (data, sentinel):
+        names = set(user_rules(node_acl(spec, secrets, NEW, COMMANDS))) - {"default", REVISION_USER}
+        assert users_of(spec, secrets).keys() == names
+    assert users_of(data, secrets)["limiter-checkout"] == secrets.services["checkout"]
+    assert "replica" not in users_of(sentinel, secrets)
+
+
+def node_named(name: str) -> NodeSpec:
+    topology = Topology(name="limiter", kind=Kind.SENTINEL, target=TargetName.LOCAL)
+    return next(spec for spec in all_nodes(topology) if spec.name == name)
 
 
 @RENDERERS
@@ -190,3 +231,42 @@ def test_the_revision_follows_from_users_and_version() -> None:
 )
 def test_no_revision(text: str) -> None:
     assert loaded_revision(text) is None
+
+
+FILE = (
+    "user default reset off\n"
+    "user limiter reset on #aa ~rl:* &rlctl:* -@all +ping +info (-@all +get %R~rlctl:*)\n"
+    f"user {REVISION_USER} reset off #bb\n"
+)
+DEFAULT = "user default off sanitize-payload resetchannels -@all"
+LISTED = (
+    "user limiter on sanitize-payload #aa ~rl:* resetchannels &rlctl:* -@all +info +ping "
+    "(%R~rlctl:* resetchannels -@all +get)"
+)
+
+
+def test_the_rules_of_each_user() -> None:
+    rules = user_rules(FILE)
+    assert list(rules) == ["default", "limiter", REVISION_USER]
+    assert rules["limiter"][:3] == ("reset", "on", "#aa")
+    assert rules["limiter"][-2:] == ("+get", "%R~rlctl:*)")
+
+
+@pytest.mark.parametrize(
+    ("listed", "differing"),
+    [
+        pytest.param([DEFAULT, LISTED], (), id="the server's own words and order"),
+        pytest.param([DEFAULT, LISTED, f"user {REVISION_USER} off #cc -@all"], (), id="another revision"),
+        pytest.param([DEFAULT], ("limiter",), id="missing"),
+        pytest.param([DEFAULT, LISTED, "user other on nopass ~* +@all"], ("other",), id="one too many"),
+        pytest.param([DEFAULT, LISTED.replace("+info +ping", "+@fast -role")], (), id="commands by category"),
+        pytest.param([DEFAULT, LISTED.replace(" on ", " off ")], ("limiter",), id="off"),
+        pytest.param([DEFAULT, LISTED.replace("#aa", "nopass")], ("limiter",), id="any password"),
+        pytest.param([DEFAULT, LISTED.replace("#aa", "#aa #dd")], ("limiter",), id="another password"),
+        pytest.param([DEFAULT, LISTED.replace("~rl:*", "~*")], ("limiter",), id="other keys"),
+        pytest.param([DEFAULT, LISTED.replace("&rlctl:*", "&*")], ("limiter",), id="other channels"),
+        pytest.param(["user default on nopass ~* &* +@all", LISTED], ("default",), id="an open default user"),
+    ],
+)
+def test_users_that_differ_from_the_file(listed: list[str], differing: tuple[str, ...]) -> None:
+    assert differing_users(FILE, listed) == differing

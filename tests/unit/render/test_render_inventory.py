@@ -1,8 +1,12 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePath
 
-from rlctl.render.inventory import host_variables, inventory, static_inventory
+import pytest
+
+from rlctl.errors import Refused
+from rlctl.render.inventory import host_variables, inventory, refuse_templates, static_inventory
 from rlctl.topology.model import HostEntry, Kind, TargetName, Topology
 
 FILE = PurePath("/etc/limiter/topology.yaml")
@@ -53,3 +57,33 @@ def test_the_file_form_says_the_same() -> None:
     assert groups["rlctl_hosts"]["hosts"] == listed["_meta"]["hostvars"]
     assert groups["rlctl_hosts"]["vars"] == listed["rlctl_hosts"]["vars"]
     assert groups["rlctl_sentinels"]["hosts"] == {}
+
+
+@pytest.mark.parametrize("form", [inventory, static_inventory])
+@pytest.mark.parametrize(
+    "folder", ['{{ lookup("pipe", "id") }}', "{% set x = 1 %}", "{#", "feature{{x}}", "a {{", "\u202e{{ x }}"]
+)
+def test_a_path_that_ansible_would_run_is_refused(form: Callable[..., object], folder: str) -> None:
+    with pytest.raises(Refused, match="Ansible would run it as a template") as refused:
+        form(CLUSTER, PurePath("/builds") / folder / "topology.yaml")
+    assert refused.value.message.isprintable()
+
+
+@pytest.mark.parametrize("folder", ["{ {", "{}", "%}", "}}", "a{b}", "{", "#{x}"])
+def test_a_path_without_a_template_is_kept(folder: str) -> None:
+    path = PurePath("/builds") / folder / "topology.yaml"
+    assert inventory(CLUSTER, path)["rlctl_hosts"]["vars"]["rlctl_topology"] == str(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({"rlctl_remove": ["node-0", "{{ lookup('pipe', 'id') }}"]}, id="a name that a host told"),
+        pytest.param({"rlctl_command": ("/builds/{{x}}/python", "-m", "rlctl")}, id="a path of a program"),
+        pytest.param({"redis_node_launches": {"{{ x }}": {"follow": None}}}, id="a key"),
+    ],
+)
+def test_variables_that_ansible_would_run_are_refused(value: object) -> None:
+    with pytest.raises(Refused):
+        refuse_templates(value)
+    refuse_templates({"rlctl_remove": ["node-0"], "rlctl_command": ("python", "-m"), "port": 7000, "follow": None})

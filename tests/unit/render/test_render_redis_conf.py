@@ -59,6 +59,7 @@ masteruser replica
 masterauth password-of-replica-0000
 maxmemory 268435456
 maxmemory-policy noeviction
+proto-max-bulk-len 8388608
 appendonly yes
 appendfsync everysec
 save ""
@@ -80,6 +81,7 @@ proc-title-template "{title} {listen-addr} {server-mode} rlctl:limiter/node-1"
 port 7001
 maxmemory 268435456
 maxmemory-policy noeviction
+proto-max-bulk-len 8388608
 appendonly no
 appendfsync everysec
 save ""

@@ -28,13 +28,16 @@ IDS = ["RB-01", "RB-02", "RB-03", "RB-04", "RB-05", "RB-06", "RB-07", "RB-09", "
 # What has no page, and why none is needed: the finding's own text or fix is the whole answer.
 WITHOUT_PAGE = {
     # of machines and of the topology, for a quiet hour: the check's own fix is the whole answer
-    *("server", "ports", "host-facts", "ephemeral-bus-ports", "placement", "bus-authentication", "file-modes"),
+    *("server", "directives", "ports", "host-facts", "ephemeral-bus-ports", "placement", "bus-authentication"),
+    *("file-modes", "encryption"),
     *("clock", "clock-offset", "cpu", "disk", "file-limit", "memory", "overcommit-memory", "swap-in-use"),
     *("swap-present", "tcp-backlog", "transparent-huge-pages", "eviction-policy", "persistence-restart", "replicas"),
     # somebody else's process or node: nothing that an operator of this fleet mends at night
-    *("node-stranger", "node-foreign", "unknown-member"),
+    *("node-stranger", "node-foreign", "node-unproven", "node-nonsense", "unknown-member"),
     # wants a plan for a quiet hour
     *("certificate", "engine-drift", "place-drift"),
+    # an edit of the topology file: the finding names it, and undoing it is the whole answer
+    "topology-differs",
     # all is well
     "fleet",
 }
@@ -43,6 +46,7 @@ ERRORS_WITHOUT_PAGE = {
         "usage",
         "invalid-limit",
         "invalid-file",
+        "impossible-settings",
         "access-denied",
         "not-found",
         "unreachable",
@@ -51,7 +55,9 @@ ERRORS_WITHOUT_PAGE = {
         "refused",
     ),
     *("lock-held", "stale-plan", "overtaken", "declined", "partly-done", "check-failed", "not-read-back"),
-    *("interrupted", "terminated"),
+    *("hung-up", "interrupted", "terminated"),
+    # Its hint says which limit of the shell to raise.
+    "resource-limit",
 }
 # The routes of a cluster at work, and a script that runs for too long.
 CAUSES_WITHOUT_PAGE = {Cause.MOVED, Cause.ASK, Cause.TRY_AGAIN, Cause.BUSY}

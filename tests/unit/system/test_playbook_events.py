@@ -33,6 +33,11 @@ def run(*results: TaskResult, **failures: int) -> PlaybookRun:
             id="node",
         ),
         pytest.param(
+            {"event": "result", "host": "h1", "task": "Try", "status": "failed", "refused": {"hz": "no number"}},
+            result("h1", "failed", "Try", refused={"hz": "no number"}),
+            id="refused directives",
+        ),
+        pytest.param(
             {"event": "end", "stats": {"h1": {"failures": 0, "unreachable": 1}}}, End(failures={"h1": 1}), id="end"
         ),
         pytest.param({"event": "other", "name": "x"}, None, id="of another kind"),
@@ -88,3 +93,14 @@ def test_a_node_fails_alone_or_with_its_host() -> None:
     assert done.node_problem("h1", "node-2") == "Start: no memory"
     assert done.node_problem("h2", "node-3") == "cannot be reached: off"
     assert done.node_problem("h3", "node-4") == "the playbook did not come to it"
+
+
+def test_what_a_host_refuses_is_its_own() -> None:
+    done = run(
+        result("h1", "failed", "Try", refused={"hz": "no number"}),
+        result("h2", "ok", "Try"),
+        result("h2", "failed", "Start"),
+        h1=1,
+        h2=1,
+    )
+    assert (done.refused("h1"), done.refused("h2")) == ({"hz": "no number"}, {})

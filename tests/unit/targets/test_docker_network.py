@@ -63,7 +63,7 @@ def test_the_first_that_is_free(routes: list[IPv4Network]) -> None:
 def test_where_it_is_already() -> None:
     own = network("rlctl-limiter", "172.29.7.0/24", project="rlctl-limiter")
     assert chosen_network(AUTO, None, engine(own)) == IPv4Network("172.29.7.0/24")
-    recorded = FleetRecord.of(replace(AUTO, docker=DockerPlace(subnet="172.30.1.0/24")))
+    recorded = FleetRecord(topology=replace(AUTO, docker=DockerPlace(subnet="172.30.1.0/24")))
     assert chosen_network(AUTO, recorded, engine(own)) == IPv4Network("172.30.1.0/24")
 
 

@@ -7,7 +7,7 @@ import pytest
 from rlctl.errors import Unreachable
 from rlctl.observe.model import OnDisk, Saved
 from rlctl.render.redis_conf import initial_cluster_conf
-from rlctl.targets.host_look import Look, parse_look, question
+from rlctl.targets.host_look import Look, kept_packages, parse_look, question
 from rlctl.topology.model import HostEntry, Kind, TargetName, Topology
 from rlctl.topology.nodes import all_nodes, node_id
 
@@ -33,6 +33,7 @@ ANSWER: dict[str, Any] = {
     "placed": ["node-0"],
     "strays": [],
     "orphaned": False,
+    "packages": [],
     "nodes": {"node-0": NODE},
     "texts": {
         "overcommit_memory": "1\n",
@@ -50,6 +51,12 @@ ANSWER: dict[str, Any] = {
 
 def look(*, between: tuple[float, float] = (99.0, 101.0), **node: Any) -> Look:
     return parse_look("h1", json.dumps(ANSWER | {"nodes": {"node-0": NODE | node}}), between=between)
+
+
+def test_packages_that_stay_are_told_by_host() -> None:
+    with_packages = parse_look("h1", json.dumps(ANSWER | {"packages": ["redis-server"]}), between=(99.0, 101.0))
+    looks = {"h1": with_packages, "h2": look(), "h3": Unreachable("host h3 cannot be reached")}
+    assert kept_packages(looks) == {"h1": ("redis-server",)}
 
 
 @pytest.mark.parametrize(

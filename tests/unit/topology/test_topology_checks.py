@@ -235,6 +235,11 @@ IMPOSSIBLE = [
         "security.acl: false is possible only for target local on a loopback address; write true",
     ),
     (
+        "services-without-users",
+        replace(CLUSTER, security=Security(acl=False, services=("checkout",))),
+        "security.services: services have users only with acl: true; write it, or leave services out",
+    ),
+    (
         "open-docker",
         replace(DOCKER, security=Security(acl=False)),
         "security.acl: false is possible only for target local on a loopback address; write true",
@@ -321,6 +326,22 @@ IMPOSSIBLE = [
         "name-is-address",
         on_hosts({}, {"name": "10.0.0.1"}),
         "hosts[1].name: hosts[0] is already called 10.0.0.1; give each a `name` of its own",
+    ),
+    *(
+        (
+            f"name-of-ansible-{name}",
+            on_hosts({}, {"address": "10.0.0.2", "name": name}),
+            f"hosts[1].name: {name} means something else in Ansible; write another `name`",
+        )
+        for name in (
+            *("all", "ungrouped", "localhost", "127.0.0.1"),
+            *("rlctl_hosts", "rlctl_data", "rlctl_sentinels", "rlctl_watchers"),
+        )
+    ),
+    (
+        "address-of-ansible",
+        on_hosts({"address": "127.0.0.1"}),
+        "hosts[0].name: 127.0.0.1 means something else in Ansible; write another `name`",
     ),
     ("ssh-port", on_hosts({"port": 70_000}), "hosts[0].port: 70000 is out of range; write 1 to 65535"),
     (

@@ -36,7 +36,7 @@ FULL = Topology(
     persistence=Persistence(mode=PersistenceMode.RDB),
     engine=Engine(flavor=Flavor.VALKEY, version="8.1"),
     redis=(("hz", "50"), ("slowlog-max-len", "1000")),
-    security=Security(tls=True),
+    security=Security(tls=True, services=("checkout", "search")),
     hosts=(
         replace(HOST, name="7", zone="on", user="ops", port=2222, nodes=9, base_port=9_000, sentinel=False),
         replace(HOST, address="10.0.0.12"),

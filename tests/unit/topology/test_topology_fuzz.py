@@ -171,6 +171,7 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
     "port": st.just(22),
     "nodes": st.integers(200, 300),
     "version": st.just(1),
+    "services": st.lists(st.from_regex(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", fullmatch=True), unique=True).map(tuple),
 }
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from rlctl.errors import Exit, InvalidFile
-from rlctl.topology.load import load_topology
+from rlctl.topology.load import blame, load_topology
 from rlctl.topology.model import (
     ClusterShape,
     Consistency,
@@ -19,6 +19,7 @@ from rlctl.topology.model import (
     TargetName,
     Topology,
 )
+from rlctl.topology.problems import ImpossibleSettings, Problem
 
 HEAD = "version: 1\nname: limiter\nkind: cluster\ntarget: local\n"
 ON_HOSTS = HEAD.replace("local", "hosts")
@@ -29,6 +30,7 @@ SECTIONS = (
     "version, name, kind, target, cluster, sentinel, consistency, memory, persistence, engine, "
     "security, local, docker, drills, redis, hosts"
 )
+NAME_RULE = "write a lower-case letter, then up to 39 letters, digits or dashes, the last one no dash"
 MINIMAL = Topology(name="limiter", kind=Kind.CLUSTER, target=TargetName.LOCAL)
 
 
@@ -100,9 +102,6 @@ def test_everything_can_be_set() -> None:
             HostEntry(address="10.0.0.2"),
         ),
     )
-
-
-NAME_RULE = "write a lower-case letter, then up to 39 letters, digits or dashes, the last one no dash"
 
 
 @pytest.mark.parametrize(
@@ -213,6 +212,29 @@ WRONG_TYPES = [
         "security.tls: `yes` is quoted text; write true or false without quotes",
     ),
     ("number-for-boolean", "security: {tls: 1}", "security.tls: `1` is neither; write true or false"),
+    (
+        "text-for-list",
+        "security: {services: checkout}",
+        "security.services: `checkout` is no list; write one such as [checkout, search]",
+    ),
+    (
+        "list-in-list",
+        "security: {services: [[checkout]]}",
+        "security.services[0]: a list or mapping stands here; write one value",
+    ),
+    (
+        "twice",
+        "security: {services: [search, checkout, search]}",
+        "security.services: `search` is given twice; keep one",
+    ),
+    *(
+        (
+            f"service-{name}",
+            f"security: {{services: [checkout, '{name}']}}",
+            f"security.services[1]: `{name}` is not possible here; {NAME_RULE}",
+        )
+        for name in ["Search", "7", "a_b", "a:b", "a*", "{a}", "a-", "a" * 41]
+    ),
     ("enum", "memory: {policy: lru}", f"memory.policy: `lru` is not known; write one of {POLICIES}"),
     (
         "enum-capital",
@@ -270,6 +292,15 @@ WRONG_TYPES = [
 @pytest.mark.parametrize(("line", "message"), [pytest.param(*case, id=name) for name, *case in WRONG_TYPES])
 def test_wrong_types(line: str, message: str) -> None:
     assert refusal(f"{HEAD}\n# five and six\n{line}\n")[0] == f"t.yaml:7: {message}"
+
+
+def test_an_item_of_a_list_is_blamed_at_its_own_line() -> None:
+    [told] = refusal(HEAD + "security:\n  services:\n    - checkout\n    - Search\n")
+    assert told.startswith("t.yaml:8: security.services[1]: `Search` is not possible here; ")
+
+
+def test_services_keep_their_order() -> None:
+    assert load(HEAD + "security: {services: [search, checkout]}").security.services == ("search", "checkout")
 
 
 @pytest.mark.parametrize(
@@ -364,3 +395,24 @@ def test_a_flavor_wants_its_image() -> None:
             "write an image such as valkey/valkey:8.1, or the other flavor"
         )
     ]
+
+
+def test_what_turns_out_impossible_later_is_named_at_its_line() -> None:
+    text = f"{SENTINEL}redis:\n  hz: 10\n  timeout: 5\n"
+    impossible = ImpossibleSettings(
+        (
+            Problem(paths=("redis.timeout",), text="redis.timeout: refused"),
+            Problem(paths=("redis",), text="redis: refused together"),
+            Problem(paths=("redis.gone",), text="redis.gone: refused"),
+        ),
+        hint="correct them",
+    )
+    with pytest.raises(InvalidFile) as caught:
+        blame(text.encode(), "t.yaml", impossible)
+    first = text.splitlines().index("redis:") + 1
+    assert caught.value.message.splitlines() == [
+        f"t.yaml:{first}: redis: refused together",
+        f"t.yaml:{first}: redis.gone: refused",
+        f"t.yaml:{first + 2}: redis.timeout: refused",
+    ]
+    assert caught.value.hint == "correct them"

@@ -126,6 +126,13 @@ def test_others_make_room_where_only_they_can() -> None:
     assert faults(chosen, 4) == (False, False, False)
 
 
+def test_a_replica_that_is_placed_already_moves_where_only_that_makes_room() -> None:
+    hosts = [replace(host, nodes=nodes) for host, nodes in zip(hosts_in("a", "b", "b"), (1, 4, 1), strict=True)]
+    chosen = placed(fleet(hosts, 2, 1))
+    assert fits(chosen)
+    assert not faults(chosen, 2)[0]
+
+
 @pytest.mark.parametrize("limit", [None, 10, 11])
 @pytest.mark.parametrize("zones", [1, 3, 100])
 def test_a_thousand_nodes_on_a_hundred_hosts_are_placed_quickly(zones: int, limit: int | None) -> None:

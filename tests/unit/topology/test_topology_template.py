@@ -29,6 +29,14 @@ def test_a_template_is_the_defaults(kind: Kind, target: TargetName) -> None:
 
 
 @pytest.mark.parametrize(("kind", "target"), EVERY)
+def test_one_word_of_a_template_turns_tls_on(kind: Kind, target: TargetName) -> None:
+    plain = template(kind, target)
+    encrypted = plain.replace("  tls: false ", "  tls: true ")
+    assert plain.count("  tls: false ") == 1
+    assert load_topology(encrypted.encode(), "t.yaml").security.tls
+
+
+@pytest.mark.parametrize(("kind", "target"), EVERY)
 def test_a_template_reads_well(kind: Kind, target: TargetName) -> None:
     lines = template(kind, target).splitlines()
     assert "rlctl deploy" in lines[0]

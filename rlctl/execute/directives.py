@@ -1,0 +1,43 @@
+"""Checks a topology's section `redis` on the servers that will run it, before anything is changed."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from rlctl.execute.fleet import Fleet
+from rlctl.targets.trial import Refusal
+from rlctl.topology.model import Topology
+from rlctl.topology.problems import ImpossibleSettings, Problem, shown
+
+_HINT = (
+    "correct these directives or delete their lines; nothing was changed. "
+    "`CONFIG GET *` on a running server lists the names that it knows; "
+    "Redis 8 takes an unknown name for a module's configuration"
+)
+
+
+def check_directives(fleet: Fleet, *, fetch: bool = False) -> bool:
+    """ImpossibleSettings names the directives that the server refuses; False where the server is not here to ask."""
+    if not fleet.topology.redis:
+        return True
+    found = fleet.target.refused(fetch=fetch)
+    refuse(fleet.topology, found or ())
+    return found is not None
+
+
+def refuse(topology: Topology, refused: Iterable[Refusal]) -> None:
+    """Raise ImpossibleSettings if a server refuses anything; several servers that refuse alike give one problem."""
+    alike = sorted(refused, key=lambda one: (one.directive or "", one.error, one.server))
+    problems = [
+        _problem(topology, directive, error, sorted({one.server for one in group}))
+        for (directive, error), group in groupby(alike, key=lambda one: (one.directive, one.error))
+    ]
+    if problems:
+        raise ImpossibleSettings(problems, hint=_HINT)
+
+
+def _problem(topology: Topology, directive: str | None, error: str, servers: Sequence[str]) -> Problem:
+    who = f"{', '.join(servers)} {'does' if len(servers) == 1 else 'do'} not start with"
+    if directive is None:
+        return Problem(paths=("redis",), text=f"redis: {who} these directives: {error}")
+    line = f"{directive} {dict(topology.redis)[directive]}"
+    return Problem(paths=(f"redis.{directive}",), text=f"redis.{directive}: {who} {shown(line)}: {error}")

@@ -1,0 +1,49 @@
+"""Users of services that are not on the fleet yet: when their passwords may be generated, and when not."""
+
+from rlctl.errors import AccessDenied, NotFound, Refused
+from rlctl.execute.fleet import Fleet
+from rlctl.observe.model import Observed
+from rlctl.services import user_of
+from rlctl.system.redis import CommandFailed, LinkFailure
+from rlctl.topology.nodes import NodeSpec, all_nodes
+
+
+def check_passwords(fleet: Fleet, observed: Observed) -> None:
+    """AccessDenied where a node has the user of a service whose password is not here.
+
+    Another operator has deployed it; a second password would turn that operator's services away.
+    """
+    specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
+    for service in fleet.new_services:
+        for node in observed.up:
+            if _has_user(fleet, specs[node.name], user_of(service)):
+                raise AccessDenied(
+                    f"{node.name} has a user {user_of(service)} already, and its password is not here",
+                    hint="import the secrets of who deployed it: `rlctl secrets import FILE`; or, to give it a new "
+                    f"password, deploy once without {service} in security.services",
+                )
+
+
+def check_deployed(fleet: Fleet) -> None:
+    """Refused where a service has no password yet, which only deploy may generate."""
+    if fleet.new_services:
+        raise Refused(
+            f"services without a user yet: {', '.join(fleet.new_services)}", hint="`rlctl deploy` adds them first"
+        )
+
+
+def check_service(fleet: Fleet, service: str) -> None:
+    """NotFound unless the service has a user on this fleet."""
+    known = fleet.topology.security.services
+    if service not in known:
+        listed = f"they are {', '.join(known)}" if known else "it lists none"
+        raise NotFound(f"security.services of the topology names no {service}", hint=f"{listed}; add it and deploy")
+    if service in fleet.new_services:
+        raise NotFound(f"service {service} has no user yet", hint="`rlctl deploy` adds it")
+
+
+def _has_user(fleet: Fleet, spec: NodeSpec, user: str) -> bool:
+    try:
+        return fleet.connector.link(spec).call("ACL", "GETUSER", user) is not None
+    except (LinkFailure, CommandFailed):
+        return False

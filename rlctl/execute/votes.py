@@ -1,0 +1,91 @@
+"""Wait until the voters of a cluster would hear a replica, and may vote for it.
+
+`CLUSTER FAILOVER` stops the shard's writes for 5 s when it gets too few votes. A node's bus links come back up to
+a second after its replication link: votes that are sent before are lost. And on Redis a primary votes once for the same
+shard in two node time-outs.
+"""
+
+from datetime import datetime
+
+from rlctl.execute import journal
+from rlctl.execute.fleet import Fleet
+from rlctl.execute.orders import UNCHANGED, in_own_words
+from rlctl.execute.progress import Progress
+from rlctl.execute.stop import StopFlag
+from rlctl.observe import parse
+from rlctl.plan.handover import Handover, unlinked_nodes
+from rlctl.system.clock import wait_until
+from rlctl.topology.nodes import all_nodes
+
+# Nodes reconnect ten times a second; a busy machine takes longer.
+LINKED_S = 15.0
+# Servers tell the age of a connection in whole seconds.
+_AGE_STEP_S = 1.0
+
+
+def await_votes(fleet: Fleet, order: Handover, progress: Progress, stop: StopFlag) -> None:
+    """Wait out the time in which voters refuse the shard another vote, then for the replica's bus links."""
+    window_s = 2 * fleet.topology.cluster.node_timeout_ms / 1000
+    _await_window(fleet, order, progress, stop, window_s)
+    _await_links(fleet, order, progress, stop)
+
+
+def _await_window(fleet: Fleet, order: Handover, progress: Progress, stop: StopFlag, window_s: float) -> None:
+    def is_over() -> bool:
+        stop.check()
+        return min(_since_promotion_s(fleet, order), _since_failed_order_s(fleet, order)) >= window_s
+
+    if is_over():
+        return
+    progress.note(f"waiting: the primaries vote for shard {order.shard} once in {window_s:g} s")
+    wait_until(
+        is_over,
+        timeout_s=window_s + LINKED_S,
+        clock=fleet.clock,
+        what=f"{window_s:g} s since the last vote for shard {order.shard}",
+        hint=UNCHANGED,
+        every_s=0.1,
+    )
+
+
+def _since_promotion_s(fleet: Fleet, order: Handover) -> float:
+    """At least so long the primary has been one: since its oldest replica's connection, or since its start."""
+    link = fleet.connector.link(next(spec for spec in all_nodes(fleet.topology) if spec.name == order.old))
+    with in_own_words(order.old, UNCHANGED):
+        own = parse.info(str(link.call("INFO", "server", "replication")))
+        ages = parse.connection_ages(str(link.call("CLIENT", "LIST", "TYPE", "replica")))
+    if own.get("second_repl_offset") == "-1":
+        return float("inf")
+    return max((age - _AGE_STEP_S for age in ages), default=0.0)
+
+
+def _since_failed_order_s(fleet: Fleet, order: Handover) -> float:
+    """An order that did not succeed may have got votes; of one that did, the replicas' connections tell."""
+    now = fleet.clock.now()
+    failed = [
+        (now - datetime.fromisoformat(operation.ended or operation.started)).total_seconds()
+        for operation in journal.read(fleet.home.journal(fleet.topology.name))
+        if operation.command == "failover" and operation.outcome != "done" and str(order.shard) in operation.argv
+    ]
+    # A clock that was set back since would make it last.
+    return min((since for since in failed if since >= 0), default=float("inf"))
+
+
+def _await_links(fleet: Fleet, order: Handover, progress: Progress, stop: StopFlag) -> None:
+    missing: list[str] = []
+
+    def are_up() -> bool:
+        stop.check()
+        missing[:] = unlinked_nodes(fleet.observe(), order.new)
+        return not missing
+
+    if are_up():
+        return
+    progress.note(f"waiting: {', '.join(missing)} to hear {order.new} as the replica of {order.old}")
+    wait_until(
+        are_up,
+        timeout_s=LINKED_S,
+        clock=fleet.clock,
+        what=f"bus links between {order.new} and all other nodes, which know whom it follows",
+        hint=f"{UNCHANGED}; CLUSTER NODES on each node says which link is down, and whom {order.new} follows",
+    )

@@ -1,0 +1,28 @@
+"""The limit of open files that rlctl itself runs into: its own failure, which says nothing about a node."""
+
+import resource
+from errno import EMFILE, ENFILE
+
+from rlctl.errors import ResourceLimit
+
+_ENOUGH = 1024
+
+
+def limit_reached(failure: BaseException) -> ResourceLimit | None:
+    """What to tell where this failure means that no more files can be opened; None for any other failure."""
+    if not isinstance(failure, OSError) or failure.errno not in {EMFILE, ENFILE}:
+        return None
+    if failure.errno == ENFILE:
+        return ResourceLimit("this machine cannot open more files", hint="raise fs.file-max, or end what holds files")
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ResourceLimit(
+        f"rlctl may open {soft} files at once, and needs more for this",
+        hint=f"run `ulimit -n {_ENOUGH}` in this shell, then the same command",
+    )
+
+
+def raise_at_limit(failure: BaseException) -> None:
+    """Raise it."""
+    told = limit_reached(failure)
+    if told is not None:
+        raise told from failure
