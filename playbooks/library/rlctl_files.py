@@ -57,6 +57,8 @@ _FILE = {
     "secret": {"type": "str", "no_log": True},
     "keep": {"type": "str"},
 }
+# The largest file that is compared with what it should be.
+_MOST_BYTES = 1024 * 1024
 Entry = dict[str, Any]
 
 
@@ -164,10 +166,29 @@ def _ids(entry: Entry) -> tuple[int, int]:
 
 
 def _read(path: Path) -> str | None:
+    """The text of a regular file, None where there is no file. The service user may have put anything else there."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
+    except OSError as failure:
+        if failure.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link, and root follows none here") from failure
+        raise
+    try:
+        return _bounded(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _bounded(descriptor: int) -> str:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    with os.fdopen(descriptor, "rb", closefd=False) as stream:
+        found = stream.read(_MOST_BYTES + 1)
+    if len(found) > _MOST_BYTES:
+        raise OSError(errno.EFBIG, "it is larger than 1 MiB")
+    return found.decode("utf-8", "replace")
 
 
 def main() -> None:

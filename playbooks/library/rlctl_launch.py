@@ -41,6 +41,8 @@ _GUARD = "start-guard"
 _FAILED = re.compile(r"Main process exited|Failed at step|Failed with result")
 _REASON = re.compile(r"Failed at step|Failed to set up|status=2\d\d/|code=(killed|dumped)|timed out")
 _NO_NAMESPACES = re.compile(r"step USER|status=217/")
+# A line of the configuration file that the server refuses, whose value is a password.
+_PASSWORD = re.compile(r"^(>>> '(?:requirepass|masterauth|primaryauth|user|sentinel|tls-\S*-pass))\b.*$", re.IGNORECASE)
 State = dict[str, str]
 
 
@@ -52,7 +54,7 @@ class Launcher:
         self.launches: dict[str, dict[str, Any]] = module.params["launches"]
         self.units = {node: module.params["unit"].replace("%i", node) for node in self.launches}
         self.run_folder = Path("/run/rlctl") / module.params["fleet"]
-        self.since_s = int(time.time())
+        self.begin = self._journal_end()
 
     def states(self) -> dict[str, State]:
         """What systemd says of each node's unit."""
@@ -85,11 +87,16 @@ class Launcher:
         return f"{out}{err}".strip()
 
     def last_words(self, node: str) -> str:
-        """Why it did not come up, in the words of the server or of systemd."""
-        unit, since = self.units[node], ["--since", f"@{self.since_s}"]
-        _, out, _ = self.module.run_command(["journalctl", "-q", "--no-pager", "-o", "json", *since, "-u", unit])
+        """Why it did not come up this time, in the words of the server or of systemd."""
+        unit = self.units[node]
+        _, out, _ = self.module.run_command(["journalctl", "-q", "--no-pager", "-o", "json", *self.begin, "-u", unit])
         said = [text.removeprefix(f"{unit}: ") for text in telling(entries(out))]
         return " / ".join(list(dict.fromkeys(said))[-_SHOWN_LINES:])
+
+    def _journal_end(self) -> list[str]:
+        """The option that leaves out of the journal what was there before; whole seconds would let some of it in."""
+        _, out, _ = self.module.run_command(["journalctl", "-q", "--no-pager", "-n", "0", "--show-cursor"])
+        return journal_after(out) or ["--since", f"@{int(time.time())}"]
 
     def _all_settled(self, nodes: list[str]) -> bool:
         """Jobs are done; a unit that waits for its automatic restart is not settled."""
@@ -97,6 +104,12 @@ class Launcher:
         _, jobs, _ = self.module.run_command(["systemctl", "list-jobs", "--no-legend", "--plain"])
         waiting = {word for line in jobs.splitlines() for word in line.split()}
         return all(states[node]["ActiveState"] in _SETTLED and self.units[node] not in waiting for node in nodes)
+
+
+def journal_after(shown: str) -> list[str]:
+    """The option for what comes after the cursor that journalctl shows; an empty journal has none."""
+    cursor = shown.strip().rpartition("-- cursor: ")[2]
+    return ["--after-cursor", cursor] if cursor else []
 
 
 def entries(journal: str) -> Iterator[tuple[str, str]]:
@@ -116,9 +129,9 @@ def telling(said: Iterable[tuple[str, str]]) -> Iterator[str]:
             has_failed = has_failed or _FAILED.search(text) is not None
             if _REASON.search(text):
                 yield text
-        # The server's banner says nothing, and a line of a configuration file may hold a password.
-        elif text.strip() and not text.startswith((">>>", " ")) and not (who == _GUARD and has_failed):
-            yield text.strip()
+        # The server's banner says nothing.
+        elif text.strip() and not text.startswith(" ") and not (who == _GUARD and has_failed):
+            yield _PASSWORD.sub(r"\1 (value not shown)'", text.strip())
 
 
 def result_of(launcher: Launcher, node: str, state: State, complaint: str) -> State:
@@ -129,7 +142,7 @@ def result_of(launcher: Launcher, node: str, state: State, complaint: str) -> St
     unit, why = launcher.units[node], launcher.last_words(node) or complaint
     hint = f"See `journalctl -u {unit}`"
     if _NO_NAMESPACES.search(why):
-        hint = f"A container that may make no user namespaces needs redis_host_private_users: false. {hint}"
+        hint = f"Where a host allows no user namespaces, set redis_host_private_users to auto. {hint}"
     return {"status": "failed", "message": f"{node} did not come up, {unit} is {how}: {why}. {hint}"}
 
 

@@ -11,13 +11,12 @@ short_description: Install packages without starting what is in them
 description:
   - C(masked) units are masked before C(names) are installed; where the first of them is there already, the units may be
     in somebody's use and are left alone.
-  - C(record) remembers what was installed and masked, so that C(state=absent) takes away this and nothing else.
+  - C(record) remembers what was installed and masked, so that rlctl_package_removal can remove this and nothing else.
   - Unlike ansible.builtin.apt it needs nothing on the host, so check mode works on an empty one.
 options:
   names: {type: list, elements: str, default: [], description: packages}
   masked: {type: list, elements: str, default: [], description: units of the first package}
   record: {type: path, required: true, description: JSON file}
-  state: {type: str, choices: [present, absent], default: present, description: absent removes what is recorded}
 author: [rlctl]
 """
 
@@ -27,7 +26,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-packages: {type: list, returned: always, description: what was, or would be, installed or removed}
+packages: {type: list, returned: always, description: what was, or would be, installed}
 version: {type: str, returned: always, description: "upstream version of the first package, empty without it"}
 """
 
@@ -66,8 +65,12 @@ class Host:
         """What earlier runs installed and masked."""
         if not self.record_path.exists():
             return {"packages": [], "masked": []}
-        found: Record = json.loads(self.record_path.read_text(encoding="utf-8"))
-        return found
+        found = json.loads(self.record_path.read_text(encoding="utf-8"))
+        return {"packages": found["packages"], "masked": found["masked"]}
+
+    def is_kept(self) -> bool:
+        """Whether the packages were left here by the last fleet, and no fleet has come since."""
+        return self.record_path.exists() and bool(json.loads(self.record_path.read_text(encoding="utf-8")).get("kept"))
 
     def remember(self, packages: set[str], masked: set[str]) -> None:
         """Add to the record."""
@@ -116,39 +119,23 @@ def _why(names: list[str], said: str) -> str:
     )
 
 
-def remove(host: Host) -> list[str]:
-    """The packages that earlier runs installed, as far as nothing else needs them now."""
-    record = host.recorded()
-    there = host.installed()
-    ours = [name for name in record["packages"] if name in there]
-    if host.module.check_mode:
-        return ours
-    if ours:
-        code, said = host.run("dpkg", "--purge", *ours)
-        if code != 0:
-            host.module.warn(f"left installed, because something else needs them: {', '.join(ours)}: {said.strip()}")
-            ours = []
-    if record["masked"]:
-        host.run("systemctl", "unmask", *record["masked"])
-    host.record_path.unlink(missing_ok=True)
-    return ours
-
-
 def main() -> None:
-    """Install or remove."""
+    """Install what is missing."""
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "default": []},
             "masked": {"type": "list", "elements": "str", "default": []},
             "record": {"type": "path", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
         supports_check_mode=True,
     )
     host = Host(module)
     try:
-        packages = install(host) if module.params["state"] == "present" else remove(host)
-        module.exit_json(changed=bool(packages), packages=packages, version=host.version())
+        was_kept = host.is_kept()
+        packages = install(host)
+        if was_kept and not module.check_mode:
+            host.remember(set(), set())
+        module.exit_json(changed=bool(packages) or was_kept, packages=packages, version=host.version())
     except OSError as failure:
         module.fail_json(msg=f"cannot write {host.record_path}: {failure.strerror}. Put it right and run again")
 

@@ -72,8 +72,9 @@ class CallbackModule(CallbackBase):
             "task": result._task.get_name(),
             "item": None if item is None else str(item),
             "status": status,
-            "message": _message(result._result, status),
+            "message": _message(result._result, status, result._task.action),
             "node": None,
+            "refused": result._result.get("refused") or {},
         }
         nodes = result._result.get("nodes")
         if not isinstance(nodes, dict) or not nodes:
@@ -88,9 +89,10 @@ class CallbackModule(CallbackBase):
             self._file.flush()
 
 
-def _message(result: Result, status: str) -> str | None:
-    """Why it failed; nothing of a task that may show secrets."""
-    if "censored" in result or status not in {"failed", "unreachable"}:
+def _message(result: Result, status: str, action: str) -> str | None:
+    """Why it failed, or what a playbook says by debug; nothing of a task that may show secrets."""
+    says = status in {"failed", "unreachable"} or (status == "ok" and action.rpartition(".")[2] == "debug")
+    if "censored" in result or not says:
         return None
     said = result.get("msg") or result.get("module_stderr") or result.get("stderr")
     return str(said).strip() if said else None

@@ -1,0 +1,163 @@
+"""Ansible module: tries directives on the host's own server program before anything of the fleet is changed."""
+
+import ctypes
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rlctl_directives
+short_description: Check directives on the server that will run them
+description:
+  - Starts C(server) once with C(directives), without a port, in a private folder, and ends it as soon as it is ready.
+  - Each directive that the server refuses costs one start more, so that all of them are named.
+  - Changes nothing, so it works in check mode too; where C(server) is not installed yet, nothing is checked.
+options:
+  server: {type: path, required: true, description: program}
+  directives: {type: list, elements: str, required: true, description: "lines of a configuration file, without secrets"}
+author: [rlctl]
+"""
+
+EXAMPLES = r"""
+- name: Check directives
+  rlctl_directives: {server: /usr/bin/redis-server, directives: [hz 50]}
+"""
+
+RETURN = r"""
+refused: {type: dict, returned: always, description: "the server's error, by directive"}
+"""
+
+_OWN = (
+    *("port 0", "unixsocket trial.sock", "unixsocketperm 700", 'save ""', "appendonly no", "loglevel notice"),
+    *('logfile ""', "daemonize no"),
+)
+_READY = "ready to accept connections"
+_REFUSED = re.compile(r"^>>> '([^\s']+).*'\n(.+)", re.MULTILINE)
+_STAMP = re.compile(r"^\d+:[A-Z] \d{1,2} \w{3} \d{4} [\d:.]+ [#*.-] ")
+_START_S = 30.0
+_POLL_S = 0.005
+_MOST_MEMORY_BYTES = 4 * 1024**3
+_PR_SET_PDEATHSIG = 1
+
+
+class Trial:
+    """A server program, started again for each mistake."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.server: str = module.params["server"]
+
+    def refused(self, directives: list[str]) -> dict[str, str]:
+        """What the server does not start with, each with its error."""
+        found: dict[str, str] = {}
+        left = list(directives)
+        while not _is_ready(said := self.start(left)):
+            blamed = _REFUSED.search(said)
+            wrong = [line for line in left if blamed and line.split(" ")[0] == blamed.group(1).lower()]
+            if not blamed or not wrong:
+                return found | self._refused_alone(left, said)
+            found[wrong[0].split(" ")[0]] = blamed.group(2)
+            left.remove(wrong[0])
+        return found
+
+    def _refused_alone(self, directives: list[str], said: str) -> dict[str, str]:
+        """A server that takes its file and ends later, as Redis 8 over an unknown name, blames no line."""
+        if not _is_ready(bare := self.start([])):
+            self.module.fail_json(msg=f"{self.server} does not start without directives either: {_last(bare)}")
+        alone = {line.split(" ")[0]: self.start([line]) for line in directives}
+        found = {name: _last(text) for name, text in alone.items() if not _is_ready(text)}
+        if not found:
+            self.module.fail_json(msg=f"{self.server} does not start with the section `redis`: {_last(said)}")
+        return found
+
+    def start(self, directives: list[str]) -> str:
+        """What the server says until it is ready or has ended."""
+        with tempfile.TemporaryDirectory(prefix="rlctl-trial-") as name:
+            folder = Path(name)
+            (folder / "trial.conf").write_text("\n".join([*directives, *_OWN, ""]), encoding="utf-8")
+            with (folder / "log").open("wb") as log:
+                process = subprocess.Popen(
+                    [self.server, "trial.conf"],
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    preexec_fn=_bounded(),  # noqa: PLW1509  calls into the kernel, in a process without threads
+                )
+            try:
+                return self._await(process, folder / "log")
+            finally:
+                process.kill()
+                process.wait()
+
+    def _await(self, process: "subprocess.Popen[bytes]", log: Path) -> str:
+        deadline = time.monotonic() + _START_S
+        while True:
+            has_ended = process.poll() is not None
+            said = log.read_text(encoding="utf-8", errors="replace")
+            if has_ended or _is_ready(said):
+                return said
+            if time.monotonic() > deadline:
+                self.module.fail_json(msg=f"{self.server} is not ready after {_START_S:g} s: {_last(said)}")
+            time.sleep(_POLL_S)
+
+
+def _bounded() -> Callable[[], None]:
+    """The server ends with this module at the latest, and cannot take all memory of the host."""
+    prctl = ctypes.CDLL(None).prctl if sys.platform.startswith("linux") else None
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = _MOST_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MOST_MEMORY_BYTES, hard)
+
+    def bound() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return bound
+
+
+def _is_ready(said: str) -> bool:
+    return _READY in said.lower()
+
+
+def _last(said: str) -> str:
+    """The last line without its time; a crash report explains nothing."""
+    lines = [line.strip() for line in said.partition("BUG REPORT START")[0].splitlines()]
+    told = [line for line in lines if line and not line.startswith("===")]
+    return _STAMP.sub("", told[-1]) if told else "it said nothing"
+
+
+def main() -> None:
+    """Try, and tell."""
+    module = AnsibleModule(
+        argument_spec={
+            "server": {"type": "path", "required": True},
+            "directives": {"type": "list", "elements": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    server, directives = module.params["server"], module.params["directives"]
+    if not os.access(server, os.X_OK):
+        module.exit_json(changed=False, refused={}, msg=f"{server} is not installed yet: nothing was checked")
+    refused = Trial(module).refused(directives)
+    if refused:
+        told = "; ".join(f"redis.{name}: {error}" for name, error in refused.items())
+        module.fail_json(
+            msg=f"{server} does not start with {told}. Correct the topology's section `redis` and run again",
+            refused=refused,
+        )
+    module.exit_json(changed=False, refused={})
+
+
+if __name__ == "__main__":
+    main()
