@@ -12,12 +12,16 @@ from typing import Any, TypeVar
 import click
 
 from rlctl.cli.output import Output
+from rlctl.cli.streams import is_dropped
 from rlctl.errors import Declined, NotFound, Unreachable
 from rlctl.execute.stop import ended_by_signals
 from rlctl.state.home import Home
-from rlctl.topology.load import load_topology
+from rlctl.system.files import read_given
+from rlctl.topology.load import blame, load_topology
 from rlctl.topology.model import Topology
+from rlctl.topology.problems import ImpossibleSettings
 from rlctl.topology.units import parse_duration, parse_size
+from rlctl.topology.yaml_lines import MAX_BYTES
 
 DEFAULT_FILE = "topology.yaml"
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -50,6 +54,18 @@ class Size(click.ParamType[int]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Danger:
+    """What a change can do that wants the fleet's name: the label of each instance, and all of it in words."""
+
+    label: str
+    says: str
+
+
+LOSS = Danger(label="LOSS", says="this can lose data")
+ENFORCEMENT = Danger(label="ENFORCEMENT ENDS", says="this ends or loosens enforcement")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """One invocation."""
 
@@ -72,7 +88,7 @@ class App:
     def source(self) -> bytes:
         """The topology file as it stands."""
         try:
-            return self.file.read_bytes()
+            return read_given(self.file, MAX_BYTES)
         except FileNotFoundError as failure:
             raise NotFound(
                 f"{self.file}: no such file", hint="write one with `rlctl init`, or name one with -f or RLCTL_TOPOLOGY"
@@ -91,20 +107,22 @@ class App:
         self._tell(about, asking=not yes)
         if yes:
             return
-        if not sys.stdin.isatty():
+        if not _can_ask():
             raise Declined("no terminal to ask on", hint="--yes agrees in advance, --dry-run only shows")
         with _answered():
             agreed = click.confirm(question, default=False, err=True)
         if not agreed:
             raise Declined("declined; nothing was changed", hint="--dry-run shows the plan without asking")
 
-    def agree_to_loss(self, name: str, losses: tuple[str, ...], *, confirmed: str | None) -> None:
-        """What can lose data wants the fleet's name, typed now or given with --confirm."""
-        self._tell((f"LOSS: {loss}" for loss in losses), asking=confirmed is None)
+    def agree_to_loss(
+        self, name: str, losses: tuple[str, ...], *, confirmed: str | None, danger: Danger = LOSS
+    ) -> None:
+        """What can lose data, or ends enforcement, wants the fleet's name, typed now or given with --confirm."""
+        self._tell((f"{danger.label}: {loss}" for loss in losses), asking=confirmed is None)
         if confirmed is None:
-            if not sys.stdin.isatty():
+            if not _can_ask():
                 raise Declined(
-                    f"this can lose data: {'; '.join(losses)}",
+                    f"{danger.says}: {'; '.join(losses)}",
                     hint=f"--confirm {name} agrees in advance; --yes does not",
                 )
             with _answered():
@@ -114,7 +132,7 @@ class App:
         if confirmed != name:
             raise Declined(
                 f"{confirmed!r} is not the fleet's name {name!r}; nothing was changed",
-                hint="this can lose data, so the name is wanted letter by letter",
+                hint=f"{danger.says}, so the name is wanted letter by letter",
             )
 
     def _tell(self, lines: Iterable[str], *, asking: bool) -> None:
@@ -124,13 +142,17 @@ class App:
             output.note(line)
 
 
+def _can_ask() -> bool:
+    return sys.stdin.isatty() and not is_dropped(sys.stderr)
+
+
 @contextmanager
 def _answered() -> Iterator[None]:
-    """A signal ends a question at once, the end of the input declines it."""
+    """A signal ends a question at once; the end of the input declines it, and so does a terminal that is gone."""
     with ended_by_signals("stopped at a question; what it asks for was not done", hint="the same command asks again"):
         try:
             yield
-        except click.Abort as ending:
+        except (click.Abort, OSError) as ending:
             raise Declined("the question was not answered; nothing was changed", hint="--yes or --confirm") from ending
 
 
@@ -161,7 +183,12 @@ def with_app(command: Callable[..., Any]) -> Callable[..., Any]:
         before = context.find_root().params
         own = {name: params.pop(name, None) for name in _COMMON}
         merged = {name: before.get(name) if value is None else value for name, value in own.items()}
-        return context.invoke(command, _app(merged), **params)
+        app = _app(merged)
+        try:
+            return context.invoke(command, app, **params)
+        except ImpossibleSettings as failure:
+            blame(app.source(), str(app.file), failure)
+            raise
 
     return common_options(update_wrapper(run, command))
 

@@ -21,8 +21,9 @@ from rlctl.bench.scaling import CLAIM, Scaling
 from rlctl.bench.speed import PATTERNS, SpeedReport
 from rlctl.bench.subjects import subjects
 from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.opened import opened
 from rlctl.errors import Exit, NotFound, UsageFault
-from rlctl.execute.fleet import Fleet, open_fleet
+from rlctl.execute.fleet import Fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.topology.model import Kind
@@ -65,7 +66,7 @@ def bench(
     topology = app.topology()
     wanted = Bench(scripts=scripts, duration_s=duration, argv=app.argv)
     stop = StopFlag()
-    with open_fleet(topology, app.home) as fleet:
+    with opened(app) as fleet:
         if fleet.is_new:
             raise NotFound(f"fleet {topology.name} is not deployed", hint="`rlctl deploy` makes it")
         work = _work(fleet, wanted, accuracy=accuracy, scale=scale)

@@ -9,8 +9,8 @@ from rlctl.capacity.report import measure_page
 from rlctl.cli.app import App, Duration, with_app
 from rlctl.cli.capacity_options import html_option, write_page
 from rlctl.cli.capacity_tables import show_measured
+from rlctl.cli.opened import opened
 from rlctl.errors import Exit
-from rlctl.execute.fleet import open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import Role
 
@@ -36,7 +36,7 @@ def measure(app: App, sample: int, budget: float, prefer: str, interval: float, 
     """
     options = MeasureOptions(sample=sample, budget_s=budget, prefer=Role(prefer), interval_s=interval)
     stop = StopFlag()
-    with stop.armed(), open_fleet(app.topology(), app.home) as fleet:
+    with stop.armed(), opened(app) as fleet:
         found = Measuring(fleet, options, stop.check).run()
     write_page(app, html, lambda: measure_page(found))
     if app.output.as_json:

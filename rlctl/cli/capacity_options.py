@@ -14,7 +14,7 @@ from rlctl.capacity.question import SLOTS, Algorithm, Server
 from rlctl.cli.app import App
 from rlctl.errors import InvalidFile, NotFound
 from rlctl.scripts.release import load_release
-from rlctl.system.files import write_private
+from rlctl.system.files import MOST_BYTES, read_given, write_private
 from rlctl.topology.model import EvictionPolicy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -85,9 +85,9 @@ def asking() -> Asking:
 def read_lines(source: str) -> str:
     """A file of JSON lines, or stdin."""
     if source == "-":
-        return _decoded(sys.stdin.buffer.read(), "stdin")
+        return _decoded(sys.stdin.buffer.read(MOST_BYTES + 1), "stdin")
     try:
-        return _decoded(Path(source).read_bytes(), source)
+        return _decoded(read_given(Path(source)), source)
     except FileNotFoundError as failure:
         raise NotFound(f"{source}: no such file", hint="name a file of JSON lines, or - for stdin") from failure
     except OSError as failure:
@@ -95,6 +95,8 @@ def read_lines(source: str) -> str:
 
 
 def _decoded(data: bytes, source: str) -> str:
+    if len(data) > MOST_BYTES:
+        raise InvalidFile(f"{source}:1: larger than {MOST_BYTES >> 20} MiB", hint="ask in smaller batches")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as failure:

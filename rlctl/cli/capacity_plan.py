@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rlctl.capacity.batch import read_mix
-from rlctl.capacity.plan import MOST_SHARDS, Mix, Plan, Reserve
+from rlctl.capacity.plan import MOST_SHARDS, Mix, Plan, Reserve, on_shards
 from rlctl.capacity.plan import plan as make_plan
 from rlctl.capacity.question import Question
 from rlctl.capacity.report import plan_page
@@ -25,7 +25,9 @@ from rlctl.cli.capacity_options import (
 )
 from rlctl.cli.capacity_tables import show_plan
 from rlctl.errors import Exit, Refused, UsageFault
+from rlctl.state.record import FleetRecord
 from rlctl.system.files import replace_text
+from rlctl.topology.change import summary
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.rewrite import rewrite
 from rlctl.topology.units import format_size
@@ -64,7 +66,11 @@ class _Share(click.ParamType[float]):
 @click.option("--backlog", type=Size(), default="1mb", show_default=True, help="repl-backlog-size.")
 @click.option("--clients", type=click.IntRange(0, 10_000_000), default=1_000, show_default=True, help="Connections.")
 @click.option("--client-bytes", type=Size(), default="40kb", show_default=True, help="Buffers of each.")
-@click.option("--write", type=click.Path(path_type=Path), help="Write maxmemory and shards into this topology.")
+@click.option(
+    "--write",
+    type=click.Path(path_type=Path),
+    help="Write it into this topology, unless deploy would refuse.",
+)
 @click.option("--yes", is_flag=True, help="Agree to --write in advance.")
 @with_options(*place_options, html_option)
 @with_app
@@ -149,6 +155,7 @@ def _write(app: App, path: Path, found: Plan, *, yes: bool) -> None:
     topology = replace(app, file=path).topology()
     text = path.read_bytes().decode("utf-8")
     changes, wanted = _changes(topology, found)
+    _check_deployable(app, path, wanted, found)
     changed = rewrite(text, str(path), changes, wanted)
     if changed == text:
         app.output.note(f"{path}: no change")
@@ -157,6 +164,19 @@ def _write(app: App, path: Path, found: Plan, *, yes: bool) -> None:
     app.agree(f"{path}: write this?", yes=yes, about=lines)
     replace_text(path, text, changed)
     app.output.note(f"{path}: written; `rlctl deploy --dry-run` shows what it means for the fleet")
+
+
+def _check_deployable(app: App, path: Path, wanted: Topology, found: Plan) -> None:
+    """Refuse to write what deploy would then refuse, and say what is possible on the deployed shards."""
+    record = FleetRecord.load(app.home.fleet(wanted.name).record)
+    refused = () if record is None else record.refusals(wanted)
+    if record is None or not refused:
+        return
+    hint, deployed = refused[0].hint, record.topology.cluster.shards
+    if record.topology.kind is wanted.kind is Kind.CLUSTER and found.shards != deployed:
+        another = f"{found.shards} shards need another fleet: write into a topology with another name"
+        hint = "; ".join((*on_shards(found, deployed), another))
+    raise Refused(f"{path}: not written, because deploy would refuse it: {summary(refused)}", hint=hint)
 
 
 def _changes(topology: Topology, found: Plan) -> tuple[dict[tuple[str, str], str], Topology]:

@@ -20,4 +20,4 @@ def completion(context: click.Context, app: App, shell: str) -> None:
     builder = get_completion_class(shell)
     if builder is None:
         raise click.UsageError(f"no completion for {shell}")
-    app.output.text(builder(root, {}, "rlctl", "_RLCTL_COMPLETE").source())
+    app.output.verbatim(builder(root, {}, "rlctl", "_RLCTL_COMPLETE").source())

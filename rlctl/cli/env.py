@@ -5,9 +5,9 @@ import shlex
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.opened import opened
 from rlctl.errors import NotFound
 from rlctl.execute.connection import As, connection
-from rlctl.execute.fleet import open_fleet
 
 
 @click.command()
@@ -19,28 +19,30 @@ from rlctl.execute.fleet import open_fleet
     show_default=True,
     help="limiter decides, admin may do everything, monitor only reads state.",
 )
+@click.option("--service", metavar="S", help="The user of this service, of security.services, instead of limiter.")
 @with_app
-def env(app: App, who: str) -> None:
+def env(app: App, who: str, service: str | None) -> None:
     """Print connection settings; the table form can be sourced by a shell.
 
     \b
     eval "$(rlctl env --as admin)"
     redis-cli -c -h $REDIS_HOST -p $REDIS_PORT --user $REDIS_USERNAME ping
+    rlctl env --service checkout -o json > checkout.json
     """
     topology = app.topology()
-    with open_fleet(topology, app.home) as fleet:
+    with opened(app) as fleet:
         if fleet.is_new:
             raise NotFound(f"fleet {topology.name} is not deployed", hint="`rlctl deploy` makes it and its secrets")
-        settings = connection(fleet, As(who)).to_json()
+        settings = connection(fleet, As(who), service).to_json()
     if app.output.as_json:
         app.output.result(settings)
         return
     for name, value in settings.items():
         if name not in {"schema", "remap"} and value not in (None, []):
-            app.output.text(f"export {_variable(name)}={shlex.quote(_word(value))}")
+            app.output.verbatim(f"export {_variable(name)}={shlex.quote(_word(value))}")
     if settings["password"]:
         # redis-cli reads this one by itself, so that no password appears among its arguments.
-        app.output.text(f"export REDISCLI_AUTH={shlex.quote(str(settings['password']))}")
+        app.output.verbatim(f"export REDISCLI_AUTH={shlex.quote(str(settings['password']))}")
 
 
 def _variable(name: str) -> str:

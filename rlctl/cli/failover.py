@@ -3,8 +3,8 @@
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import Exit, UsageFault
-from rlctl.execute.fleet import open_fleet
 from rlctl.execute.handover import HandoverOptions, HandoverReport, plan_handover, run_handover
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
@@ -36,10 +36,11 @@ def failover(
     """
     topology = app.topology()
     options = HandoverOptions(
-        shard=shard, mode=_mode(topology, force=force, takeover=takeover), argv=app.argv, timeout_s=app.timeout_s
+        shard=shard, mode=_mode(force=force, takeover=takeover), argv=app.argv, timeout_s=app.timeout_s
     )
     if dry_run:
-        with open_fleet(topology, app.home) as fleet:
+        with opened(app) as fleet:
+            _check_mode(fleet.topology, options.mode)
             return _dry_run(app, plan_handover(fleet, options))
     waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
     stop = StopFlag()
@@ -48,6 +49,8 @@ def failover(
         _agree(app, topology.name, order, yes=yes, confirm=confirm)
 
     with stop.armed(), hold(topology, app.home, "failover", stop, app.output, waiting=waiting) as held:
+        note_differences(app, held.fleet)
+        _check_mode(held.fleet.topology, options.mode)
         report = run_handover(held, options, app.output, stop, agree)
     if not report.is_old_back:
         app.output.note(f"{report.order.old} does not answer: `rlctl deploy` brings it back as a replica")
@@ -59,16 +62,19 @@ def failover(
     return Exit.OK
 
 
-def _mode(topology: Topology, *, force: bool, takeover: bool) -> Mode:
+def _mode(*, force: bool, takeover: bool) -> Mode:
     if force and takeover:
         raise UsageFault("--force and --takeover exclude each other", hint="see `rlctl failover --help`")
-    if takeover and topology.kind is Kind.SENTINEL:
-        raise UsageFault(
-            "--takeover is for clusters; this fleet has sentinels", hint="--force needs one living sentinel"
-        )
     if takeover:
         return Mode.TAKEOVER
     return Mode.FORCE if force else Mode.PLANNED
+
+
+def _check_mode(topology: Topology, mode: Mode) -> None:
+    if mode is Mode.TAKEOVER and topology.kind is Kind.SENTINEL:
+        raise UsageFault(
+            "--takeover is for clusters; this fleet has sentinels", hint="--force needs one living sentinel"
+        )
 
 
 def _dry_run(app: App, report: HandoverReport) -> int:

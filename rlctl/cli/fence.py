@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import Exit
 from rlctl.execute.fence import FencePlan, FenceReport, plan_fence, run_fence, run_unfence
-from rlctl.execute.fleet import open_fleet
 from rlctl.execute.locking import HeldFleet, Waiting, hold
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.fence import loss
@@ -33,12 +33,14 @@ def fence(app: App, node: str, confirm: str | None, dry_run: bool, wait: bool) -
     """
     topology = app.topology()
     if dry_run:
-        return _dry_run(app, topology, node, wanted=True)
-
-    def agree(plan: FencePlan) -> None:
-        app.agree_to_loss(topology.name, (loss(topology, plan.observed, plan.node),), confirmed=confirm)
+        return _dry_run(app, node, wanted=True)
 
     with _held(app, topology, "fence", wait=wait) as held:
+
+        def agree(plan: FencePlan) -> None:
+            losses = (loss(held.fleet.topology, plan.observed, plan.node),)
+            app.agree_to_loss(topology.name, losses, confirmed=confirm)
+
         report = run_fence(held, node, app.argv, agree)
     _tell(app, report, "fence")
     return Exit.OK
@@ -58,7 +60,7 @@ def unfence(app: App, node: str, yes: bool, dry_run: bool, wait: bool) -> int:
     """
     topology = app.topology()
     if dry_run:
-        return _dry_run(app, topology, node, wanted=False)
+        return _dry_run(app, node, wanted=False)
 
     def agree(plan: FencePlan) -> None:
         app.agree(f"let {plan.spec.name} take writes again?", yes=yes)
@@ -69,9 +71,9 @@ def unfence(app: App, node: str, yes: bool, dry_run: bool, wait: bool) -> int:
     return Exit.OK
 
 
-def _dry_run(app: App, topology: Topology, node: str, *, wanted: bool) -> int:
-    with open_fleet(topology, app.home) as fleet:
-        plan = plan_fence(fleet, node, wanted=wanted)
+def _dry_run(app: App, node: str, *, wanted: bool) -> int:
+    with opened(app) as fleet:
+        plan, topology = plan_fence(fleet, node, wanted=wanted), fleet.topology
     now = FenceReport(name=topology.name, node=plan.spec.name, fenced=wanted != plan.changes, changed=False)
     if app.output.as_json or not plan.changes:
         _tell(app, now, "fence" if wanted else "unfence")
@@ -87,6 +89,7 @@ def _held(app: App, topology: Topology, command: str, *, wait: bool) -> Iterator
     stop = StopFlag()
     waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
     with stop.armed(), hold(topology, app.home, command, stop, app.output, waiting=waiting) as held:
+        note_differences(app, held.fleet)
         yield held
 
 

@@ -38,7 +38,7 @@ def inventory(app: App, all_hosts: bool, host: str | None) -> None:
     else:
         form = render.inventory if all_hosts else render.static_inventory
         document = form(topology, app.file.absolute())
-    app.output.text(json.dumps(document, indent=2))
+    app.output.verbatim(json.dumps(document, indent=2))
 
 
 def _of_host(topology: Topology, name: str) -> dict[str, object]:

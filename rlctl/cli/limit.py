@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.opened import opened
 from rlctl.errors import NotFound, UsageFault
 from rlctl.execute.connection import As, connection
-from rlctl.execute.fleet import open_fleet
 from rlctl.limiter import ALGORITHMS, Algorithm, Cause, Concurrent, Decision, Limiter, Source, new_request_id
-from rlctl.rules.explain import typed_dimensions
+from rlctl.rules.admin import in_force
+from rlctl.rules.explain import typed_dimensions, unknown_tier
 from rlctl.runbooks.shelf import by_cause
 
 # A person waits longer than a service does; the budget of a service would also count the first connection.
@@ -44,7 +45,10 @@ _PARAMETERS: dict[str, dict[str, str]] = {
 @click.option("--request-id", help="For concurrent: the lease's name [a new one].")
 @click.option("--cost", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--peek", is_flag=True, help="Only look, count nothing.")
-@click.option("--tier", help="With a rule: the tier to ask for.")
+@click.option(
+    "--tier", help="With a rule: the tier to ask for; one that it does not name gets the base limit, with a warning."
+)
+@click.option("--service", metavar="S", help="Count on the keys of this service, as its own user.")
 @click.option("--on-failure", type=click.Choice(["open", "closed", "local"]), help="[the rule's own, else closed]")
 @with_app
 def limit(
@@ -55,6 +59,7 @@ def limit(
     cost: int,
     peek: bool,
     tier: str | None,
+    service: str | None,
     on_failure: str | None,
     **options: float | None,
 ) -> None:
@@ -65,14 +70,15 @@ def limit(
 
     \b
     rlctl limit api-per-key ada --tier free
+    rlctl limit api-per-key ada --service checkout
     rlctl limit --algorithm sliding_counter --limit 1000 --window 60s ada
     rlctl limit --algorithm gcra --limit 10 --rate 5 --period 1s --peek ada
     """
     name, identity = _words(words, algorithm)
-    with open_fleet(app.topology(), app.home) as fleet:
+    with opened(app) as fleet:
         if fleet.is_new:
             raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` makes it")
-        settings, release = connection(fleet, As.LIMITER).to_json(), fleet.release
+        settings, release = connection(fleet, As.LIMITER, service).to_json(), fleet.release
     budget_ms = app.timeout(BUDGET_S) * 1000
     asked = _Asked(cost=cost, peek=peek, request_id=request_id or new_request_id(), tier=tier, policy=on_failure)
     with Limiter.connect(
@@ -84,10 +90,15 @@ def limit(
         rules=name is not None,
     ) as limiter:
         if name is not None:
-            decision = _by_rule(limiter, name, identity, asked)
+            decision = _by_rule(app, limiter, name, identity, asked)
         else:
             decision = _ask(limiter, _algorithm(algorithm or "", options), identity, DIRECT, asked)
-    _show(app, name or DIRECT, identity, decision)
+        rule = limiter.rule(name) if name is not None else None
+    strange = unknown_tier(rule, tier) if rule is not None else None
+    known = strange is None if rule is not None and tier is not None else None
+    _show(app, name or DIRECT, identity, decision, {"tier": tier, "tier_known": known})
+    if strange is not None:
+        app.output.note(f"warning: {strange}")
     if decision.cause is not None:
         page = by_cause().get(decision.cause)
         way = f"; `rlctl runbook show {page}`" if page else ""
@@ -113,9 +124,18 @@ def _words(words: tuple[str, ...], algorithm: str | None) -> tuple[str | None, s
     return (None, words[0]) if algorithm is not None else (words[0], words[1])
 
 
-def _by_rule(limiter: Limiter, name: str, identity: str, asked: _Asked) -> Decision:
+def _check_readable(app: App) -> None:
+    """Say why a revision that is in force cannot be read, as `rules explain` does."""
+    with opened(app) as fleet:
+        trouble = in_force(fleet).trouble
+    if trouble is not None:
+        raise trouble
+
+
+def _by_rule(app: App, limiter: Limiter, name: str, identity: str, asked: _Asked) -> Decision:
     if not limiter.has_rules:
         if Cause.NO_RULE in limiter.stats.errors:
+            _check_readable(app)
             raise NotFound(f"no rule {name}: no rules are in force", hint="`rlctl rules apply FILE`, or --algorithm")
         # Nobody answers: the failure policy decides, as it would for a service.
         return limiter.decide(name, identity, policy=asked.policy)
@@ -155,7 +175,7 @@ def _algorithm(name: str, options: dict[str, float | None]) -> Algorithm:
     return ALGORITHMS[name](**parameters)
 
 
-def _show(app: App, rule: str, identity: str, decision: Decision) -> None:
+def _show(app: App, rule: str, identity: str, decision: Decision, tier: Mapping[str, object]) -> None:
     headers = decision.headers()
     if app.output.as_json:
         app.output.result(
@@ -163,6 +183,7 @@ def _show(app: App, rule: str, identity: str, decision: Decision) -> None:
                 "schema": "rlctl.limit/1",
                 "rule": rule,
                 "identity": identity,
+                **tier,
                 "allowed": decision.allowed,
                 "limit": decision.limit,
                 "remaining": decision.remaining,

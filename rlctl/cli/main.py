@@ -3,19 +3,22 @@
 import errno
 import json
 import os
-import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
 from rlctl import __version__
 from rlctl.cli.app import common_options
-from rlctl.cli.output import close_quietly, complain
-from rlctl.errors import Exit, RlctlError, Unreachable
+from rlctl.cli.output import complain
+from rlctl.cli.shortage import shortage
+from rlctl.cli.streams import ReaderGone
+from rlctl.errors import Exit, ResourceLimit, RlctlError, Unreachable
 from rlctl.state.home import Home
 from rlctl.system.files import make_private_folder, write_private
 
@@ -47,7 +50,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("rlctl.cli.completion:completion", "Shell completion for bash, zsh and fish."),
     "demo": ("rlctl.cli.demo:demo", "Everything in one go on a throw-away local fleet."),
 }
-# What a result meets on its way out: a full disk, a quota, a failing device. All other files have their own words.
+_KEPT_BUGS = 50
+# A full disk, a quota, a failing device.
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 EXIT_HELP = """\b
 Exit codes:
@@ -59,11 +63,8 @@ Exit codes:
   5 no such thing                  14 drill: not as expected
   6 unreachable, or tool missing   15 done, but the check failed
   7 timeout                        16 drill inconclusive
-  8 refused by a guard            130 interrupted (143 terminated)"""
-
-
-class ReaderGone(Exception):
-    """Nobody reads stdout any more, as with `| head`; click would turn that into an exit code of its own."""
+  8 refused by a guard            129 terminal closed (SIGHUP)
+                                  130 interrupted (143 terminated)"""
 
 
 class LazyGroup(click.Group):
@@ -83,13 +84,11 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
-        """The command, to the last byte of its result."""
+        """Run the command. On a broken pipe click exits with 1 and no word; that of stdout is no BrokenPipeError."""
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
+            return super().invoke(ctx)
         except BrokenPipeError as failure:
-            raise ReaderGone from failure
-        return result
+            raise ConnectionError("a process that rlctl writes to has ended") from failure
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -130,19 +129,18 @@ def run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as ending:
         return ending.exit_code
     except ReaderGone:
-        close_quietly(sys.stdout)
         return Exit.OK
     except (click.ClickException, click.Abort, KeyboardInterrupt, RlctlError) as failure:
         return _report(argv, failure)
-    except OSError as failure:
-        if failure.errno not in _UNWRITABLE:
-            return _fail(argv, Exit.BUG, "bug", *_report_bug())
-        close_quietly(sys.stdout)
-        return _fail(
-            argv, Exit.UNREACHABLE, "unreachable", f"cannot write the result: {failure.strerror}", "free space"
-        )
-    except Exception:  # noqa: BLE001  the last line of defence: no traceback reaches a user
-        return _fail(argv, Exit.BUG, "bug", *_report_bug())
+    except Exception as failure:  # noqa: BLE001  the last line of defence: no traceback reaches a user
+        named = shortage(failure) or _unwritable(failure)
+        return _report(argv, named) if named else _fail(argv, Exit.BUG, "bug", *_report_bug())
+
+
+def _unwritable(failure: Exception) -> RlctlError | None:
+    if isinstance(failure, OSError) and failure.errno in _UNWRITABLE:
+        return Unreachable(f"cannot write {failure.filename or 'a file'}: {failure.strerror}", hint="free space")
+    return None
 
 
 def _report(argv: Sequence[str], failure: BaseException) -> int:
@@ -172,7 +170,8 @@ def _usage_hint(failure: click.UsageError) -> str:
 
 
 def _fail(argv: Sequence[str], code: int, name: str, message: str, hint: str) -> int:
-    page = _runbook(name)
+    # To read the pages takes memory.
+    page = None if name == ResourceLimit.code else _runbook(name)
     if _wants_json(argv):
         text = json.dumps(
             {"error": {"code": name, "message": message, "hint": hint, **({"runbook": page} if page else {})}}
@@ -190,7 +189,7 @@ def _runbook(code: str) -> str | None:
 
     try:
         return by_error().get(code)
-    except RlctlError:
+    except (RlctlError, OSError):
         return None
 
 
@@ -208,15 +207,22 @@ def _wants_json(argv: Sequence[str]) -> bool:
     return chosen == "json"
 
 
+def _remove_old(bugs: Path) -> None:
+    """Keep the newest reports: names begin with the time."""
+    for old in sorted(bugs.glob("bug-*.txt"))[:-_KEPT_BUGS]:
+        with suppress(OSError):
+            old.unlink()
+
+
 def _report_bug() -> tuple[str, str]:
     problem = traceback.format_exc()
     last = problem.strip().splitlines()[-1]
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    path = Home.from_environment().bugs / f"bug-{stamp}-{os.getpid()}.txt"
     try:
-        for folder in (path.parent.parent, path.parent):
-            make_private_folder(folder)
+        path = Home.from_environment().bugs / f"bug-{stamp}-{os.getpid()}.txt"
+        make_private_folder(path.parent)
         write_private(path, problem)
-    except Unreachable:
+        _remove_old(path.parent)
+    except RlctlError:
         return f"a bug in rlctl: {last}", "please report it"
     return f"a bug in rlctl: {last}", f"please report it with {path}"

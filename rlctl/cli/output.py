@@ -1,11 +1,13 @@
 """Results on stdout, everything else on stderr; colours only where a person looks."""
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
+
+from rlctl.cli.streams import drop
+from rlctl.cli.visible import visible, visible_cell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,16 +34,11 @@ STYLES = {
 
 
 def complain(text: str) -> None:
-    """To stderr; where nobody reads it any more, what was begun is brought to its end all the same."""
+    """Write to stderr. Where that fails, on a full disk or without a reader, this text and all further text is lost."""
     try:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201  what is no result leaves here and nowhere else
-    except BrokenPipeError:
-        close_quietly(sys.stderr)
-
-
-def close_quietly(stream: TextIO) -> None:
-    """Nobody reads it any more; closing it again at exit would complain once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        print(visible(text), file=sys.stderr, flush=True)  # noqa: T201  what is no result leaves here and nowhere else
+    except OSError:
+        drop(sys.stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +64,16 @@ class Output:
         print(json.dumps(document, indent=2), flush=True)  # noqa: T201  this is the one place that prints
 
     def text(self, text: str) -> None:
-        """A text result."""
+        """A text result for people."""
+        self.verbatim(visible(text))
+
+    def verbatim(self, text: str) -> None:
+        """A text result that programs read, as it is."""
         print(text, flush=True)  # noqa: T201  this is the one place that prints
 
     def line(self, text: str) -> None:
         """One line of a result for people, coloured by its first word."""
-        self.console().print(self.styled(text))
+        self.console().print(self.styled(visible(text)))
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
         """A table result: whole in a pipe, folded in a narrow terminal."""
@@ -83,9 +84,9 @@ class Output:
         for header in headers:
             grid.add_column(header, overflow="fold")
         for row in rows:
-            grid.add_row(*(self.styled(cell) for cell in row))
+            grid.add_row(*(self.styled(visible_cell(cell)) for cell in row))
         if title:
-            console.print(self.styled(title), highlight=False)
+            console.print(self.styled(visible(title)), highlight=False)
         console.print(grid)
 
     def console(self) -> "Console":

@@ -80,6 +80,7 @@ def _show(app: App, topology: Topology) -> None:
         fleet_id="0" * 40,
         passwords={user: Secret(_BLOT) for user in User},
         authority=None,
+        services={service: Secret(_BLOT) for service in topology.security.services},
     )
     files = {}
     for spec in all_nodes(topology):
@@ -94,7 +95,7 @@ def _show(app: App, topology: Topology) -> None:
         app.output.result({"schema": "rlctl.render-config/1", "name": topology.name, "files": files})
         return
     for name, text in files.items():
-        app.output.text(f"# {name}\n{text}")
+        app.output.verbatim(f"# {name}\n{text}")
 
 
 @render.command()
@@ -117,4 +118,4 @@ def compose(app: App) -> None:
     if app.output.as_json:
         app.output.result({"schema": "rlctl.render-compose/1", "name": topology.name, "file": text})
     else:
-        app.output.text(text.rstrip())
+        app.output.verbatim(text.rstrip())

@@ -5,19 +5,23 @@ from pathlib import Path
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.opened import opened
 from rlctl.cli.rules_canary import canary
 from rlctl.cli.rules_change import Agreed, changing, plan_change, run_change
 from rlctl.cli.rules_output import show_explained, show_status
 from rlctl.errors import Exit, NotFound, Unreachable
-from rlctl.execute.fleet import open_fleet
 from rlctl.rules import admin
 from rlctl.rules.compile import compile_file
+from rlctl.rules.edit import find
 from rlctl.rules.explain import explain as explain_identity
+from rlctl.rules.explain import unknown_tier
 from rlctl.rules.load import load_rules
 from rlctl.rules.model import RuleSet
 from rlctl.rules.verbs import applied, promoted, rolled_back, shadowed
 from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
+from rlctl.system.files import read_given
+from rlctl.topology.yaml_lines import MAX_BYTES
 
 DEFAULT_FILE = "rules.yaml"
 
@@ -54,15 +58,17 @@ def plan(app: App, source: Path) -> int:
 @_file
 @changing
 @with_app
-def apply(app: App, source: Path, yes: bool, dry_run: bool, wait: bool) -> int:
+def apply(app: App, source: Path, yes: bool, confirm: str | None, dry_run: bool, wait: bool) -> int:
     """Put the rules of FILE [rules.yaml] in force: a new revision, read back from every node that holds it.
+
+    Removing an enforced rule, or loosening one of class security, wants --confirm NAME; --yes does not cover it.
 
     \b
     rlctl rules apply rules.yaml --dry-run
     rlctl rules apply rules.yaml --yes
     """
     release = load_release()
-    make, agreed = applied(_read(source, release)), Agreed(yes=yes, dry_run=dry_run, wait=wait)
+    make, agreed = applied(_read(source, release)), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
     return run_change(app, "apply", f"apply {source.name}", make, release, agreed)
 
 
@@ -77,7 +83,7 @@ def status(app: App) -> int:
     \b
     rlctl rules status -o json
     """
-    with open_fleet(app.topology(), app.home) as fleet:
+    with opened(app) as fleet:
         found = admin.status(fleet)
     if app.output.as_json:
         app.output.result(found.to_json())
@@ -91,29 +97,32 @@ def status(app: App) -> int:
 @click.option("--off", is_flag=True, help="Enforce it again.")
 @changing
 @with_app
-def shadow(app: App, rule: str, off: bool, yes: bool, dry_run: bool, wait: bool) -> int:
-    """Let RULE only count, on keys of its own: it never denies, and services count whom it would have.
+def shadow(app: App, rule: str, off: bool, yes: bool, confirm: str | None, dry_run: bool, wait: bool) -> int:
+    """Let RULE only count, on keys of its own: it never denies, and services count what it would have denied.
+
+    That ends its enforcement and wants --confirm NAME; --yes does not cover it.
 
     \b
-    rlctl rules shadow api-per-key --yes
+    rlctl rules shadow api-per-key --confirm limiter
+    rlctl rules shadow api-per-key --off --yes
     """
     release = load_release()
     why, make = f"shadow {rule}{' off' if off else ''}", shadowed(rule, shadow=not off, release=release)
-    return run_change(app, "shadow", why, make, release, Agreed(yes=yes, dry_run=dry_run, wait=wait))
+    return run_change(app, "shadow", why, make, release, Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait))
 
 
 @rules.command()
 @click.argument("rule")
 @changing
 @with_app
-def promote(app: App, rule: str, yes: bool, dry_run: bool, wait: bool) -> int:
+def promote(app: App, rule: str, yes: bool, confirm: str | None, dry_run: bool, wait: bool) -> int:
     """Give everybody the parameters of RULE's canary, and enforce it where it was in shadow.
 
     \b
     rlctl rules promote api-per-key --yes
     """
     release = load_release()
-    agreed = Agreed(yes=yes, dry_run=dry_run, wait=wait)
+    agreed = Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
     return run_change(app, "promote", f"promote {rule}", promoted(rule, release), release, agreed)
 
 
@@ -122,8 +131,12 @@ def promote(app: App, rule: str, yes: bool, dry_run: bool, wait: bool) -> int:
 @click.option("--to", type=click.IntRange(min=1), help="A revision by its number [the one before].")
 @changing
 @with_app
-def rollback(app: App, rule: str | None, to: int | None, yes: bool, dry_run: bool, wait: bool) -> int:
+def rollback(
+    app: App, rule: str | None, to: int | None, yes: bool, confirm: str | None, dry_run: bool, wait: bool
+) -> int:
     """Put the revision before in force again; with RULE, only that rule as it was before it changed.
+
+    The steps of a ramp count as one change: rollback goes back to the revision before the ramp.
 
     Without RULE the pointer moves and nothing is stored. Where only numbers differ, counts stay: nobody gets a fresh
     quota, and nobody loses one. Another algorithm, window, key template, script state, or shadow is another key: that
@@ -134,25 +147,32 @@ def rollback(app: App, rule: str | None, to: int | None, yes: bool, dry_run: boo
     rlctl rules rollback --to 3
     rlctl rules rollback api-per-key
     """
-    why, agreed = f"rollback {rule or ''}".strip(), Agreed(yes=yes, dry_run=dry_run, wait=wait)
+    why, agreed = f"rollback {rule or ''}".strip(), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
     return run_change(app, "rollback", why, rolled_back(rule, to), load_release(), agreed)
 
 
 @rules.command()
 @click.argument("rule")
 @click.argument("identity")
-@click.option("--tier", help="The tier to ask for.")
+@click.option(
+    "--tier", help="The tier to ask for; one that the rule does not name gets the base limit, with a warning."
+)
+@click.option("--service", metavar="S", help="Of the keys of this service.")
 @with_app
-def explain(app: App, rule: str, identity: str, tier: str | None) -> None:
+def explain(app: App, rule: str, identity: str, tier: str | None, service: str | None) -> None:
     """Say what RULE means for IDENTITY: values, key, slot, node, count; spends nothing.
 
     IDENTITY is one value, or names all it needs: user=ada,endpoint=/x.
 
     \b
     rlctl rules explain api-per-key ada --tier free
+    rlctl rules explain api-per-key ada --service checkout
     """
-    with open_fleet(app.topology(), app.home) as fleet:
-        found = explain_identity(admin.in_force(fleet), rule, identity, tier)
+    with opened(app) as fleet:
+        now = admin.in_force(fleet)
+        found = explain_identity(now, rule, identity, tier, service)
+    if (warning := unknown_tier(find(now.required().rules, rule), tier)) is not None:
+        app.output.note(f"warning: {warning}")
     if app.output.as_json:
         app.output.result(found)
     else:
@@ -162,7 +182,7 @@ def explain(app: App, rule: str, identity: str, tier: str | None) -> None:
 def _read(path: Path, release: Release) -> RuleSet:
     """A rules file, compiled."""
     try:
-        text = path.read_bytes()
+        text = read_given(path, MAX_BYTES)
     except FileNotFoundError as failure:
         raise NotFound(f"{path}: no such file", hint="name a rules file; README.md shows one") from failure
     except OSError as failure:

@@ -12,7 +12,7 @@ from rlctl.cli.rules_output import show_outcome
 from rlctl.errors import Exit, UsageFault
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.rules.admin import InForce
+from rlctl.rules.admin import InForce, RampStep
 from rlctl.rules.conditions import Condition, parse_condition
 from rlctl.rules.holding import Hands, Ramp
 from rlctl.rules.model import RuleSet
@@ -102,6 +102,7 @@ def canary(
     hold_s: float | None,
     conditions: tuple[Condition, ...],
     yes: bool,
+    confirm: str | None,
     dry_run: bool,
     wait: bool,
     **parameters: str | None,
@@ -120,11 +121,12 @@ def canary(
     """
     steps = _steps(share, shares)
     _check_belongs_to_ramp(shares, {"--hold": hold_s, "--abort-if": conditions or None})
-    release, agreed = load_release(), Agreed(yes=yes, dry_run=dry_run, wait=wait)
+    release, agreed = load_release(), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
     words = {name: word for name, word in parameters.items() if word is not None}
     make = canaried(rule, words, release)
     if dry_run:
-        return plan_change(app, VERB, partial(make, steps[0]), release)
+        ramp = None if shares is None else RampStep(last=partial(make, steps[-1]))
+        return plan_change(app, VERB, partial(make, steps[0]), release, ramp)
     if shares is None:
         return run_change(app, VERB, why_step(rule, steps[0]), partial(make, steps[0]), release, agreed)
     held_s = HOLD_S if hold_s is None else hold_s
@@ -153,7 +155,7 @@ def _check_belongs_to_ramp(shares: tuple[int, ...] | None, options: Mapping[str,
 def _ramp(app: App, ramp: Ramp, make: Callable[[int, InForce], RuleSet], agreed: Agreed) -> None:
     release, stop, asking = load_release(), StopFlag(), Asking(app, agreed)
     hands = Hands(
-        change=lambda why, made: asking.change(VERB, why, made, release, stop),
+        change=lambda why, made, step: asking.change(VERB, why, made, release, stop, step),
         open=lambda: open_fleet(app.topology(), app.home, release),
         clock=SystemClock(),
         stop=stop,

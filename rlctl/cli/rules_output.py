@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from rlctl.cli.app import App
+from rlctl.cli.app import ENFORCEMENT, App
 from rlctl.rules.admin import Outcome, RulesPlan, RulesStatus
+from rlctl.rules.enforcement import shown_values
 from rlctl.rules.model import Rule, percent
-from rlctl.topology.units import format_duration
 
 _SHOWN_HISTORY = 5
 
@@ -20,6 +20,8 @@ def show_plan(app: App, verb: str, found: RulesPlan) -> None:
     app.output.text("\n".join(lines) or f"no change to {before}")
     for warning in found.warnings:
         app.output.line(f"warning {warning.rule}: {warning.text}")
+    for ending in found.ends:
+        app.output.text(f"{ENFORCEMENT.label}: {ending.text}")
 
 
 def show_outcome(app: App, verb: str, outcome: Outcome) -> None:
@@ -69,23 +71,16 @@ def show_explained(app: App, found: Mapping[str, object]) -> None:
 def _row(rule: Rule) -> list[str]:
     definition = rule.definition
     canary = definition.canary
-    shown = f"{percent(canary.share)} %: {_values(canary.parameters)}" if canary is not None else "-"
+    shown = f"{percent(canary.share)} %: {shown_values(canary.parameters)}" if canary is not None else "-"
     return [
         rule.id + (" (shadow)" if definition.shadow else ""),
         f"{definition.algorithm} {rule.script.version}",
-        _values(definition.parameters),
+        shown_values(definition.parameters),
         ", ".join(definition.keys),
-        "; ".join(f"{tier}: {_values(values)}" for tier, values in definition.tiers.items()) or "-",
+        "; ".join(f"{tier}: {shown_values(values)}" for tier, values in definition.tiers.items()) or "-",
         shown,
         definition.on_failure,
     ]
-
-
-def _values(values: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{name.removesuffix('_ms')} {format_duration(value) if name.endswith('_ms') else value}"
-        for name, value in values.items()
-    )
 
 
 def _shown(value: object) -> str:

@@ -131,8 +131,9 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
 @click.argument("pages", nargs=-1, metavar="[RUNBOOK]...")
 @click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Only on fleets of this kind [both].")
 @click.option("-j", "--jobs", type=click.IntRange(1, 16), help="Trials at the same time [one a processor].")
+@click.option("--passages-only", is_flag=True, help="Do not repeat pages without each of their steps: half the time.")
 @with_app
-def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None) -> int:
+def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None, passages_only: bool) -> int:
     """Follow pages from the very fault to health on throw-away fleets; without a name, all of them.
 
     Each page is also followed without each of its steps that change something: where nobody notices, the step is dead.
@@ -141,12 +142,19 @@ def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None) -> 
     \b
     rlctl runbook test RB-01
     rlctl runbook test --kind sentinel
-    rlctl runbook test ./RB-77-our-own.md
+    rlctl runbook test ./RB-77-our-own.md --passages-only
     """
     wanted = [find(name) for name in pages] or list(all_shipped())
     kinds = [Kind(kind)] if kind else list(Kind)
     stop = StopFlag()
-    prover = Prover(jobs=jobs or os.cpu_count() or 1, progress=app.output, stop=stop, is_detailed=app.verbose)
+    prover = Prover(
+        home=app.home,
+        jobs=jobs or os.cpu_count() or 1,
+        progress=app.output,
+        stop=stop,
+        is_detailed=app.verbose,
+        passages_only=passages_only,
+    )
     started_s = SystemClock().monotonic()
     with stop.armed():
         proof = prover.prove(wanted, kinds)

@@ -179,6 +179,7 @@ def show_proof(app: App, proof: Proof, elapsed_s: float) -> None:
                 "passages": [passage.to_json() for passage in proof.passages],
                 "omissions": [omission.to_json() for omission in proof.omissions],
                 "unused": [{"runbook": one.page.id, "kind": one.kind, "step": one.step.id} for one in proof.unused],
+                "repeated": list(proof.repeated),
             }
         )
         return
@@ -201,11 +202,11 @@ def show_proof(app: App, proof: Proof, elapsed_s: float) -> None:
         app.output.line(f"fail {_where(omission)} is dead: without it nobody notices")
     for omission in proof.unused:
         app.output.line(f"fail {_where(omission)} is never taken by any rehearsal")
+    for reason in proof.repeated:
+        app.output.line(f"made twice: {reason}")
     noticed = len(proof.omissions) - len(proof.dead)
-    app.output.line(
-        f"{'pass' if proof.holds else 'fail'}: {len(proof.passages)} passages, {noticed} of {len(proof.omissions)} "
-        f"omitted steps were missed, {elapsed_s:.0f} s"
-    )
+    missed = f"{noticed} of {len(proof.omissions)} omitted steps were missed" if proof.omissions else "no step left out"
+    app.output.line(f"{'pass' if proof.holds else 'fail'}: {len(proof.passages)} passages, {missed}, {elapsed_s:.0f} s")
 
 
 def _where(omission: Omission) -> str:

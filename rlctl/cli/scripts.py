@@ -1,11 +1,13 @@
 """rlctl scripts: the Lua fleet."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import CheckFailed, Exit, NotFound, PartlyDone, Refused, TimedOut, Unreachable
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.locking import Waiting, hold
@@ -16,12 +18,14 @@ from rlctl.scripts.lifecycle import (
     ApplyReport,
     ScriptsStatus,
     fleet_history,
+    read_rights,
     read_scripts,
     run_apply,
     script_plan,
 )
 from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
+from rlctl.scripts.rights import RightsChange
 from rlctl.scripts.verify import unserved_shards
 from rlctl.scripts.verify import verify as verify_scripts
 from rlctl.system.clock import SystemClock
@@ -105,7 +109,7 @@ def status(app: App, lua: Path | None, version: str | None) -> int:
     \b
     rlctl scripts status -o json
     """
-    with open_fleet(app.topology(), app.home, load_release(lua, version)) as fleet:
+    with opened(app, load_release(lua, version)) as fleet:
         found = read_scripts(fleet)
     if app.output.as_json:
         app.output.result(found.to_json())
@@ -124,7 +128,7 @@ def verify(app: App, lua: Path | None, version: str | None) -> None:
     \b
     rlctl scripts verify
     """
-    with open_fleet(app.topology(), app.home, load_release(lua, version)) as fleet:
+    with opened(app, load_release(lua, version)) as fleet:
         observed = read_scripts(fleet).observed
         verdicts, unserved = verify_scripts(fleet, observed), unserved_shards(fleet, observed)
     if app.output.as_json:
@@ -156,7 +160,7 @@ def rollback(app: App, wanted: str | None, lua: Path | None, yes: bool) -> None:
     rlctl scripts rollback --to 1.0.0
     """
     topology = app.topology()
-    with open_fleet(topology, app.home) as fleet:
+    with opened(app) as fleet:
         seen = [str(entry["release"]) for entry in fleet_history(fleet) if entry.get("state") == "applied"]
     earlier = [version for version in seen[1:] if version != seen[0]]
     version = wanted or next(iter(earlier), None)
@@ -174,7 +178,7 @@ def history(app: App) -> None:
     rlctl scripts history
     """
     topology = app.topology()
-    with open_fleet(topology, app.home) as fleet:
+    with opened(app) as fleet:
         entries = fleet_history(fleet)
     if app.output.as_json:
         app.output.result({"schema": "rlctl.scripts-history/1", "name": topology.name, "entries": list(entries)})
@@ -211,6 +215,7 @@ def watch(app: App, lua: Path | None, version: str | None, interval: float, dura
 
 def _look_after(app: App, release: Release, stop: StopFlag) -> None:
     topology = app.topology()
+    # Without the note on what deploy would refuse: it would come every few seconds.
     with open_fleet(topology, app.home, release) as fleet:
         lacking = script_plan(fleet, read_scripts(fleet).observed).steps
     if lacking:
@@ -219,23 +224,30 @@ def _look_after(app: App, release: Release, stop: StopFlag) -> None:
 
 
 def _plan(app: App, release: Release) -> int:
-    with open_fleet(app.topology(), app.home, release) as fleet:
+    with opened(app, release) as fleet:
         status = read_scripts(fleet)
         found = script_plan(fleet, status.observed)
+        rights = read_rights(fleet, status.observed, found)
     if app.output.as_json:
         steps = [{"kind": kind(step), "text": describe(step), "outcome": "planned"} for step in found.steps]
-        app.output.result(status.to_json("plan") | {"steps": steps})
+        app.output.result(status.to_json("plan") | {"steps": steps, "rights": rights and rights.to_json()})
     else:
-        app.output.text("\n".join(describe(step) for step in found.steps) or f"{found.fleet}: no change")
+        app.output.text("\n".join(_planned(found, rights)) or f"{found.fleet}: no change")
         _show_drift(app, status)
     return Exit.CHANGES if found.steps or status.drift else Exit.OK
+
+
+def _planned(found: Plan, rights: RightsChange | None) -> Iterator[str]:
+    yield from (describe(step) for step in found.steps)
+    if rights is not None and rights.describe():
+        yield rights.describe()
 
 
 def _apply(app: App, release: Release, stop: StopFlag, *, yes: bool, wait: bool) -> None:
     topology = app.topology()
 
-    def agree(found: Plan) -> None:
-        steps = (f"  {describe(step)}" for step in found.steps)
+    def agree(found: Plan, rights: RightsChange | None) -> None:
+        steps = (f"  {line}" for line in _planned(found, rights))
         app.agree(f"{topology.name}: put release {release.version} in force?", yes=yes, about=steps)
 
     waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
@@ -243,6 +255,7 @@ def _apply(app: App, release: Release, stop: StopFlag, *, yes: bool, wait: bool)
         stop.armed(),
         hold(topology, app.home, "scripts apply", stop, app.output, waiting=waiting, release=release) as held,
     ):
+        note_differences(app, held.fleet)
         report = run_apply(held, app.argv, app.output, stop, agree)
     _show_applied(app, report)
 

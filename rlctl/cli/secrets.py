@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.errors import NotFound, Refused
-from rlctl.secrets import from_text
+from rlctl.errors import InvalidFile, NotFound, Refused
+from rlctl.secrets import HINT, FleetSecrets, extends, from_text
 from rlctl.state import vault
-from rlctl.system.files import make_private_folder, read_text
+from rlctl.system.files import make_private_folder, read_own, read_text
 
 
 @click.group()
@@ -46,6 +46,8 @@ def export(app: App, path: Path) -> None:
 def import_(app: App, path: Path) -> None:
     """Take the secrets in PATH over; different ones that are here already are never replaced.
 
+    Passwords of further services are added to those that are here.
+
     \b
     rlctl secrets import limiter.json
     """
@@ -54,6 +56,7 @@ def import_(app: App, path: Path) -> None:
     if text is None:
         raise NotFound(f"{path}: no such file", hint="`rlctl secrets export` writes one where the fleet was deployed")
     given = from_text(text, path)
+    _check_authority(given, path)
     if given.name != topology.name:
         raise Refused(
             f"{path} holds the secrets of fleet {given.name}, the topology names {topology.name}",
@@ -62,8 +65,8 @@ def import_(app: App, path: Path) -> None:
     home = app.home
     home.open_for_writing()
     folder = home.fleet(topology.name)
-    own = read_text(folder.secrets)
-    if own is not None and from_text(own, folder.secrets) != given:
+    own = read_own(folder.secrets)
+    if own is not None and not extends(given, from_text(own, folder.secrets)):
         raise Refused(
             f"other secrets of fleet {topology.name} are here already",
             hint=f"move {folder.secrets} away if you are sure",
@@ -71,6 +74,17 @@ def import_(app: App, path: Path) -> None:
     make_private_folder(folder.root)
     vault.write(folder.secrets, given)
     _tell(app, "import", topology.name, path)
+
+
+def _check_authority(given: FleetSecrets, path: Path) -> None:
+    if given.authority is None:
+        return
+    from rlctl.system.tls import read_authority  # noqa: PLC0415  costs start-up time that only TLS pays
+
+    try:
+        read_authority(given.authority)
+    except ValueError as failure:
+        raise InvalidFile(f"{path}:1: not a secrets file: {failure}", hint=HINT) from failure
 
 
 def _tell(app: App, verb: str, name: str, path: Path) -> None:

@@ -4,6 +4,7 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.cli.looking import Question
+from rlctl.cli.opened import note_differences
 from rlctl.cli.views import VIEWS
 from rlctl.errors import Exit
 from rlctl.execute.fleet import open_fleet
@@ -27,6 +28,8 @@ _EXITS = {
 def status(app: App, views: bool, watch: bool, wait: bool) -> int:
     """Show nodes, roles, slots, lag and views against the topology.
 
+    Where the file asks for what deploy refuses, the deployed fleet is shown, and the finding topology-differs.
+
     Exit 0 healthy, 11 degraded, 12 critical, 5 absent. With --views: 0 when all nodes agree, 12 when a shard has no
     primary that takes writes, or two, or when sentinels disagree, else 11.
 
@@ -38,6 +41,7 @@ def status(app: App, views: bool, watch: bool, wait: bool) -> int:
     """
     with open_fleet(app.topology(), app.home) as fleet:
         if views:
+            note_differences(app, fleet)
             return VIEWS.ask(app, fleet, watch=watch, wait=wait)
         return STATUS.ask(app, fleet, watch=watch, wait=wait)
 

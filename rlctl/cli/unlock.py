@@ -3,7 +3,7 @@
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.execute.fleet import open_fleet
+from rlctl.cli.opened import opened
 from rlctl.execute.unlock import break_lock, look
 
 
@@ -19,7 +19,7 @@ def unlock(app: App, yes: bool) -> None:
     rlctl unlock
     """
     topology = app.topology()
-    with open_fleet(topology, app.home) as fleet:
+    with opened(app) as fleet:
         held = look(fleet)
         if held is None:
             _tell(app, topology.name, owner=None, broken=False)

@@ -1,0 +1,23 @@
+"""Opens the fleet of an invocation as it is deployed, and notes where deploy would refuse its topology file."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rlctl.cli.app import App
+from rlctl.execute.fleet import Fleet, open_fleet
+from rlctl.plan.findings import differences
+from rlctl.scripts.model import Release
+
+
+@contextmanager
+def opened(app: App, release: Release | None = None) -> Iterator[Fleet]:
+    """Open the fleet for one command; connections end with it."""
+    with open_fleet(app.topology(), app.home, release) as fleet:
+        note_differences(app, fleet)
+        yield fleet
+
+
+def note_differences(app: App, fleet: Fleet) -> None:
+    """For commands that do not show the fleet's findings."""
+    for finding in differences(fleet.refusals):
+        app.output.note(f"{finding.code}: {finding.text}")
