@@ -1,19 +1,27 @@
 # One door for people and for CI. Every target first sees to its own set-up (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test format lint types coverage test-unit test-local test-runbooks test-browser test-docker test-hosts test-lab bench soak soak-drills wheel clean
+.PHONY: help setup demo check test format lint types coverage mutants test-unit test-local test-versions test-newest-python test-runbooks test-browser test-interop \
+	test-docker test-hosts test-fleets bench bench-formation bench-limiters bench-saturation bench-worst soak soak-drills wheel lock \
+	audit clean
 
 BIN := .venv/bin
 SOAK_RUNS ?= 20
+COUNT ?= 40
+SEED ?= 1
+MINUTES ?= 5
 # The tests start rlctl thousands of times; where Python may not keep what it compiled, each start compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests of real fleets mostly wait; several at once share the waiting. Files stay whole, and with them their fleets.
 WORKERS ?= 2
-LAB_WORKERS ?= 0
+PYTEST_FLEETS = $(BIN)/python -m pytest -v -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=1
 PYTHON_SOURCES := rlctl tests benchmarks playbooks
-PYTHON_SCRIPTS := scripts/coverage-gate
-SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel .ci/run playbooks/roles/*/files/* inventories/*/hosts)
+PYTHON_SCRIPTS := scripts/coverage-gate scripts/audit scripts/mutants
+SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel scripts/check-newest-python scripts/lock scripts/minutes .ci/run playbooks/roles/*/files/* inventories/*/hosts)
 # ansible-lint looks at roles by themselves, away from the playbooks that bring the modules along.
 ANSIBLE_LINT := ANSIBLE_LIBRARY=playbooks/library ANSIBLE_ACTION_PLUGINS=playbooks/action_plugins ansible-lint
+
+# Runs what follows where the linter of another package is installed; CI has to have it.
+if_there = command -v $(1) >/dev/null || { echo 'SKIPPED: no $(1) here'; test -z "$$CI"; exit; };
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name text; do \
@@ -27,7 +35,9 @@ demo: setup  ## a throw-away 3+3 fleet: deploy, status, a few decisions, destroy
 
 check: format lint types test-unit  ## format, lint, types, unit tests
 
-test: format lint types coverage test-local test-runbooks test-browser test-lab  ## everything check does, the coverage gate, all layers of tests
+# ALSO names further targets, which the table of minutes then shows too.
+test: setup  ## everything check does, the coverage gate, all layers of tests; which took how long
+	@+scripts/minutes format lint types coverage test-fleets test-versions test-newest-python test-runbooks $(ALSO)
 
 format: setup
 	$(BIN)/ruff format --check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
@@ -36,11 +46,12 @@ lint: setup
 	$(BIN)/ruff check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
 	$(BIN)/yamllint --strict playbooks inventories .ansible-lint .yamllint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(ANSIBLE_LINT) --offline --nocolor playbooks inventories
-	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
-		else echo 'SKIPPED: no shellcheck here, the shell scripts are not linted'; fi
+	@$(call if_there,shellcheck) shellcheck $(SHELL_SCRIPTS)
+	@$(call if_there,luacheck) luacheck --quiet lua/*.lua
 
 types: setup
 	$(BIN)/mypy
+	@$(BIN)/mypy --scripts-are-modules $(PYTHON_SCRIPTS)
 	@MYPYPATH=benchmarks $(BIN)/mypy --explicit-package-bases benchmarks/*.py
 	@$(BIN)/mypy --ignore-missing-imports --explicit-package-bases playbooks/library/*.py
 
@@ -48,50 +59,86 @@ test-unit: setup  ## tests without sockets and processes
 	$(BIN)/python -m pytest tests/unit
 
 coverage: setup
-	$(BIN)/python -m coverage run -m pytest tests/unit
+	$(BIN)/python -m coverage run -m pytest --durations=10 tests/unit
 	@$(BIN)/python scripts/coverage-gate
 
-test-local: setup  ## tests on real servers of this machine
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/local
+mutants: setup  ## COUNT mutants of PACKAGE=plan that its unit tests should notice, drawn by SEED, within MINUTES
+	@$(BIN)/python scripts/mutants $(PACKAGE) --count $(COUNT) --seed $(SEED) --minutes $(MINUTES)
 
+# One session over all layers with servers: no worker idles while the longest file of another layer ends.
+test-fleets: setup  ## tests on real servers: of this machine, in containers, on hosts; and reports in a browser
+	$(PYTEST_FLEETS) tests/hosts tests/docker tests/local tests/interop tests/browser
+
+test-local: setup  ## tests on real servers of this machine
+	$(PYTEST_FLEETS) tests/local
+
+test-versions: setup  ## the scripts on Redis 8.0 and Valkey 8.1, from Debian's archive, beside the server of this machine
+	@for flavor in redis valkey; do \
+		program=$$($(BIN)/python -m tests.lab.servers $$flavor) || { \
+			[ -n "$$CI" ] && exit 1; echo "SKIPPED: no other $$flavor-server here"; continue; }; \
+		"$$program" --version; \
+		RLCTL_REDIS_SERVER=$$program $(BIN)/python -m pytest -q -n $(WORKERS) tests/local/limiter || exit 1; done
+
+test-newest-python: setup  ## the unit tests and the wheel on the newest Python here that is newer than the one of .venv
+	@scripts/check-newest-python $(WORKERS) || { code=$$?; \
+		if [ $$code -eq 8 ] && [ -z "$$CI" ]; then echo 'SKIPPED: no newer Python here'; else exit $$code; fi; }
+
+# On which kind the steps are left out too takes turns (tests/rotation.py).
 test-runbooks: setup  ## every runbook from its faults to health on throw-away fleets; needs namespaces
-	@$(BIN)/rlctl runbook test -j $(WORKERS) || { code=$$?; \
-		if [ $$code -eq 8 ] && [ -z "$$CI" ]; then echo 'SKIPPED: the runbooks are not tried here'; else exit $$code; fi; }
+	@whole=$$($(BIN)/python -m tests.rotation cluster sentinel) || exit; for kind in cluster sentinel; do \
+		test $$kind = $$whole && more= || more=--passages-only; \
+		$(BIN)/rlctl runbook test --kind $$kind $$more -j $(WORKERS) || { code=$$?; \
+		if [ $$code -eq 8 ] && [ -z "$$CI" ]; then echo 'SKIPPED: the runbooks are not tried here'; else exit $$code; fi; }; done
 
 test-browser: setup  ## reports in a headless Chromium, light and dark, wide and narrow
 	$(BIN)/python -m pytest tests/browser
 
+test-interop: setup  ## clients in Node and Python decide on real fleets; installs them once, from npm and PyPI
+	$(BIN)/python -m pytest tests/interop
+
 test-docker: setup  ## tests on containers; RLCTL_LAB=start lets root start an engine where none answers (tests/lab)
-	$(BIN)/python -m pytest -n $(LAB_WORKERS) --dist loadfile tests/docker
+	$(PYTEST_FLEETS) tests/docker
 
 test-hosts: setup  ## tests on hosts that answer ssh, which are containers too
-	$(BIN)/python -m pytest -n $(LAB_WORKERS) --dist loadfile tests/hosts
+	$(PYTEST_FLEETS) tests/hosts
 
-# In one run nobody's processor is idle while the longest file of the other layer ends.
-test-lab: setup  ## both layers on containers in one run
-	$(BIN)/python -m pytest -n $(LAB_WORKERS) --dist loadfile --no-loadscope-reorder tests/hosts tests/docker
-
-soak: setup  ## the local tests SOAK_RUNS times, each with another RLCTL_SEED; stops at the first failure
+soak: setup  ## random plans, long walks of faults, RLCTL_SOAK_S seconds of a service, the local tests SOAK_RUNS times, every runbook
+	RLCTL_EXAMPLES=5000 $(BIN)/python -m pytest -q tests/unit/plan/test_plan_random.py
+	RLCTL_STEPS=$${RLCTL_STEPS:-500} $(BIN)/python -m pytest -q -n 2 tests/local/test_state_machine.py
+	RLCTL_SOAK_S=$${RLCTL_SOAK_S:-1200} $(BIN)/python -m pytest -q tests/soak
 	@run=1; while [ $$run -le $(SOAK_RUNS) ]; do \
 		echo "soak $$run of $(SOAK_RUNS): RLCTL_SEED=$$run"; \
 		RLCTL_SEED=$$run $(BIN)/python -m pytest -q -x tests/local || exit 1; run=$$((run + 1)); done
+	@$(BIN)/rlctl runbook test -j $$(($(WORKERS) + 2))
 
 soak-drills: setup  ## the flagship drills SOAK_RUNS times on both kinds: how often they keep their promises, in which time
 	@$(BIN)/python benchmarks/drills.py -n $(SOAK_RUNS)
 
-bench: bench-formation bench-limiters  ## both benchmarks; ARGS="-n 1" makes fewer runs, ARGS="-o json" is for programs
+bench: bench-formation bench-limiters bench-saturation  ## all benchmarks; ARGS="-n 1" makes fewer runs, ARGS="-o json" is for programs
 
 bench-formation: setup  ## formation and start-up times beside redis-cli's; ARGS="--help" shows the options
 	@$(BIN)/python benchmarks/formation.py $(ARGS)
 	@test -n '$(ARGS)' || $(BIN)/python benchmarks/capacity.py
 
+bench-worst: setup  ## the longest calls of the scripts, which is how long a service can block a shard
+	@$(BIN)/python benchmarks/worst.py $(ARGS)
+
 bench-limiters: setup  ## what a decision costs beside other libraries; ARGS="--help" shows the options
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/python benchmarks/limiters.py $(ARGS)
 
+bench-saturation: setup  ## which share Redis decides when 64 and 200 callers decide at once
+	@$(BIN)/python benchmarks/saturation.py $(if $(findstring json,$(ARGS)),-o json)
+
 wheel: setup  ## build dist/*.whl and try it in an empty environment
 	@rm -rf dist
 	@scripts/check-wheel dist
+
+lock: setup  ## renew requirements.lock: the newest releases inside pyproject.toml's ranges, with hashes; needs PyPI
+	@scripts/lock
+
+audit: setup  ## look up requirements.lock in a vulnerability database; CI_AUDIT=required fails where none answers
+	@$(BIN)/python scripts/audit
 
 clean:  ## remove what these targets made in this folder
 	rm -rf .venv dist build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

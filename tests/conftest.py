@@ -1,22 +1,109 @@
-"""What all layers share: which layers must run here, and nothing of the operator's own environment."""
+"""What all layers share: which layers must run here, in which order, and what a failed test leaves as evidence."""
 
+import asyncio
 import os
 import signal
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
+import hypothesis.core
 import pytest
+import uvloop
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
+from tests import reruns
+from tests.driver import STARTER, Fleet, real_start
+from tests.evidence import tails
+from tests.rotation import turn
+from tests.seed import SEED, chance
+
+TESTS = Path(__file__).parent
+LAB_LAYERS = {"docker", "hosts"}
+DRILLS = "test_drill_scenarios.py"
+LAB = pytest.StashKey[ExitStack]()
 REQUIRED = frozenset(filter(None, os.environ.get("RLCTL_REQUIRE", "").split(",")))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What the process that runs the tests may have been given otherwise."""
+    config.pluginmanager.register(reruns, "reruns")
     # Who was started in the background is deaf to Ctrl-C, and so is whom it starts: tests press it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # How long an example takes says more of the machine than of the code.
-    settings.register_profile("patient", settings(), deadline=None)
+    settings.register_profile("patient", settings(), deadline=None, derandomize=False)
     settings.load_profile("patient")
+    # A commit that fails in CI fails again, and the next one has other examples; at home each run has.
+    if config.getoption("--hypothesis-seed") is None and {"CI", "RLCTL_SEED"} & os.environ.keys():
+        hypothesis.core.global_force_seed = chance("hypothesis").getrandbits(64)
+
+
+def pytest_report_header() -> str:
+    half = "odd" if turn() % 2 else "even"
+    return f"RLCTL_SEED={SEED}: the {half} half of the variants that take turns"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Start the lab before the workers, which may not start one engine together."""
+    from tests.lab.session import running_lab  # noqa: PLC0415 - it asks this module what is required
+    from tests.lab.shell import LabError  # noqa: PLC0415
+
+    if not hasattr(session.config, "workerinput") and LAB_LAYERS & _layers(session.config.args):
+        session.config.stash[LAB] = lab = ExitStack()
+        with suppress(LabError):  # the layers' own fixtures say why it cannot be had
+            lab.enter_context(running_lab())
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash.get(LAB, ExitStack()).close()
+
+
+def _layers(arguments: Sequence[str]) -> set[str]:
+    named = [Path(argument.partition("::")[0]).resolve() for argument in arguments]
+    inside = {path.relative_to(TESTS).parts[:1] for path in named if path.is_relative_to(TESTS)}
+    return LAB_LAYERS if () in inside or TESTS.parent in named else {part for parts in inside for part in parts}
+
+
+class FilesAndDrills(LoadFileScheduling):
+    """Files stay whole, and with them their fleets; drills share nothing, and fill the time at the end."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if DRILLS in nodeid else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return FilesAndDrills(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path.relative_to(TESTS).as_posix(), []).append(item)
+    items[:] = [item for name in _turns(files) for item in files[name]]
+
+
+def _turns(names: Iterable[str]) -> list[str]:
+    """Files on hosts and in containers, the longest first, by turns with others: Ansible takes a whole processor."""
+    slow = sorted(
+        (name for name in names if name.split("/")[0] in LAB_LAYERS), key=lambda name: "test_site" not in name
+    )
+    others = sorted(
+        (name for name in names if name not in slow), key=lambda name: (DRILLS in name, "/limiter/" in name)
+    )
+    return [name for pair in zip_longest(slow, others) for name in pair if name is not None]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test shows the ends of its fleets' logs and journals."""
+    report = yield
+    if report.failed:
+        folders = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Path | Fleet)]
+        report.sections.extend(tails([one.folder if isinstance(one, Fleet) else one for one in folders]))
+    return report
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +112,24 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("RLCTL_TOPOLOGY", "RLCTL_SECRETS", "RLCTL_REDIS_SERVER", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RLCTL_HOME", str(tmp_path / "rlctl-home"))
+
+
+@pytest.fixture(scope="module")
+def real_starts() -> Iterator[None]:
+    """For modules whose tests are about the program's start: each command is a new interpreter."""
+    forked, STARTER.start = STARTER.start, real_start
+    yield
+    STARTER.start = forked
+
+
+RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run_async(request: pytest.FixtureRequest) -> RunAsync:
+    """Run a coroutine to its end on each event loop that services use."""
+    chosen: RunAsync = request.param
+    return chosen
 
 
 def skip_or_fail(layer: str, reason: str) -> None:

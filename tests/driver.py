@@ -5,13 +5,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 from redis import Redis
+
+from tests.fork_server import ForkServer, needs_a_real_start
 
 # A busy machine is slow, not broken: every wait in a test may take this long.
 PATIENCE_S = 300.0
@@ -20,6 +22,41 @@ COMMAND_S = 1800.0
 POLL_S = 0.05
 # What an operator may have set must not reach the fleets of a test.
 OPERATORS = {"RLCTL_TOPOLOGY", "RLCTL_SECRETS", "RLCTL_REDIS_SERVER", "NO_COLOR"}
+
+
+class Start(Protocol):
+    """Runs `python -m rlctl` with these words to its end."""
+
+    def __call__(
+        self, words: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: str | None, timeout_s: float
+    ) -> "subprocess.CompletedProcess[str]": ...
+
+
+def real_start(
+    words: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: str | None, timeout_s: float
+) -> "subprocess.CompletedProcess[str]":
+    """A new interpreter, as an operator's shell starts it."""
+    return subprocess.run(
+        [sys.executable, "-m", "rlctl", *words],
+        cwd=folder,
+        env=env,
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+@dataclass(slots=True)
+class Starter:
+    """How commands of fleets start in this worker."""
+
+    start: Start
+
+
+STARTER = Starter(start=ForkServer().run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,23 +121,14 @@ class Fleet:
 
     def run_bare(self, *words: str, expect: int | None = 0, stdin: str | None = None, **more_env: str) -> Ran:
         """The same without naming the topology file."""
-        done = subprocess.run(
-            [sys.executable, "-m", "rlctl", *words],
-            cwd=self.folder,
-            env=self.env() | more_env,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
+        start = real_start if needs_a_real_start(self.extra_env | more_env) else STARTER.start
+        done = start(words, folder=self.folder, env=self.env() | more_env, stdin=stdin, timeout_s=COMMAND_S)
         ran = Ran(code=done.returncode, out=done.stdout, err=done.stderr)
         if expect is not None:
             assert ran.code == expect, f"rlctl {' '.join(words)} ended with {ran.code}\n{ran.out}\n{ran.err}"
         return ran
 
-    def spawn(self, *words: str) -> subprocess.Popen[str]:
+    def spawn(self, *words: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Start a command and leave it running; the test ends it by its pid."""
         return subprocess.Popen(
             self.argv(*words),
@@ -108,7 +136,7 @@ class Fleet:
             env=self.env(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
 

@@ -17,9 +17,17 @@ from tests.docker.driver import DockerFleet, document
 from tests.drills import drill, journal, kill_at, run_folder
 from tests.driver import wait_for
 from tests.lab.shell import run
+from tests.rotation import in_turn
 
 MakeFleet = Callable[[dict[str, Any]], DockerFleet]
 FLAGSHIPS = ("write-loss", "split-brain")
+KINDS = ("cluster", "sentinel")
+# One half of them has every scenario once, and both kinds.
+LIVE = (
+    *(("cluster", "write-loss"), ("sentinel", "write-loss")),
+    *(("sentinel", "split-brain"), ("cluster", "split-brain")),
+    *(("cluster", "pause"), ("sentinel", "pause")),
+)
 
 
 def sidecars() -> str:
@@ -39,7 +47,7 @@ def twins_left(fleet: DockerFleet) -> list[str]:
     ]
 
 
-@pytest.fixture(params=["cluster", "sentinel"])
+@pytest.fixture
 def live(request: pytest.FixtureRequest, make_fleet: MakeFleet, image: str) -> DockerFleet:
     """A deployed fleet that allows drills, with short timers."""
     shape = document(request.param, image, drills={"allow": True})
@@ -50,7 +58,7 @@ def live(request: pytest.FixtureRequest, make_fleet: MakeFleet, image: str) -> D
     return fleet
 
 
-@pytest.mark.parametrize("kind", ["cluster", "sentinel"])
+@pytest.mark.parametrize("kind", in_turn(KINDS[::-1]))
 def test_the_flagships_on_a_twin(make_fleet: MakeFleet, image: str, kind: str) -> None:
     fleet = make_fleet(document(kind, image))
     loss, split = (drill(fleet, name) for name in FLAGSHIPS)
@@ -66,7 +74,7 @@ def test_the_flagships_on_a_twin(make_fleet: MakeFleet, image: str, kind: str) -
     assert fleet.containers() == {}, "a twin needs no deployed fleet"
 
 
-@pytest.mark.parametrize("scenario", [*FLAGSHIPS, "pause"])
+@pytest.mark.parametrize(("live", "scenario"), in_turn(LIVE), indirect=["live"])
 def test_a_drill_on_the_live_fleet(live: DockerFleet, scenario: str) -> None:
     found = drill(live, scenario, "--live", "--confirm", live.name)
 
@@ -77,6 +85,7 @@ def test_a_drill_on_the_live_fleet(live: DockerFleet, scenario: str) -> None:
     assert not sidecars()
 
 
+@pytest.mark.parametrize("live", in_turn(KINDS), indirect=True)
 def test_the_watchdog_heals_a_live_fleet_that_is_cut(live: DockerFleet) -> None:
     kill_at(live, "cut", "split-brain", "--live", "--confirm", live.name)
 

@@ -1,14 +1,13 @@
 """Containers that are stopped, removed, killed or half made by a killed rlctl: the next deploy repairs."""
 
-import signal
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.docker.driver import DockerFleet, document
+from tests.kills import kill_at_journal_line, kill_in
 from tests.lab.shell import run
-from tests.local.test_interruption import end_after, moments
 
 MakeFleet = Callable[[dict[str, Any]], DockerFleet]
 
@@ -80,18 +79,32 @@ def test_no_primary_comes_back_empty(make_fleet: MakeFleet, image: str, kind: st
     assert not fleet.deploy().json()["changed"]
 
 
-@pytest.mark.parametrize("after_s", moments(4, "docker", within_s=4.0))
-def test_a_killed_deploy_is_carried_on(cluster: DockerFleet, after_s: float) -> None:
-    end_after(cluster.spawn("deploy", "--yes"), after_s, signal.SIGKILL)
+@pytest.mark.parametrize("stretch", range(3))
+def test_a_killed_deploy_is_carried_on(cluster: DockerFleet, stretch: int) -> None:
+    kill_in(cluster, stretch, "deploy", "--yes", stretches=3)
     assert_repaired(cluster)
 
 
-@pytest.mark.parametrize("after_s", moments(2, "docker destroy", within_s=1.5))
-def test_a_killed_destroy_is_carried_on(sentinel: DockerFleet, after_s: float) -> None:
+def test_a_deploy_that_is_killed_when_it_begins_is_carried_on(cluster: DockerFleet) -> None:
+    assert kill_at_journal_line(cluster, 1, "deploy", "--yes").outcome == "unfinished"
+    assert_repaired(cluster)
+
+
+def test_a_destroy_that_is_killed_when_it_begins_is_carried_on(sentinel: DockerFleet) -> None:
     sentinel.deploy()
-    end_after(sentinel.spawn("destroy", "--confirm", sentinel.name), after_s, signal.SIGKILL)
-    sentinel.run("destroy", "--confirm", sentinel.name)
-    assert (sentinel.containers(), sentinel.networks()) == ({}, [])
+    assert kill_at_journal_line(sentinel, 1, "destroy", "--confirm", sentinel.name).outcome == "unfinished"
+    assert_destroyed(sentinel)
+
+
+def test_a_killed_destroy_is_carried_on(sentinel: DockerFleet) -> None:
+    sentinel.deploy()
+    kill_in(sentinel, 0, "destroy", "--confirm", sentinel.name, stretches=1)
+    assert_destroyed(sentinel)
+
+
+def assert_destroyed(fleet: DockerFleet) -> None:
+    fleet.run("destroy", "--confirm", fleet.name)
+    assert (fleet.containers(), fleet.networks()) == ({}, [])
 
 
 def test_a_larger_maxmemory_gets_room_first(sentinel: DockerFleet) -> None:

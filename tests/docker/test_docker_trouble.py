@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from rlctl.system.docker import DockerEngine
+from rlctl.system.process import ProcessRunner
 from tests.conftest import skip_or_fail
 from tests.docker.driver import DockerFleet, document
 from tests.lab.shell import LabError, run
@@ -170,6 +172,47 @@ def test_an_image_without_the_server(fleet: DockerFleet, holds: str, flavor: str
         assert_untouched(fleet)
     finally:
         run("docker", "image", "rm", unnamed)
+
+
+def test_directives_that_the_image_refuses(fleet: DockerFleet) -> None:
+    fleet.document["redis"] = {"hz": "fast", "no-such-thing": "1", "maxclients": "2000"}
+    fleet.write()
+    message = refusal(fleet, 3)
+    assert fleet.run("deploy", "--dry-run", "-o", "json", expect=3).error()["message"] == message
+    said = message.splitlines()
+    assert [line.partition("redis.")[2].partition(":")[0] for line in said] == ["hz", "no-such-thing"]
+    assert f"image {fleet.document['docker']['image']} (" in said[0]
+    assert "argument couldn't be parsed into an integer" in said[0]
+    # Redis 8 takes an unknown name for a module's, starts, and ends when no module comes.
+    assert "Bad directive or wrong number of arguments" in said[1] or "Module Configuration detected" in said[1]
+    assert_untouched(fleet)
+    fleet.document["redis"] = {"maxclients": "2000"}
+    fleet.write()
+    fleet.deploy()
+    assert (fleet.home / "accepted.json").exists()
+
+
+def test_a_containers_last_start_is_read_without_earlier_ones(image: str) -> None:
+    name = f"test-starts-{os.getpid()}"
+    run(
+        "docker",
+        "create",
+        "--name",
+        name,
+        "--entrypoint",
+        "sh",
+        image,
+        "-c",
+        "read -r up rest </proc/uptime; echo at $up",
+    )
+    try:
+        for _ in range(3):
+            run("docker", "start", "--attach", name)
+        whole = run("docker", "logs", name).splitlines()
+        assert len(whole) == 3
+        assert DockerEngine(ProcessRunner()).log_of_this_start(name).split("\n")[:2] == [whole[-1], ""]
+    finally:
+        run("docker", "rm", "--force", "--volumes", name)
 
 
 def test_a_fleet_of_this_name_from_elsewhere(fleet: DockerFleet, make_fleet: MakeFleet) -> None:

@@ -10,11 +10,6 @@ from tests.lab.images import HOSTS
 from tests.lab.session import lab_for
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The one test that takes minutes begins first: at the end, everybody else would wait for it."""
-    items.sort(key=lambda item: item.path.name != "test_site.py")
-
-
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> Iterator[None]:
     """An engine answers, and it has the hosts' images."""

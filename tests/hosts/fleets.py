@@ -13,8 +13,8 @@ from tests.lab.hosts import Lab, LabHost
 from tests.lab.shell import run
 from tests.local.driver import LocalFleet
 
-# The lab's hosts are containers, which may not make user namespaces; said beside the topology, as an operator would.
-GROUP_VARS = {"redis_host_private_users": False}
+# Said beside the topology, as an operator would.
+GROUP_VARS = {"redis_host_open_files": 40_000}
 SHARED = {
     "cluster": {"kind": "cluster", "cluster": {"shards": 3, "replicas": 1, "node_timeout": "2s"}},
     "sentinel": {
@@ -77,9 +77,10 @@ class HostsFleet(LocalFleet):
         return code == 0
 
     def left(self) -> str:
-        """What of rlctl's is on the hosts."""
+        """What of rlctl's is on the hosts, but for the packages and the record of them, which stay."""
         script = (
-            "ls -d /etc/rlctl* /var/lib/rlctl* /run/rlctl* /usr/lib/rlctl* /etc/systemd/system/*rlctl* 2>/dev/null; "
+            "find /etc/rlctl -mindepth 1 ! -path /etc/rlctl/.host ! -path /etc/rlctl/.host/packages.json 2>/dev/null; "
+            "ls -d /etc/rlctl-* /var/lib/rlctl* /run/rlctl* /usr/lib/rlctl* /etc/systemd/system/*rlctl* 2>/dev/null; "
             "pgrep -a redis; nft list tables | grep rlctl; getent passwd rlctl; ls /etc/sysctl.d | grep rlctl; true"
         )
         return "".join(host.exec("sh", "-c", script) for host in self.lab.hosts)

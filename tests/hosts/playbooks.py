@@ -26,8 +26,6 @@ from tests.lab.shell import wait_for
 
 _VERSION = (7, 0)
 _PATIENCE_S = 3600.0
-# The lab's hosts are containers, which may not make user namespaces; nothing else is softened for them.
-LAB_VARIABLES: dict[str, Any] = {"redis_host_private_users": False}
 _INVENTORY = f'#!/bin/sh\nexec {sys.executable} -m rlctl -f "$RLCTL_TOPOLOGY" inventory "$@"\n'
 
 
@@ -113,7 +111,7 @@ class HandRun:
 
     def argv(self, playbook: str, *words: str, **variables: Any) -> list[str]:
         command = {"rlctl_command": [sys.executable, "-m", "rlctl"]}
-        extra = json.dumps({**LAB_VARIABLES, **command, **self.variables, **variables})
+        extra = json.dumps({**command, **self.variables, **variables})
         program = str(Path(sys.executable).with_name("ansible-playbook"))
         path = str(asset_folder("playbooks") / f"{playbook}.yml")
         return [program, "-i", str(self.inventory), "-e", extra, path, *words]

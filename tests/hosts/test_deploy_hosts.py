@@ -55,7 +55,7 @@ def test_primaries_and_their_replicas_are_on_different_hosts(cluster: HostsFleet
 
 def test_variables_beside_the_topology_count(cluster: HostsFleet) -> None:
     text = cluster.host("h1").exec("systemctl", "cat", cluster.unit("node-0"))
-    assert "PrivateUsers=no" in text
+    assert "LimitNOFILE=40000" in text
 
 
 def test_the_inventory_is_what_ansible_asks_for(cluster: HostsFleet) -> None:
@@ -71,7 +71,7 @@ def test_the_inventory_is_what_ansible_asks_for(cluster: HostsFleet) -> None:
     variables = json.loads(listed.stdout)["_meta"]["hostvars"]["h1"]
     assert variables["rlctl_fleet"] == "limiter"
     assert [one["name"] for one in variables["redis_node_instances"]] == ["node-0", "node-5"]
-    assert variables["redis_host_private_users"] is False
+    assert variables["redis_host_open_files"] == 40_000
 
 
 def test_commands_that_use_the_fleet_work_as_everywhere(cluster: HostsFleet) -> None:
@@ -110,6 +110,25 @@ def test_a_changed_setting_reaches_files_and_servers(cluster: HostsFleet) -> Non
     assert kinds == {"prepare-place", "configure"}
     text = cluster.host("h1").exec("cat", "/etc/rlctl/limiter/node-0/static.conf")
     assert f"maxmemory {80 * 1024**2}" in text
+
+
+def test_directives_that_the_hosts_servers_refuse_change_nothing(cluster: HostsFleet) -> None:
+    text = cluster.host("h1").exec("cat", "/etc/rlctl/limiter/node-0/static.conf")
+    cluster.document["redis"] = {"hz": "fast", "no-such-thing": "1"}
+    cluster.write()
+    try:
+        for words in (("deploy", "--yes"), ("deploy", "--dry-run")):
+            said = cluster.run(*words, "-o", "json", expect=3).error()["message"].splitlines()
+            assert [line.partition("redis.")[2].partition(":")[0] for line in said] == ["hz", "no-such-thing"]
+            assert "host h1, host h2, host h3 do not start with `hz fast`: argument couldn't be parsed" in said[0]
+            assert f"{cluster.file}:" in said[0]
+    finally:
+        del cluster.document["redis"]
+        cluster.write()
+    assert cluster.host("h1").exec("cat", "/etc/rlctl/limiter/node-0/static.conf") == text
+    left = "pgrep -fa '[t]rial.conf'; ls -d /tmp/rlctl-trial-* 2>/dev/null; true"
+    assert not cluster.host("h1").exec("sh", "-c", left)
+    assert cluster.is_in_order()
 
 
 def test_what_a_hand_changed_on_a_host_is_put_right(cluster: HostsFleet) -> None:

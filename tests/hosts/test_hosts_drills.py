@@ -15,6 +15,7 @@ from tests.drills import drill, journal, kill_at, run_folder
 from tests.driver import wait_for
 from tests.hosts.fleets import HostsFleet, path_of
 from tests.lab.hosts import Lab
+from tests.rotation import in_turn
 
 FLAGSHIPS = ("write-loss", "split-brain")
 
@@ -45,7 +46,7 @@ def of_drills(fleet: HostsFleet) -> str:
     return "".join(host.exec("sh", "-c", script) for host in fleet.lab.hosts)
 
 
-@pytest.mark.parametrize("scenario", FLAGSHIPS)
+@pytest.mark.parametrize("scenario", in_turn(FLAGSHIPS))
 def test_a_drill_on_the_live_fleet(live: HostsFleet, scenario: str) -> None:
     found = drill(live, scenario, "--live", "--confirm", live.name)
 
@@ -66,7 +67,7 @@ def test_the_watchdog_heals_a_live_fleet_that_is_cut(live: HostsFleet) -> None:
     assert live.run("failover-drill", "heal", "-o", "json").json()["runs"] == []
 
 
-@pytest.mark.parametrize(("scenario", "kind"), [("write-loss", "cluster"), ("split-brain", "sentinel")])
+@pytest.mark.parametrize(("scenario", "kind"), in_turn([("split-brain", "sentinel"), ("write-loss", "cluster")]))
 def test_a_drill_on_a_twin_beside_the_fleet(live: HostsFleet, scenario: str, kind: str) -> None:
     found = drill(live, scenario, "--kind", kind)
 

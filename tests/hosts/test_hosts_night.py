@@ -1,11 +1,13 @@
 """The verbs of the runbooks on hosts: a shard is moved, fenced, given more memory, and two pages are followed."""
 
+import json
 import re
 from collections.abc import Iterator
 
 import pytest
 
 from tests import night
+from tests.driver import wait_for
 from tests.hosts.fleets import HostsFleet
 from tests.lab.hosts import start_lab
 
@@ -64,4 +66,39 @@ def test_a_primary_whose_process_was_killed(fleet: HostsFleet) -> None:
     fleet.of_node(old).exec("systemctl", "kill", "--signal=KILL", fleet.unit(old))
     assert night.follow(fleet, "RB-01", "--confirm", fleet.name)["bring-back"] == "done"
     assert night.memory(fleet, old) == 128 * MIB
+    assert night.in_order(fleet)
+
+
+# Answers as a server that wants a password, and keeps what it is sent.
+LISTENER = """
+import socket, sys
+with socket.create_server((sys.argv[1], int(sys.argv[2]))) as door, open("/tmp/heard", "wb", buffering=0) as heard:
+    while True:
+        channel, _ = door.accept()
+        with channel:
+            while data := channel.recv(4096):
+                heard.write(data)
+                channel.sendall(b"-NOAUTH Authentication required.\\r\\n")
+"""
+
+
+def test_another_process_at_a_dead_nodes_port_gets_no_password(fleet: HostsFleet) -> None:
+    node = next(one for one in fleet.status()["nodes"] if one["role"] == "replica")
+    host, unit = fleet.of_node(node["name"]), fleet.unit(node["name"])
+    host.exec("systemctl", "stop", unit)
+    argv = ("python3", "-c", LISTENER, node["host"], str(node["port"]))
+    host.exec("systemd-run", "--quiet", "--unit=test-listener", "--property=User=nobody", *argv)
+    try:
+        wait_for(lambda: "LISTEN" in host.exec("ss", "-tln", f"sport = :{node['port']}"), "the listener")
+        [finding] = [one for one in fleet.status(expect=11)["findings"] if one["code"] == "node-unproven"]
+        assert finding["subject"] == node["name"]
+        assert "does not hold the port" in finding["text"]
+        fleet.deploy(expect=8)
+        heard = host.exec("cat", "/tmp/heard")
+        assert heard
+        secrets = json.loads((fleet.home / "fleets" / fleet.name / "secrets.json").read_text(encoding="utf-8"))
+        assert not any(password in heard for password in secrets["users"].values())
+    finally:
+        host.exec("systemctl", "stop", "test-listener")
+        fleet.deploy()
     assert night.in_order(fleet)

@@ -1,6 +1,8 @@
 """The playbooks by hand: what they place, also twice, after a failover and beside another fleet, and remove again."""
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ import pytest
 import testinfra
 from testinfra.host import Host
 
+from rlctl.assets import asset_folder
 from tests.hosts.playbooks import HandRun, Played, holds
 from tests.lab.hosts import Lab
 
@@ -82,6 +85,16 @@ class TestPlaced:
         assert dict(line.split("=", 1) for line in shown.splitlines()) == wanted
         level = host.check_output(f"systemd-analyze security --no-pager {Fleet.run.unit('node-0')}").splitlines()[-1]
         assert float(level.split(": ")[1].split()[0]) < 2.0
+
+    def test_units_have_user_namespaces_where_the_host_allows_them(self) -> None:
+        """As nothing is said of it, each host was asked; the lab's allow them, but not beside ProtectProc."""
+        unit = inside(Fleet.run.lab).check_output(f"systemctl cat {Fleet.run.unit('node-0')}")
+        assert "PrivateUsers=no\n" in unit
+        sandbox = unit.partition("[Service]\n")[2].partition("[Install]")[0].partition("User=rlctl")[2]
+        assert namespaces(Fleet.run, sandbox) == {"possible": False}
+        assert namespaces(Fleet.run, sandbox.replace("ProtectProc=invisible\n", "")) == {"possible": True}
+        unclear = namespaces(Fleet.run, f"{sandbox}ProtectProc=sometimes\n")
+        assert "set redis_host_private_users to true or false" in str(unclear["msg"]).lower()
 
     @pytest.mark.parametrize(
         ("path", "owner", "mode"),
@@ -206,12 +219,101 @@ class TestPlaced:
         assert Fleet.run.state("node-0") == "active"
         root(Fleet.run.lab, "rm /run/rlctl/limiter/hold")
 
-    def test_destroy_leaves_nothing(self) -> None:
-        predicted = Fleet.run.must_play("destroy", "--check")
-        assert predicted.changed() == Fleet.run.must_play("destroy").changed()
-        for number in range(3):
-            assert_nothing_left(Fleet.run.lab, number)
+    def test_destroy_leaves_the_packages_and_says_so(self) -> None:
+        Neighbour.move_in(Fleet.run.lab)
+        predicted, destroyed = Fleet.run.must_play("destroy", "--check"), Fleet.run.must_play("destroy")
+        assert predicted.changed() == destroyed.changed()
+        assert destroyed.out.count("redis-tools: still installed") == 3
         assert {Fleet.run.must_play("destroy").recap(host)["changed"] for host in ("h1", "h2", "h3")} == {0}
+        for number in range(3):
+            assert inside(Fleet.run.lab, number).service("redis-server").is_masked
+            assert root(Fleet.run.lab, "find /etc/rlctl -type f", number) == "/etc/rlctl/.host/packages.json\n"
+        by_rlctl = Fleet.run.rlctl("destroy", "--confirm", "limiter")
+        assert "limiter: nothing there\nh1, h2, h3: " in by_rlctl.stdout
+        assert "redis-server, redis-tools: still installed" in by_rlctl.stdout
+        assert "`rlctl destroy --packages` removes the packages" in by_rlctl.stderr
+        Neighbour.is_as_it_was(Fleet.run.lab)
+
+    def test_packages_are_removed_only_where_nothing_else_uses_them(self) -> None:
+        predicted = Fleet.run.must_play("destroy", "--check", redis_host_remove_packages=True)
+        destroyed = Fleet.run.must_play("destroy", redis_host_remove_packages=True)
+        assert predicted.changed() == destroyed.changed()
+        assert {host: destroyed.recap(host)["changed"] > 0 for host in ("h1", "h2", "h3")} == {
+            "h1": False,
+            "h2": True,
+            "h3": True,
+        }
+        assert_nothing_left(Fleet.run.lab, 1)
+        assert_nothing_left(Fleet.run.lab, 2)
+        by_rlctl = Fleet.run.rlctl("destroy", "--confirm", "limiter", "--packages", "-o", "json")
+        told = json.loads(by_rlctl.stdout)
+        assert (told["changed"], list(told["packages_kept"])) == (False, ["h1"])
+        assert "still installed (used by redis-server (pid " in told["packages_kept"]["h1"]
+        assert "/etc/systemd/system/neighbour.service refers to /usr/bin/redis-server" in told["packages_kept"]["h1"]
+        Neighbour.is_as_it_was(Fleet.run.lab)
+
+    def test_packages_stay_for_the_files_of_a_neighbour_that_does_not_run(self) -> None:
+        Neighbour.stop(Fleet.run.lab)
+        told = json.loads(Fleet.run.rlctl("destroy", "--confirm", "limiter", "--packages", "-o", "json").stdout)
+        assert "/var/lib/redis/neighbour.rdb is not from a package" in told["packages_kept"]["h1"]
+        assert Neighbour.files(Fleet.run.lab) == Neighbour.before
+
+    def test_packages_are_removed_once_the_neighbour_is_gone(self) -> None:
+        Neighbour.move_out(Fleet.run.lab)
+        told = json.loads(Fleet.run.rlctl("destroy", "--confirm", "limiter", "--packages", "-o", "json").stdout)
+        assert (told["changed"], told["packages_kept"]) == (True, {})
+        assert_nothing_left(Fleet.run.lab, 0)
+
+
+def namespaces(run: HandRun, sandbox: str) -> dict[str, object]:
+    """What the module finds on the first host."""
+    program = str(Path(sys.executable).with_name("ansible"))
+    env = {**run.env(), "ANSIBLE_LIBRARY": str(asset_folder("playbooks") / "library")}
+    argv = [program, "-i", str(run.inventory), "h1", "-b", "-m", "rlctl_private_users"]
+    done = subprocess.run(
+        [*argv, "-a", json.dumps({"sandbox": sandbox})], env=env, capture_output=True, text=True, check=False
+    )
+    answer = done.stdout.partition("h1 | ")[2].partition("=> ")[2]
+    assert answer, done.stdout + done.stderr
+    found, _ = json.JSONDecoder().raw_decode(answer)
+    return {name: found[name] for name in ("possible", "msg") if name in found}
+
+
+class Neighbour:
+    """Another team's Redis on the first host, from the binary that rlctl installed."""
+
+    before: tuple[str, str]
+    _conf, _unit = "/etc/redis/neighbour.conf", "/etc/systemd/system/neighbour.service"
+
+    @classmethod
+    def move_in(cls, lab: Lab) -> None:
+        conf = "port 6400\\ndir /var/lib/redis\\ndbfilename neighbour.rdb\\n"
+        unit = f"[Service]\\nUser=redis\\nExecStart=/usr/bin/redis-server {cls._conf}\\n"
+        root(lab, f"printf '{conf}' >{cls._conf}; printf '{unit}' >{cls._unit}; systemctl daemon-reload")
+        root(lab, "systemctl start neighbour")
+        holds(lambda: "PONG" in root(lab, "redis-cli -p 6400 ping; true"), "the neighbour answers")
+        assert root(lab, "redis-cli -p 6400 set theirs kept; redis-cli -p 6400 save").split() == ["OK", "OK"]
+        cls.before = cls.files(lab)
+
+    @classmethod
+    def files(cls, lab: Lab) -> tuple[str, str]:
+        """Where it keeps what is its own: the process that serves it, and its files."""
+        pid = root(lab, "systemctl show -p MainPID --value neighbour").strip()
+        return pid, root(lab, f"md5sum {cls._conf} {cls._unit} /var/lib/redis/neighbour.rdb 2>/dev/null; true")
+
+    @classmethod
+    def is_as_it_was(cls, lab: Lab) -> None:
+        assert cls.files(lab) == cls.before
+        assert root(lab, "redis-cli -p 6400 get theirs") == "kept\n"
+
+    @classmethod
+    def stop(cls, lab: Lab) -> None:
+        root(lab, f"systemctl stop neighbour; rm {cls._conf} {cls._unit}; systemctl daemon-reload")
+        cls.before = cls.files(lab)
+
+    @classmethod
+    def move_out(cls, lab: Lab) -> None:
+        root(lab, "rm /var/lib/redis/neighbour.rdb")
 
 
 @contextmanager
@@ -284,7 +386,7 @@ def test_valkey_on_debian_13_beside_redis_and_neither_takes_the_other_along(trix
     assert valkey.state("node-0") == "active"
     assert valkey.must_play("place").recap("h1")["changed"] == 0
     assert_another_fleet_that_comes_meanwhile_keeps_what_it_needs(valkey)
-    valkey.must_play("destroy")
+    valkey.must_play("destroy", redis_host_remove_packages=True)
     assert_nothing_left(trixie, 0)
 
 

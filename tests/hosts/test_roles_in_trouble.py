@@ -61,12 +61,12 @@ def test_destroying_after_a_kill(run: HandRun) -> None:
     with run.popen("destroy") as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "TASK [redis_host : Take away" in line:
+            if "TASK [redis_host : Keep the packages" in line:
                 os.killpg(process.pid, signal.SIGKILL)
                 break
         else:
             pytest.fail("the run ended before it was killed")
-    again = run.rlctl("destroy", "--confirm", run.name)
+    again = run.rlctl("destroy", "--confirm", run.name, "--packages")
     assert again.returncode == 0, again.stderr
     everything = "/etc/rlctl /var/lib/rlctl /usr/lib/rlctl /etc/sysctl.d/*rlctl*"
     for number in (0, 1):
@@ -137,11 +137,22 @@ def test_another_version_than_the_topology_wants(run: HandRun) -> None:
     assert "h1: the topology wants redis 8.0, and redis-server is 7.0." in re.sub(r"\s+", " ", played.out)
 
 
+def test_directives_are_tried_before_anything_of_the_fleet_is_placed(run: HandRun, tmp_path: Path) -> None:
+    wrong = {"hz": "fast", "no-such-thing": "1", "maxclients": "2000"}
+    tried = HandRun.create(run.lab, tmp_path, **run.document | {"name": "tried", "redis": wrong})
+    played = tried.play("place")
+    assert played.code == 2
+    said = re.sub(r"\s+", " ", played.out)
+    assert "redis.hz: argument couldn't be parsed into an integer; redis.no-such-thing: Bad directive" in said
+    assert root(run, 0, "ls /etc/rlctl | grep tried; true") == ""
+
+
 def test_a_node_that_does_not_come_up_fails_alone(run: HandRun) -> None:
     run.must_play("place")
     root(run, 1, "echo 'no-such-directive yes' >>/etc/rlctl/limiter/node-1/static.conf")
     played = run.play("start", **run.launch_variables("node-0", "node-1", "sentinel-1"))
     refused(played, "node-1 did not come up, rlctl-limiter@node-1.service is", "Bad directive", "See `journalctl -u")
+    refused(played, "Reading the configuration file, at line", ">>> 'no-such-directive yes'")
     assert [run.state(name) for name in ("node-0", "sentinel-1")] == ["active", "active"], played.out
     run.must_play("place")
     run.start()
@@ -153,7 +164,7 @@ def test_a_server_that_systemd_cannot_run_says_why(run: HandRun) -> None:
     run.must_play("place", redis_host_private_users=True)
     root(run, 1, f"systemctl stop {run.unit('node-1')}; rm -r /var/lib/rlctl/limiter/node-1/appendonlydir")
     played = run.play("start", **run.launch_variables("node-1"))
-    refused(played, "node-1 did not come up", "217/USER", "redis_host_private_users: false")
+    refused(played, "node-1 did not come up", "217/USER", "set redis_host_private_users to auto")
     assert "would come back empty" not in played.out
     run.must_play("place")
     run.start("node-1")

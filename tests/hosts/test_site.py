@@ -3,17 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import yaml
-
-from tests.hosts.playbooks import LAB_VARIABLES, HandRun
+from tests.hosts.playbooks import HandRun
 from tests.lab.hosts import Lab
 
 
 def test_site_then_deploy_agree_and_rolling_keeps_the_fleet(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     run = HandRun.create(make_lab("bookworm", "bookworm", "bookworm"), tmp_path)
-    variables = tmp_path / "group_vars"
-    variables.mkdir()
-    (variables / "rlctl_hosts.yml").write_text(yaml.safe_dump(LAB_VARIABLES), encoding="utf-8")
     assert run.must_play("site").recap("localhost")["changed"] == 1
     agreed = run.rlctl("deploy", "--dry-run")
     assert agreed.returncode == 0, agreed.stdout + agreed.stderr

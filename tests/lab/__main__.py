@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.lab.engine import ensure_engine, is_ours, is_up, state_folder, stop_engine, things, things_of
+from tests.lab.engine import ensure_engine, is_ours, is_up, lab_lock, state_folder, stop_engine, things, things_of
 from tests.lab.hosts import start_lab
 from tests.lab.images import HOSTS, ensure_compose, ensure_images
 from tests.lab.shell import LabError, timed
@@ -16,7 +16,7 @@ def _say(text: str) -> None:
 
 
 def _up() -> int:
-    with timed("the whole lab"):
+    with lab_lock(), timed("the whole lab"):
         started = ensure_engine()
         ensure_images()
         ensure_compose()

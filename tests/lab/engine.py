@@ -1,5 +1,6 @@
 """A Docker engine: the one that answers, or one of the lab's own, stopped again with all it left on the machine."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -7,7 +8,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -62,6 +64,15 @@ def state_folder() -> Path:
     """Where the lab's own engine lives; RLCTL_LAB_STATE names another place."""
     named = os.environ.get("RLCTL_LAB_STATE")
     return Path(named) if named else Path(tempfile.gettempdir()) / f"rlctl-lab-{os.getuid()}"
+
+
+@contextmanager
+def lab_lock() -> Iterator[None]:
+    """One process at a time builds or starts what the lab is made of."""
+    folder = state_folder()
+    with folder.with_name(f"{folder.name}.lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def is_up() -> bool:

@@ -119,14 +119,15 @@ def _ensure_base(release: str) -> None:
     tag = _base_tag(release)
     if _exists(tag):
         return
-    archive = _cache() / f"{tag.replace('/', '-').replace(':', '-')}.tar"
+    archive = cache() / f"{tag.replace('/', '-').replace(':', '-')}.tar"
     if not archive.exists():
         _bootstrap(release, archive)
     with timed(tag):
         run("docker", "import", archive, tag)
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """What is built once and kept."""
     named = os.environ.get("XDG_CACHE_HOME")
     folder = Path(named or tempfile.gettempdir()) / "rlctl-lab-cache"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,18 @@
-"""Ports for the fleets of tests: each worker hands out blocks of its own, one after the other.
+"""Ports for the fleets of tests: each worker, of any run on this machine, has blocks of its own and uses them in turn.
 
 A fleet whose nodes a test has ended still wants its ports back: by chance another one would get them meanwhile.
 """
 
-import os
-from itertools import cycle, islice
+import socket
+import sys
+from itertools import chain
 
 from rlctl.system.ports import is_free, ports_of
 from rlctl.topology.nodes import SENTINEL_PORT_OFFSET
 
 SIZE = 12
+# A worker claims no more, so that ten workers find enough.
+MOST = 40
 # Data and sentinel ports end where the bus ports of the first block begin, and those end below the system's own.
 _FIRST, _END = 11_000, 21_000
 _BLOCKS = [
@@ -17,14 +20,29 @@ _BLOCKS = [
     for page in range(_FIRST, _END, 2 * SENTINEL_PORT_OFFSET)
     for base in range(page, page + SENTINEL_PORT_OFFSET - SIZE, SIZE)
 ]
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_OWN = _BLOCKS[_WORKER :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
-_next = cycle(_OWN)
+_claims: dict[int, socket.socket] = {}
 
 
 def next_base_port() -> int:
-    """The next block whose data, sentinel and bus ports nobody has."""
-    for base in islice(_next, len(_OWN)):
-        if all(map(is_free, ports_of(base, SIZE))):
-            return base
+    """The next block that no other worker has claimed, and whose data, sentinel and bus ports nobody has."""
+    own, others = list(_claims), [base for base in _BLOCKS if base not in _claims]
+    for base in chain(others, own) if len(own) < MOST else chain(own, others):
+        claim = _claims.pop(base, None) or _claim(base)
+        if claim is not None:
+            _claims[base] = claim
+            if all(map(is_free, ports_of(base, SIZE))):
+                return base
     raise AssertionError("every block of ports is in use")
+
+
+def _claim(base: int) -> socket.socket | None:
+    """A name that only one process of this network can have, whoever runs it; it is free again when that one ends."""
+    claim = socket.socket(socket.AF_UNIX)
+    if sys.platform != "linux":
+        return claim
+    try:
+        claim.bind(f"\0rlctl-tests-{base}")
+    except OSError:
+        claim.close()
+        return None
+    return claim

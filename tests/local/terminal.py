@@ -10,7 +10,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.local.driver import PATIENCE_S, LocalFleet
@@ -43,6 +43,11 @@ class Terminal:
         """What the operator types."""
         os.write(self.side, keys)
 
+    def hang_up(self) -> None:
+        """Close the terminal: the kernel sends SIGHUP, and what is written to it is lost."""
+        os.close(self.side)
+        self.side = -1
+
     def finish(self) -> tuple[int, str]:
         """The exit code and everything that was shown."""
         while self._read():
@@ -63,25 +68,31 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def at_terminal(fleet: LocalFleet, *words: str, columns: int = 200, **more_env: str) -> Iterator[Terminal]:
-    """Start a command at a terminal of this width; it is ended by its pid if the test leaves early."""
+def at_terminal(
+    fleet: LocalFleet, *words: str, columns: int = 200, before: Sequence[str] = (), **more_env: str
+) -> Iterator[Terminal]:
+    """Start a command, after the words `before` it, at a terminal of this width that controls it.
+
+    It is ended by its pid if the test leaves early.
+    """
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {name: value for name, value in fleet.env().items() if name not in {"COLUMNS", "LINES"}}
     process = subprocess.Popen(
-        fleet.argv(*words),
+        ["setsid", "--ctty", *before, *fleet.argv(*words)],
         cwd=fleet.folder,
         env=environment | {"TERM": "xterm-256color"} | more_env,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        start_new_session=True,
     )
     os.close(theirs)
+    terminal = Terminal(process=process, side=mine)
     try:
-        yield Terminal(process=process, side=mine)
+        yield terminal
     finally:
         if process.poll() is None:
             process.kill()
         process.wait(timeout=PATIENCE_S)
-        os.close(mine)
+        if terminal.side >= 0:
+            terminal.hang_up()

@@ -1,5 +1,6 @@
 """rlctl capacity measure on real fleets: what was put in is what is found, and nothing is changed."""
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import ResponseError
 
 from rlctl.limiter import Concurrent, Limiter, RollingRing, RollingWindow, SlidingCounter, TokenBucket, new_request_id
 from tests.local.driver import LocalFleet, cluster_document, wait_for
@@ -158,6 +160,27 @@ def test_no_secret_and_no_identity_is_shown(filled: LocalFleet) -> None:
     assert "user-" not in ran.out + ran.err
 
 
+@pytest.mark.parametrize("words", [("--shards", "7"), ("--ram", "1gb")], ids=["shards", "as few as fit"])
+def test_a_plan_that_deploy_would_refuse_is_not_written(filled: LocalFleet, words: tuple[str, ...]) -> None:
+    mix = '{"algorithm": "sliding_counter", "users": 30000000}'
+    before = filled.file.read_bytes()
+    plan = ("capacity", "plan", "--mix", "-", "--write", str(filled.file), "--yes", "-o", "json")
+    refused = filled.run(*plan, *words, expect=8, stdin=mix).error()
+    assert filled.file.read_bytes() == before
+    assert "is deployed with cluster.shards 3" in refused["message"]
+    assert "another fleet" in refused["hint"]
+    offered = re.search(r"(--shards 3) .* maxmemory (\d+)mb on servers of (\d+)mb", refused["hint"])
+    assert offered is not None
+    assert ("3 shards on servers of 1024mb hold" in refused["hint"]) == ("--ram" in words)
+    try:
+        possible = filled.run(*plan, *offered[1].split(), "--ram", f"{offered[3]}mb", stdin=mix).json()
+        assert possible["maxmemory"] == int(offered[2]) * 2**20
+        planned = filled.run("deploy", "--dry-run", "-o", "json", expect=10).json()["steps"]
+        assert {step["kind"] for step in planned} == {"configure"}
+    finally:
+        filled.file.write_bytes(before)
+
+
 def test_the_fleet_holds_what_the_plan_said(cluster: LocalFleet) -> None:
     """The plan's data and slots for these users, against what the primaries then use more than before."""
     cluster.document["cluster"]["replicas"] = 0
@@ -253,3 +276,30 @@ def test_the_sentinel_kind_too(shared_sentinel: LocalFleet, tmp_path: Path) -> N
     assert found["complete"] is True
     assert [node["shard"] for node in found["nodes"]] == [0, 0, 0]
     assert (tmp_path / "page.html").exists()
+
+
+def test_odd_names_of_keys_are_counted_and_shown_as_text(cluster: LocalFleet) -> None:
+    """The runtime user may write any name below `rl:`."""
+    cluster.deploy()
+    odd = ("\x1b]0;pwned\x07", "two\nrows", r"$\frac{$", "\u202e\u65e5\u672c")
+    with Limiter.connect(cluster.access("limiter"), policy="closed", budget_ms=PATIENT_MS) as limiter:
+        bucket = TokenBucket(100, 1, HOUR_MS)
+        wait_for(lambda: limiter.decide(bucket, "ada", rule_id="api").source == "redis", "Redis decides")
+    writers = clients(cluster, "node-0", "node-1", "node-2")
+    for name in (*(f"rl:{{u}}:{rule}:gcra:1" for rule in odd), f"rl:{{u}}:api:sliding_counter:{'9' * 5000}"):
+        assert sum(is_taken(one, name) for one in writers) == 1
+
+    ran = cluster.run("capacity", "measure", "--interval", "1s", "--budget", "60s", "--html", "odd.html")
+    shown = [line.partition(" ")[0] for line in ran.out.splitlines()]
+    assert {r"\x1b]0;pwned\x07", r"two\nrows", odd[2], r"\u202e" + "\u65e5\u672c"} <= set(shown)
+    assert not set(ran.out + ran.err) & set("\x1b\x07\u202e")
+    assert "Warning" not in ran.err
+    page = (cluster.folder / "odd.html").read_text(encoding="utf-8")
+    assert not set(page) & set("\x1b\x07")
+    assert {one["rule"] for one in cluster.run(*MEASURE).json()["rules"]} == {"api", None, *odd}
+
+
+def is_taken(node: "Redis", name: str) -> bool:
+    with contextlib.suppress(ResponseError):
+        return bool(node.set(name, "0", ex=3600))
+    return False

@@ -12,6 +12,8 @@ from rlctl.cli.main import COMMANDS
 from tests.local.driver import LocalFleet
 from tests.local.failures import assert_failed_cleanly
 
+pytestmark = pytest.mark.usefixtures("real_starts")
+
 STATUS_KEYS = {"schema", "name", "kind", "state", "findings", "nodes"}
 NODE_KEYS = {
     *("id", "role", "shard", "host", "port", "slots", "link", "lag_bytes", "version", "alive", "scripts_missing"),
@@ -53,7 +55,7 @@ def test_help_names_every_exit_code_and_command(cluster: LocalFleet) -> None:
     for flag in ("-h", "--help"):
         text = cluster.run_bare(flag).out
         assert all(f"  {name} " in text for name in COMMANDS)
-        assert all(f" {code} " in text for code in (*range(17), 130))
+        assert all(f" {code} " in text for code in (*range(17), 129, 130))
         assert "143" in text
 
 
@@ -211,10 +213,12 @@ def test_deploy_json_with_and_without_changes(cluster: LocalFleet) -> None:
     texts = [[step["text"] for step in document["steps"]] for document in (planned, first)]
     assert texts[0] == texts[1]
     gone = cluster.run("destroy", "--confirm", "limiter", "-o", "json").json()
-    assert set(gone) == {"schema", "name", "changed", "removed"}
+    assert set(gone) == {"schema", "name", "changed", "removed", "packages_kept"}
     assert gone["schema"] == "rlctl.destroy/1"
     assert gone["changed"]
     assert cluster.processes() == []
+    error = cluster.run("destroy", "--confirm", "limiter", "--packages", "-o", "json", expect=2).error()
+    assert error["message"] == "--packages is for target hosts; rlctl installs no packages for target local"
     absent = cluster.run("destroy", "--confirm", "limiter", "-o", "json").json()
     assert not absent["changed"]
 

@@ -16,6 +16,8 @@ from tests.local.driver import LocalFleet, cluster_document, wait_for
 from tests.local.failures import assert_failed_cleanly, assert_fails
 from tests.local.servers import wrapper
 
+pytestmark = pytest.mark.usefixtures("real_starts")
+
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
@@ -31,7 +33,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
 
 def test_the_drill_codes_alone_are_not_driven_here() -> None:
     """A new code wants its test in this file."""
-    driven = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 130, 143}
+    driven = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 129, 130, 143}
     assert set(map(int, Exit)) - driven == {14, 16}
 
 
@@ -55,6 +57,13 @@ def test_1_a_bug_leaves_a_file_and_no_traceback(
     assert stat.S_IMODE(cluster.home.stat().st_mode) == 0o700
     assert main.run(["-f", str(cluster.file), "-o", "json", "history"]) == 1
     assert json.loads(capsys.readouterr().err)["error"]["code"] == "bug"
+    for number in range(60):
+        (report.parent / f"bug-20200101T000000Z-{number}.txt").touch()
+    (report.parent / "mine.txt").touch()
+    main.run(["-f", str(cluster.file), "history"])
+    assert report.exists()
+    kept = [path.name for path in report.parent.iterdir()]
+    assert (len(kept), "mine.txt" in kept) == (51, True)
 
 
 def test_2_usage(cluster: LocalFleet) -> None:
@@ -183,10 +192,14 @@ def test_15_done_but_not_healthy_afterwards(patient: LocalFleet) -> None:
 
 @pytest.mark.parametrize(
     ("number", "code", "name"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
-    ids=["130", "143"],
+    [
+        (signal.SIGHUP, 129, "hung-up"),
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+    ],
+    ids=["129", "130", "143"],
 )
-def test_130_and_143_stop_at_a_safe_point(cluster: LocalFleet, number: signal.Signals, code: int, name: str) -> None:
+def test_signals_stop_at_a_safe_point(cluster: LocalFleet, number: signal.Signals, code: int, name: str) -> None:
     process = cluster.spawn("deploy", "--yes", "-o", "json")
     try:
         assert process.stderr is not None

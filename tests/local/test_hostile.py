@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -109,12 +110,84 @@ def test_a_stranger_took_a_dead_nodes_port(make_fleet: MakeFleet, tmp_path: Path
     for password in (None, "theirs"):
         with foreign_server(tmp_path / f"foreign-{password}", port, password=password) as stranger:
             refused = fleet.deploy(expect=8).error()
-            assert "stranger" in refused["message"]
+            code = "node-stranger" if password is None else "node-unproven"
+            assert code.removeprefix("node-").replace("un", "not ") in refused["message"]
             assert str(port) in refused["message"]
             assert stranger.is_untouched
-            assert "node-stranger" in {finding["code"] for finding in fleet.status(expect=None)["findings"]}
+            assert code in {finding["code"] for finding in fleet.status(expect=None)["findings"]}
     fleet.deploy()
     assert read_counts(fleet, acked) == acked
+
+
+NO_AUTH = b"-NOAUTH Authentication required.\r\n"
+LOOKS = ("status", "deploy --yes", "doctor", "scripts status", "unlock", "rules status", "failover 2 --dry-run")
+
+
+def test_a_listener_at_a_dead_nodes_port_gets_no_password(cluster: LocalFleet) -> None:
+    """It asks for one as a node would: only a process that is proven to be the node is sent one."""
+    cluster.deploy()
+    passwords = [user.encode() for user in secrets_of(cluster)["users"].values()]
+    cluster.kill("node-5")
+    with listener(cluster.base_port + 5, NO_AUTH) as stranger:
+        for words in LOOKS:
+            cluster.run(*words.split(), expect=None)
+        [finding] = [one for one in cluster.status(expect=11)["findings"] if one["code"] == "node-unproven"]
+        assert finding["subject"] == "node-5"
+        assert "its process is not running, and another one of user id" in finding["text"]
+        assert cluster.deploy(expect=8).error()["code"] == "refused"
+        said = b"".join(stranger.received)
+    assert said
+    assert not any(password in said for password in passwords)
+    cluster.deploy()
+
+
+def test_a_listener_of_another_user_gets_no_password_of_secrets_that_were_imported(
+    cluster: LocalFleet, tmp_path: Path
+) -> None:
+    """Where nothing was deployed from this RLCTL_HOME, the listener's user is the proof."""
+    if os.geteuid() != 0:
+        skip_or_fail("local", "a process of another user needs root")
+    cluster.deploy()
+    handed = tmp_path / "handed.json"
+    cluster.run("secrets", "export", str(handed))
+    cluster.kill("node-5")
+    received = tmp_path / "received"
+    argv = [sys.executable, "-c", ALIEN, str(cluster.base_port + 5), str(received)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as alien:
+        try:
+            assert alien.stdout is not None
+            alien.stdout.readline()
+            ran = cluster.run("status", expect=11, RLCTL_HOME=str(tmp_path / "other"), RLCTL_SECRETS=str(handed))
+        finally:
+            alien.kill()
+    assert "a process of user id 65534 holds the port" in ran.out
+    assert "node-5 is not proven" in ran.out
+    assert b"AUTH" not in received.read_bytes()
+    assert b"PING" in received.read_bytes()
+
+
+# Answers as a node that wants a password, and keeps what it is sent.
+ALIEN = """
+import os, socket, sys, threading
+kept = open(sys.argv[2], "ab", buffering=0)
+os.setuid(65534)
+door = socket.socket()
+door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+door.bind(("127.0.0.1", int(sys.argv[1])))
+door.listen()
+print("ready", flush=True)
+def serve(channel):
+    while data := channel.recv(4096):
+        kept.write(data)
+        channel.sendall(b"-NOAUTH Authentication required.\\r\\n")
+while True:
+    threading.Thread(target=serve, args=(door.accept()[0],), daemon=True).start()
+"""
+
+
+def secrets_of(fleet: LocalFleet) -> dict[str, Any]:
+    path = fleet.home / "fleets" / fleet.name / "secrets.json"
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -164,6 +237,55 @@ def test_a_foreign_cluster_without_acl_of_ours_is_refused(make_fleet: MakeFleet,
         assert stranger.is_untouched
 
 
+@KINDS
+def test_a_node_at_maxclients_is_no_stranger(make_fleet: MakeFleet, document: Documents) -> None:
+    fleet = make_fleet(document())
+    fleet.deploy()
+    admin = fleet.connect("node-0")
+    before = admin.config_get("maxclients")["maxclients"]
+    admin.config_set("maxclients", int(admin.info("clients")["connected_clients"]) + 5)
+    with ExitStack() as held:
+        for _ in range(40):
+            held.enter_context(socket.create_connection((HOST, fleet.base_port)))
+        findings = fleet.run("status", "-o", "json", expect=None).json()["findings"]
+        found = {one["subject"]: one["code"] for one in findings if one["subject"] == "node-0"}
+        assert found == {"node-0": "node-maxclients"}
+        refused = fleet.deploy(expect=8).error()
+        assert "takes no more clients (ERR max number of clients" in refused["message"]
+        assert "stranger" not in refused["message"]
+        checks = {one["name"]: one for one in fleet.run("doctor", "-o", "json", expect=None).json()["checks"]}
+        assert (checks["ports"]["severity"], "node-maxclients" in checks) == ("ok", True)
+        fence = fleet.run("fence", "node-0", "--confirm", fleet.name, "-o", "json", expect=6).error()
+        assert "max number of clients" in fence["message"]
+    admin.config_set("maxclients", before)
+    admin.close()
+    wait_for(lambda: not fleet.run("status", "-o", "json", expect=None).json()["findings"], "a healthy fleet")
+
+
+def test_over_tls_a_node_at_maxclients_is_no_stranger_either(make_fleet: MakeFleet) -> None:
+    """The server hangs up in the handshake: why cannot be told, but its process runs."""
+    fleet = make_fleet(cluster_document(security={"tls": True}))
+    fleet.deploy()
+    admin = fleet.connect("node-0")
+    before = admin.config_get("maxclients")["maxclients"]
+    admin.config_set("maxclients", int(admin.info("clients")["connected_clients"]) + 5)
+    with ExitStack() as held:
+        for _ in range(40):
+            held.enter_context(socket.create_connection((HOST, fleet.base_port)))
+        findings = fleet.run("status", "-o", "json", expect=None).json()["findings"]
+        codes = {one["code"] for one in findings if one["subject"] == "node-0"}
+        assert codes & {"node-hung", "node-down"}
+        assert "node-stranger" not in codes
+    admin.config_set("maxclients", before)
+    admin.close()
+
+
+def test_a_listener_that_says_it_is_full_is_a_stranger_where_no_node_runs(cluster: LocalFleet) -> None:
+    with listener(cluster.base_port + 4, b"-ERR max number of clients reached\r\n") as stranger:
+        assert "a stranger holds" in cluster.deploy(expect=8).error()["message"]
+        assert b"AUTH" not in b"".join(stranger.received).upper()
+
+
 def assert_left_alone(cluster: LocalFleet, foreign_nodes: list[Foreign]) -> None:
     before = [members(node) for node in foreign_nodes]
     refused = cluster.deploy(expect=8).error()
@@ -186,7 +308,7 @@ def test_another_fleet_on_the_same_ports_is_refused_and_untouched(make_fleet: Ma
     ours = make_fleet({**theirs.document, "name": "another"})
     ours.deploy(expect=4)
     assert_nothing_made(ours)
-    ours.run("destroy", "--confirm", "another")
+    assert_fails(ours, "destroy", "--confirm", "another", code=4, name="access-denied", says=f"pid {pids[0]}")
     assert sorted(process.pid for process in theirs.processes()) == pids
     assert theirs.status()["state"] == "healthy"
 

@@ -1,7 +1,5 @@
 """rlctl is ended at any moment, by force or politely: the next command carries on."""
 
-import os
-import random
 import signal
 import subprocess
 from collections.abc import Callable
@@ -9,29 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.kills import kill_at_journal_line, kill_at_step, kill_in, last_operation
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
+from tests.local.servers import wrapper
+from tests.local.terminal import at_terminal
 
-SEED = int(os.environ.get("RLCTL_SEED", "1"))
-CLUSTER_MOMENTS, SENTINEL_MOMENTS = 8, 5
-# A fresh deploy ends within about this time; most of what can be interrupted happens at its beginning.
-DEPLOY_S = 3.0
+# Each kill is in another stretch of the plan; RLCTL_SEED, or the commit, chooses the step there.
+CLUSTER_STRETCHES, SENTINEL_STRETCHES = 5, 3
 MakeFleet = Callable[[dict[str, Any]], LocalFleet]
-
-
-def moments(count: int, what: str, within_s: float = DEPLOY_S) -> list[float]:
-    """One moment in each of as many stretches, which are shorter at the beginning."""
-    chance = random.Random(f"{SEED}/{what}")  # noqa: S311  the same seed, the same moments
-    return [round(within_s * ((number + chance.random()) / count) ** 1.5, 3) for number in range(count)]
-
-
-def end_after(command: subprocess.Popen[str], after_s: float, number: signal.Signals) -> tuple[int, str]:
-    """Let a command work for a while, then signal it; its code and what it said."""
-    try:
-        command.wait(timeout=after_s)
-    except subprocess.TimeoutExpired:
-        command.send_signal(number)
-    _out, said = command.communicate(timeout=PATIENCE_S)
-    return command.returncode, said
 
 
 def read_until(command: subprocess.Popen[str], text: str) -> None:
@@ -48,42 +31,84 @@ def assert_whole(fleet: LocalFleet, nodes: int) -> None:
     assert not fleet.deploy().json()["changed"]
 
 
-@pytest.mark.parametrize("after_s", moments(CLUSTER_MOMENTS, "cluster"))
-def test_a_killed_cluster_deploy_is_carried_on(cluster: LocalFleet, after_s: float) -> None:
-    end_after(cluster.spawn("deploy", "--yes"), after_s, signal.SIGKILL)
+def kill_at_start_of(fleet: LocalFleet, node: str) -> None:
+    """Deploy with a server program that kills rlctl when it starts this node."""
+    program = wrapper(fleet.folder / "server", f'case "$*" in *nodes/{node}/*) kill -KILL $PPID ;; esac')
+    fleet.extra_env["RLCTL_REDIS_SERVER"] = str(program)
+    deploy = fleet.spawn("deploy", "--yes")
+    deploy.communicate(timeout=PATIENCE_S)
+    assert deploy.returncode == -signal.SIGKILL
+    del fleet.extra_env["RLCTL_REDIS_SERVER"]
+    assert (fleet.node_folder(node) / "static.conf").exists()
+
+
+@pytest.mark.parametrize("stretch", range(CLUSTER_STRETCHES))
+def test_a_killed_cluster_deploy_is_carried_on(cluster: LocalFleet, stretch: int) -> None:
+    kill_in(cluster, stretch, "deploy", "--yes", stretches=CLUSTER_STRETCHES)
     assert_whole(cluster, nodes=6)
 
 
-@pytest.mark.parametrize("after_s", moments(SENTINEL_MOMENTS, "sentinel", within_s=1.5))
-def test_a_killed_sentinel_deploy_is_carried_on(sentinel: LocalFleet, after_s: float) -> None:
-    end_after(sentinel.spawn("deploy", "--yes"), after_s, signal.SIGKILL)
+@pytest.mark.parametrize("stretch", range(SENTINEL_STRETCHES))
+def test_a_killed_sentinel_deploy_is_carried_on(sentinel: LocalFleet, stretch: int) -> None:
+    kill_in(sentinel, stretch, "deploy", "--yes", stretches=SENTINEL_STRETCHES)
+    assert_whole(sentinel, nodes=6)
+
+
+@pytest.mark.parametrize("node", ["node-3", "node-5"])
+def test_a_cluster_deploy_that_is_killed_between_two_starts_is_carried_on(cluster: LocalFleet, node: str) -> None:
+    kill_at_start_of(cluster, node)
+    assert last_operation(cluster).steps == ()
+    assert_whole(cluster, nodes=6)
+
+
+@pytest.mark.parametrize(("node", "done"), [("node-2", 0), ("sentinel-1", 3)])
+def test_a_sentinel_deploy_that_is_killed_between_two_starts_is_carried_on(
+    sentinel: LocalFleet, node: str, done: int
+) -> None:
+    kill_at_start_of(sentinel, node)
+    assert len(last_operation(sentinel).steps) == done
     assert_whole(sentinel, nodes=6)
 
 
 def test_deploys_killed_one_after_the_other_are_carried_on(cluster: LocalFleet) -> None:
-    for after_s in moments(4, "again and again", within_s=1.0):
-        end_after(cluster.spawn("deploy", "--yes"), after_s, signal.SIGKILL)
+    """Each ends after its first batch: starts, scripts, epochs, slots, meetings."""
+    batches = [
+        kill_at_step(cluster, 1, "deploy", "--yes").operation.steps[0][0].split(": ")[1].split()[0] for _ in range(5)
+    ]
+    assert batches == ["start", "load", "set", "own", "meet"]
     assert_whole(cluster, nodes=6)
 
 
 @pytest.mark.parametrize("document", [cluster_document, sentinel_document], ids=["cluster", "sentinel"])
-def test_a_killed_repair_is_carried_on(make_fleet: MakeFleet, document: Callable[..., dict[str, Any]]) -> None:
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_killed_repair_is_carried_on(
+    make_fleet: MakeFleet, document: Callable[..., dict[str, Any]], step: int
+) -> None:
     fleet = make_fleet(document())
     fleet.deploy()
-    for after_s in moments(2, "repair", within_s=1.0):
-        fleet.kill("node-0", "node-2")
-        end_after(fleet.spawn("deploy", "--yes"), after_s, signal.SIGKILL)
+    fleet.kill("node-0", "node-2")
+    kill_at_step(fleet, step, "deploy", "--yes")
     assert_whole(fleet, nodes=6)
 
 
-@pytest.mark.parametrize("after_s", moments(3, "destroy", within_s=0.8))
-def test_a_killed_destroy_is_carried_on(sentinel: LocalFleet, after_s: float) -> None:
+def test_a_destroy_that_is_killed_when_it_begins_is_carried_on(sentinel: LocalFleet) -> None:
     sentinel.deploy()
-    end_after(sentinel.spawn("destroy", "--confirm", "limiter"), after_s, signal.SIGKILL)
-    sentinel.run("destroy", "--confirm", "limiter")
-    assert sentinel.processes() == []
-    assert not (sentinel.home / "fleets" / "limiter").exists()
-    assert_whole(sentinel, nodes=6)
+    assert kill_at_journal_line(sentinel, 1, "destroy", "--confirm", "limiter").outcome == "unfinished"
+    assert_destroyed(sentinel)
+
+
+@pytest.mark.parametrize("stretch", range(2))
+def test_a_killed_destroy_is_carried_on(sentinel: LocalFleet, stretch: int) -> None:
+    sentinel.deploy()
+    kill_in(sentinel, stretch, "destroy", "--confirm", "limiter", stretches=2)
+    assert_destroyed(sentinel)
+
+
+def assert_destroyed(fleet: LocalFleet) -> None:
+    fleet.run("destroy", "--confirm", "limiter")
+    assert fleet.processes() == []
+    assert not (fleet.home / "fleets" / "limiter").exists()
+    assert_whole(fleet, nodes=6)
 
 
 def test_a_deploy_after_a_killed_destroy_builds_the_fleet_again(cluster: LocalFleet) -> None:
@@ -98,20 +123,41 @@ def test_a_deploy_after_a_killed_destroy_builds_the_fleet_again(cluster: LocalFl
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "name"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "name"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung-up")],
 )
 def test_a_signal_stops_at_a_safe_point(cluster: LocalFleet, number: signal.Signals, code: int, name: str) -> None:
     deploy = cluster.spawn("deploy", "--yes")
     assert deploy.stderr is not None
     while "starting" not in (line := deploy.stderr.readline()):
         assert line, "deploy ended without starting a server"
-    ended, said = end_after(deploy, 0.0, number)
-    assert ended == code, said
+    deploy.send_signal(number)
+    _out, said = deploy.communicate(timeout=PATIENCE_S)
+    assert deploy.returncode == code, said
     assert "stopping at the next safe point" in said
     assert "of 2" in said  # the plan's steps: how far it came
     assert "the same command carries on" in said
     history = cluster.run("history", "-o", "json").json()
     assert history["operations"][-1]["outcome"] == name
+    assert_whole(cluster, nodes=6)
+
+
+def test_a_deploy_whose_terminal_closes_stops_at_a_safe_point(cluster: LocalFleet) -> None:
+    with at_terminal(cluster, "deploy", "--yes") as terminal:
+        terminal.read_until("starting")
+        terminal.hang_up()
+        assert terminal.process.wait(timeout=PATIENCE_S) == 129
+    assert cluster.run("history", "-o", "json").json()["operations"][-1]["outcome"] == "hung-up"
+    assert_whole(cluster, nodes=6)
+
+
+def test_under_nohup_a_deploy_outlives_its_terminal(cluster: LocalFleet) -> None:
+    said = cluster.folder / "nohup.out"
+    with at_terminal(cluster, "deploy", "--yes", before=("nohup",)) as terminal:
+        wait_for(lambda: said.exists() and "starting" in said.read_text(encoding="utf-8"), "servers are started")
+        terminal.hang_up()
+        assert terminal.process.wait(timeout=PATIENCE_S) == 0
+    assert "limiter: healthy" in said.read_text(encoding="utf-8")
     assert_whole(cluster, nodes=6)
 
 

@@ -7,7 +7,7 @@ from tests.local.driver import LocalFleet
 
 KEYS = {
     *("schema", "rule", "identity", "allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms"),
-    *("reason", "source", "headers"),
+    *("reason", "source", "headers", "tier", "tier_known"),
 }
 
 

@@ -1,16 +1,18 @@
 """Faults on healthy fleets: deploy heals each, and no count that was acknowledged and replicated vanishes silently."""
 
+import json
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from redis.exceptions import RedisError
 
 from tests.local.counts import read_counts, write_counts, write_until
-from tests.local.driver import LocalFleet, cluster_document, sentinel_document, wait_for
+from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
 
 Fault = Callable[[LocalFleet], None]
 Documents = Callable[..., dict[str, Any]]
@@ -217,6 +219,29 @@ def test_deploy_heals_and_no_count_is_lost(
 
 
 @pytest.mark.parametrize("kind", ["cluster", "sentinel"])
+def test_a_server_that_ends_after_the_plan_was_made_is_started_too(
+    standing: Callable[[str, str], LocalFleet], kind: str
+) -> None:
+    fleet = standing(kind, "aof")
+    acked = write_counts(fleet)
+    primary = named(fleet, "primary")
+    fleet.kill(named(fleet, "replica"))
+    with fleet.spawn("deploy", "--yes", "-o", "json") as deploy:
+        try:
+            assert deploy.stderr is not None
+            assert any("starting 1 server" in line for line in deploy.stderr)
+            fleet.kill(primary)
+            out, said = deploy.communicate(timeout=PATIENCE_S)
+        finally:
+            deploy.kill()
+    assert deploy.returncode == 0, said
+    assert any(step["text"].startswith(f"{primary}: start") for step in json.loads(out)["steps"])
+    assert read_counts(fleet, acked) == acked
+    assert len(fleet.processes()) == 6
+    assert not fleet.deploy().json()["changed"]
+
+
+@pytest.mark.parametrize("kind", ["cluster", "sentinel"])
 @pytest.mark.parametrize("mode", ["none", "rdb"])
 def test_a_primary_without_its_counts_waits_for_its_successor(
     standing: Callable[[str, str], LocalFleet], kind: str, mode: str
@@ -228,6 +253,43 @@ def test_a_primary_without_its_counts_waits_for_its_successor(
     steps = [step["kind"] for step in fleet.deploy().json()["steps"]]
     assert steps[:2] == ["await-failover", "start-node"]
     assert next(node["role"] for node in fleet.status()["nodes"] if node["name"] == primary) == "replica"
+    assert read_counts(fleet, acked) == acked
+
+
+@contextmanager
+def never_elected(fleet: LocalFleet, node: str) -> Iterator[None]:
+    """Every sentinel knows that it must not promote this replica."""
+    client, port = fleet.connect(node), fleet.base_port + int(node.removeprefix("node-"))
+    sentinels = [fleet.connect(f"sentinel-{number}") for number in range(3)]
+
+    def is_known() -> bool:
+        tables = [one.sentinel_slaves(fleet.name) for one in sentinels]
+        return all(any(row["port"] == port and row["slave-priority"] == 0 for row in table) for table in tables)
+
+    client.config_set("replica-priority", 0)
+    try:
+        wait_for(is_known, f"the sentinels knowing that {node} has priority 0")
+        yield
+    finally:
+        client.config_set("replica-priority", 100)
+        for one in (client, *sentinels):
+            one.close()
+
+
+@pytest.mark.parametrize("wins", [0, 1])
+def test_the_old_primary_follows_the_elected_node_and_not_the_planned_one(
+    standing: Callable[[str, str], LocalFleet], wins: int
+) -> None:
+    """The plan names one of the two replicas before the sentinels have voted; one of these elections differs."""
+    fleet = standing("sentinel", "none")
+    primary, replicas = named(fleet, "primary"), all_named(fleet, "replica")
+    winner, loser = replicas[wins], replicas[1 - wins]
+    acked = write_counts(fleet)
+    with never_elected(fleet, loser):
+        fleet.kill(primary)
+        steps = [step["text"] for step in fleet.deploy().json()["steps"]]
+    assert f"{primary}: start as replica of {winner}" in steps
+    assert named(fleet, "primary") == winner
     assert read_counts(fleet, acked) == acked
 
 

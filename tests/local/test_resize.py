@@ -4,12 +4,12 @@ import json
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 from redis import Redis, RedisCluster
-from redis.exceptions import OutOfMemoryError
+from redis.exceptions import OutOfMemoryError, ResponseError
 
 from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
@@ -99,6 +99,29 @@ def test_a_full_fleet_takes_writes_again(
         refused = fill(client)
         fleet.run("resize", "16mb", "--yes")
         assert client.set(refused, "x" * 1_000)
+
+
+@KINDS
+def test_one_command_fills_no_node_and_a_full_one_is_found(
+    make_fleet: Callable[[dict[str, Any]], LocalFleet], document: Callable[[], dict[str, Any]]
+) -> None:
+    fleet = make_fleet(document())
+    fleet.deploy()
+    access = fleet.access()
+    client_of = RedisCluster if access["kind"] == "cluster" else Redis
+    login = {name: access[name] for name in ("host", "port", "username", "password")}
+    with closing(client_of(**login)) as client:
+        with pytest.raises(ResponseError, match="exceeds maximum allowed size"):
+            client.setrange("rl:{big}", 500_000_000, "a")
+        with suppress(OutOfMemoryError):
+            for number in range(20):
+                client.setrange(f"rl:{{big}}:{number}", 8_000_000, "a")
+        [full] = [one for one in fleet.status(expect=12)["findings"] if one["severity"] == "critical"]
+        assert (full["code"], "refuses writes (OOM)" in full["text"]) == ("memory-full", True)
+        fleet.run("deploy", "--yes")
+        fleet.run("resize", "256mb", "--yes")
+        assert client.set("rl:{big}:more", "x")
+    assert fleet.status()["findings"] == []
 
 
 def fill(client: Redis | RedisCluster) -> str:

@@ -1,6 +1,5 @@
 """Pages are carried out on a deployed fleet, and their test can fail: on a dead step, a missing one, a residue."""
 
-import shutil
 import signal
 import stat
 from collections.abc import Callable
@@ -94,15 +93,15 @@ def passwords(fleet: LocalFleet) -> list[str]:
     return [fleet.access(who)["password"] for who in ("limiter", "admin", "monitor")]
 
 
-def test_a_dry_run_lists_the_steps_of_this_kind(fleet: LocalFleet) -> None:
-    before = transcripts(fleet)
-    planned = fleet.run("runbook", "run", "RB-02", "--dry-run", "-o", "json", expect=10).json()
+def test_a_dry_run_lists_the_steps_of_this_kind(shared_cluster: LocalFleet) -> None:
+    before = transcripts(shared_cluster)
+    planned = shared_cluster.run("runbook", "run", "RB-02", "--dry-run", "-o", "json", expect=10).json()
     commands = {step["id"]: step["command"] for step in planned["steps"]}
     assert commands["look"] == "rlctl status -o json"
     assert "fence" not in commands, "that step is for Sentinel"
-    shown = fleet.run("runbook", "run", "RB-01", "--dry-run", expect=10).out
-    assert f"--confirm {fleet.name}" in shown
-    assert transcripts(fleet) == before
+    shown = shared_cluster.run("runbook", "run", "RB-01", "--dry-run", expect=10).out
+    assert f"--confirm {shared_cluster.name}" in shown
+    assert transcripts(shared_cluster) == before
 
 
 def test_without_leave_nothing_is_changed(fleet: LocalFleet) -> None:
@@ -131,7 +130,9 @@ def test_danger_is_not_covered_by_yes(make_fleet: Callable[[dict[str, Any]], Loc
     assert f"had not received: `rlctl deploy --confirm {fleet.name}" in ran.err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["int", "term", "hup"]
+)
 def test_a_passage_that_is_stopped_stops_its_step(fleet: LocalFleet, number: signal.Signals, code: int) -> None:
     flush(fleet)
     page = fleet.folder / "RB-09-noscript-storm.md"
@@ -158,14 +159,14 @@ def steps_below(pid: int, word: str) -> list[psutil.Process]:
     return [child for child, (_name, words) in processes_below(pid).items() if word in words]
 
 
-def test_the_wrong_page_says_so(fleet: LocalFleet) -> None:
-    ran = fleet.run("runbook", "run", "RB-09", "--yes", expect=13)
+def test_the_wrong_page_says_so(shared_cluster: LocalFleet) -> None:
+    ran = shared_cluster.run("runbook", "run", "RB-09", "--yes", expect=13)
 
     assert "at step look: exit 0, expected 10" in ran.out
     assert "nothing was changed: this is not what RB-09 is for" in ran.out
     assert "To the owner of the fleet" not in ran.out, "nobody is called for a fault that is not there"
-    assert "RB-12 is for sentinel, the fleet is cluster" in fleet.run("runbook", "run", "RB-12", expect=5).err
-    assert "there is no runbook 'RB-99'" in fleet.run("runbook", "run", "RB-99", expect=5).err
+    assert "RB-12 is for sentinel, the fleet is cluster" in shared_cluster.run("runbook", "run", "RB-12", expect=5).err
+    assert "there is no runbook 'RB-99'" in shared_cluster.run("runbook", "run", "RB-99", expect=5).err
 
 
 def test_findings_and_decisions_name_their_page(fleet: LocalFleet) -> None:
@@ -186,13 +187,13 @@ def test_findings_and_decisions_name_their_page(fleet: LocalFleet) -> None:
     fleet.deploy()
 
 
-def test_pages_are_shown(fleet: LocalFleet) -> None:
-    listed = fleet.run("runbook", "list", "-o", "json").json()["runbooks"]
+def test_pages_are_shown(shared_cluster: LocalFleet) -> None:
+    listed = shared_cluster.run("runbook", "list", "-o", "json").json()["runbooks"]
     assert len(listed) >= 12
-    shown = fleet.run("runbook", "show", "RB-04")
-    assert f"rlctl deploy --confirm {fleet.name}" in shown.out
+    shown = shared_cluster.run("runbook", "show", "RB-04")
+    assert f"rlctl deploy --confirm {shared_cluster.name}" in shown.out
     assert "As expected: exit 0 (well, or done); its JSON satisfies `state=='healthy'`; within 90s." in shown.out
-    steps = {one["id"]: one for one in fleet.run("runbook", "show", "RB-04", "-o", "json").json()["steps"]}
+    steps = {one["id"]: one for one in shared_cluster.run("runbook", "show", "RB-04", "-o", "json").json()["steps"]}
     assert next(iter(steps)) == "look"
     assert steps["takeover"]["when"]["step"] == "plan"
     assert (steps["healthy"]["expect"], steps["healthy"]["timeout"]) == ("state=='healthy'", "90s")
@@ -211,8 +212,8 @@ def test_a_forgotten_fence_is_found_and_lifted(fleet: LocalFleet) -> None:
     assert fleet.status()["state"] == "healthy"
 
 
-def test_a_terminal_shows_the_names_that_decide_speaks_of(fleet: LocalFleet) -> None:
-    with at_terminal(fleet, "runbook", "show", "RB-01") as terminal:
+def test_a_terminal_shows_the_names_that_decide_speaks_of(shared_cluster: LocalFleet) -> None:
+    with at_terminal(shared_cluster, "runbook", "show", "RB-01") as terminal:
         _, shown = terminal.finish()
     assert "heir (read, only cluster, $RL_SHARD from views, $RL_SHARD from wait)" in ANSI.sub("", shown)
     assert "As expected: exit 8 (refused, nothing was changed) or 10 (there is something to do)" in ANSI.sub("", shown)
@@ -230,10 +231,10 @@ def test_it_asks_with_the_step_and_the_fleet(fleet: LocalFleet) -> None:
     assert "--dry-run" not in shown, "no such option here"
 
 
-def test_a_page_is_shown_without_a_fleet(tmp_path: Path, fleet: LocalFleet) -> None:
+def test_a_page_is_shown_without_a_fleet(tmp_path: Path, cluster: LocalFleet) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("version: 9\n")
-    ran = fleet.run_bare("-f", str(broken), "runbook", "show", "RB-04")
+    ran = cluster.run_bare("-f", str(broken), "runbook", "show", "RB-04")
     assert "rlctl deploy --confirm $RL_FLEET" in ran.out
     assert "names are not filled in" in ran.err
 
@@ -288,8 +289,8 @@ class TestTheTest:
 
     @pytest.mark.parametrize(
         ("number", "code"),
-        [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
-        ids=["int", "term", "kill"],
+        [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
+        ids=["int", "term", "hup", "kill"],
     )
     def test_it_can_be_stopped(
         self, nothing_deployed: LocalFleet, text: str, number: signal.Signals, code: int
@@ -309,11 +310,11 @@ class TestTheTest:
             command.communicate()
         assert command.returncode == code
         wait_for(lambda: not any(child.is_running() for child in found), what="every process of the trials gone")
-        folders = {Path(word) for _name, words in found.values() for word in words if "/rlctl-runbook-" in word}
+        folders = {Path(word) for _name, words in found.values() for word in words if "/throw-away/" in word}
         assert folders
         assert any(folder.exists() for folder in folders) == (number == signal.SIGKILL)
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        nothing_deployed.run("failover-drill", "heal")
+        assert not any(folder.exists() for folder in folders)
 
 
 def processes_below(pid: int) -> dict[psutil.Process, tuple[str, list[str]]]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from rlctl.secrets import generate, to_text
+from rlctl.system.tls import new_authority
 from tests.local.driver import LocalFleet, cluster_document, sentinel_document, wait_for
 from tests.local.failures import assert_failed_cleanly, assert_fails
 from tests.local.trees import settled_files, tree
@@ -298,6 +300,32 @@ def test_garbage_is_no_secrets_file(cluster: LocalFleet, content: bytes) -> None
     assert_fails(cluster, "secrets", "import", str(garbage), code=3, name="invalid-file", says=says)
     assert_fails(cluster, "status", code=3, name="invalid-file", says=says, RLCTL_SECRETS=str(garbage))
     assert not (cluster.home / "fleets").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"ca_key": "not a key"}, "ca_key is not a private key"),
+        ({"ca_certificate": "not a certificate"}, "ca_certificate is not a certificate"),
+        ({"ca_key": new_authority("other").key.reveal()}, "ca_key is not the key of ca_certificate"),
+    ],
+    ids=["key", "certificate", "pair"],
+)
+def test_an_authority_that_cannot_sign_is_no_secret_of_a_fleet(
+    cluster: LocalFleet, change: dict[str, str], says: str
+) -> None:
+    right = json.loads(to_text(generate("limiter", new_authority("limiter"))))
+    file = cluster.folder / "handed.json"
+    file.write_text(json.dumps(right | {"tls": right["tls"] | change}), encoding="utf-8")
+    where = f"handed.json:1: not a secrets file: {says}"
+    assert_fails(cluster, "secrets", "import", str(file), code=3, name="invalid-file", says=where)
+    assert not own_file(cluster).exists()
+    cluster.document["security"] = {"tls": True}
+    cluster.write()
+    assert_fails(cluster, "deploy", "--yes", code=4, name="access-denied", says=says, RLCTL_SECRETS=str(file))
+    assert cluster.processes() == []
+    file.write_text(json.dumps(right), encoding="utf-8")
+    cluster.run("secrets", "import", str(file))
 
 
 def test_a_secrets_file_that_is_not_there(cluster: LocalFleet) -> None:

@@ -1,15 +1,19 @@
 """A topology that is edited under a living fleet: applied live, or refused with a reason and nothing touched."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
 
-from tests.local.driver import LocalFleet, cluster_document, sentinel_document
+from rlctl.secrets import Secret
+from rlctl.system.redis import CommandFailed, Login, NodeLink
+from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document
 from tests.local.failures import assert_fails
 from tests.local.trees import run_ids, settled_files
 
 MIB = 1024 * 1024
+ANOTHER = "#" + "0" * 64
 DATA = [f"node-{index}" for index in range(6)]
 
 
@@ -111,6 +115,76 @@ def test_a_user_changed_by_hand_is_repaired(edited: LocalFleet) -> None:
     assert edited.status()["state"] == "healthy"
 
 
+@pytest.mark.parametrize("kind", ["cluster", "sentinel"])
+def test_users_of_an_older_release_change_and_keep_their_connections(
+    edited: LocalFleet, edited_sentinel: LocalFleet, kind: str
+) -> None:
+    """ACL LOAD would end every connection of redis 7.0, those of replicas too."""
+    fleet = edited if kind == "cluster" else edited_sentinel
+    names = [node["name"] for node in fleet.status()["nodes"]]
+    data = [name for name in names if name.startswith("node-")]
+    for name in names:
+        outdate(fleet, name)
+    with ExitStack() as stack:
+        clients = {name: stack.enter_context(closing(link_as(fleet, name, "limiter"))) for name in names}
+        ids = {name: client.call("CLIENT", "ID") for name, client in clients.items()}
+        replicas = {name: linked_replicas(fleet, name) for name in data}
+        assert not any(may_read_info(clients[name]) for name in data)
+        steps = fleet.deploy().json()["steps"]
+        assert {step["kind"] for step in steps} == {"load-users"}
+        # A link that was ended raises here.
+        assert {name: client.call("CLIENT", "ID") for name, client in clients.items()} == ids
+        assert all(may_read_info(clients[name]) for name in data)
+        assert {name: linked_replicas(fleet, name) for name in data} == replicas
+    assert any(replicas.values())
+    for name in names:
+        users = {line.split()[1]: line.split() for line in command(fleet, name, "ACL", "LIST")}
+        assert "other" not in users
+        assert "off" in users["default"]
+    fleet.status()
+    # The files have it, too.
+    fleet.kill(data[-1])
+    fleet.deploy()
+    with closing(link_as(fleet, data[-1], "limiter")) as client:
+        assert may_read_info(client)
+
+
+def outdate(fleet: LocalFleet, name: str) -> None:
+    """Users as another release may have left them, in memory and on the disk."""
+    for user, *rules in (
+        ("limiter", "-info"),
+        ("default", "on", ANOTHER),
+        ("other", "on", ANOTHER, "+@all"),
+        ("rlctl-acl-revision", "resetpass", ANOTHER),
+    ):
+        command(fleet, name, "ACL", "SETUSER", user, *rules)
+    command(fleet, name, "ACL", "SAVE")
+
+
+def command(fleet: LocalFleet, name: str, *words: object) -> Any:
+    with closing(fleet.connect(name)) as client:
+        return client.execute_command(*words)
+
+
+def link_as(fleet: LocalFleet, name: str, who: str) -> NodeLink:
+    """A connection that never comes back by itself."""
+    kind, _, index = name.partition("-")
+    port = fleet.base_port + int(index) + (1000 if kind == "sentinel" else 0)
+    access = fleet.access(who)
+    login = Login(username=access["username"], password=Secret(access["password"]))
+    return NodeLink("127.0.0.1", port, login, timeout_s=PATIENCE_S)
+
+
+def may_read_info(client: NodeLink) -> bool:
+    [answer] = client.pipeline([("INFO", "server")])
+    return not (isinstance(answer, CommandFailed) and answer.prefix == "NOPERM")
+
+
+def linked_replicas(fleet: LocalFleet, name: str) -> set[str]:
+    with closing(fleet.connect(name)) as client:
+        return {replica["id"] for replica in client.client_list(_type="replica")}
+
+
 @pytest.mark.parametrize(
     ("section", "change", "says"),
     [
@@ -160,7 +234,7 @@ def test_more_replicas_join_a_cluster_and_fewer_are_refused(edited: LocalFleet) 
     shards = [node["shard"] for node in status["nodes"] if node["role"] == "replica"]
     assert sorted(shards) == [0, 0, 1, 1, 2, 2]
     assert ids.items() <= run_ids(edited).items()
-    refused_untouched(edited, {"cluster": edited.document["cluster"] | {"replicas": 1}}, "does not name")
+    refused_untouched(edited, {"cluster": edited.document["cluster"] | {"replicas": 1}}, "cluster.replicas 2")
 
 
 def test_sentinel_settings_are_applied_live(edited_sentinel: LocalFleet) -> None:
@@ -190,5 +264,5 @@ def test_another_replica_joins_a_sentinel_fleet(edited_sentinel: LocalFleet) -> 
     assert [node["role"] for node in status["nodes"]].count("replica") == 3
     assert ids.items() <= run_ids(edited_sentinel).items()
     refused_untouched(
-        edited_sentinel, {"sentinel": edited_sentinel.document["sentinel"] | {"replicas": 2}}, "no longer names node-3"
+        edited_sentinel, {"sentinel": edited_sentinel.document["sentinel"] | {"replicas": 2}}, "sentinel.replicas 3"
     )

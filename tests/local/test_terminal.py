@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.driver import LocalFleet
+from tests.local.driver import PATIENCE_S, LocalFleet
 from tests.local.terminal import ANSI, COLOUR, at_terminal
 
 
@@ -89,7 +89,7 @@ def test_quiet_hides_nothing_of_what_is_asked(shared_cluster: LocalFleet) -> Non
     assert "LOSS: " in asked
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_question_at_once(shared_cluster: LocalFleet, number: signal.Signals, code: int) -> None:
     with at_terminal(shared_cluster, "failover", "0") as terminal:
         terminal.read_until("[y/N]")
@@ -97,6 +97,13 @@ def test_a_signal_ends_a_question_at_once(shared_cluster: LocalFleet, number: si
         ended, shown = terminal.finish()
     assert ended == code
     assert "stopped at a question" in shown
+
+
+def test_a_question_ends_with_its_terminal(shared_cluster: LocalFleet) -> None:
+    with at_terminal(shared_cluster, "failover", "0") as terminal:
+        terminal.read_until("[y/N]")
+        terminal.hang_up()
+        assert terminal.process.wait(timeout=PATIENCE_S) == 129
 
 
 def test_the_end_of_the_input_declines(shared_cluster: LocalFleet) -> None:

@@ -1,0 +1,62 @@
+"""The sampler of mutants on a small package of its own: what it finds, and that it leaves the sources alone."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.driver import PATIENCE_S
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "mutants"
+SOURCE = "def is_large(size: int) -> bool:\n    return size >= 10\n"
+TEST = (
+    "from rlctl.sample.sizes import is_large\n\n\ndef test_it() -> None:\n    assert is_large({}) and not is_large(9)\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    texts = {
+        "rlctl/__init__.py": "",
+        "rlctl/sample/__init__.py": "",
+        "rlctl/sample/sizes.py": SOURCE,
+        "tests/unit/sample/test_sizes.py": TEST.format(10),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "scripts").mkdir()
+    shutil.copy2(SCRIPT, tmp_path / "scripts")
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    return tmp_path
+
+
+def sample(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-B", project / "scripts" / "mutants", "sample", *options]
+    return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+def test_survivors_are_named_and_the_rest_is_counted(project: Path) -> None:
+    """Three mutants: `> 10` and `>= 11` are noticed by 10, and so is an early return."""
+    assert sample(project).stdout == "killed 3 of 3 (100 %)\n"
+    (project / "tests/unit/sample/test_sizes.py").write_text(TEST.format(11), encoding="utf-8")
+    lines = sample(project).stdout.splitlines()
+    assert lines[-1] == "killed 1 of 3 (33 %)"
+    found = {tuple(lines[at : at + 3]) for at in range(0, len(lines) - 1, 3)}
+    place, before = "rlctl/sample/sizes.py:2", "  - return size >= 10"
+    assert found == {(place, before, "  + return (size > 10)"), (place, before, "  + return size >= 11")}
+    assert (project / "rlctl/sample/sizes.py").read_text(encoding="utf-8") == SOURCE
+    assert not list(project.rglob("__pycache__"))
+
+
+def test_it_ends_in_time(project: Path) -> None:
+    assert sample(project, "--minutes", "0").stdout == "the time ended after 0 of 3 mutants\nkilled 0 of 0 (0 %)\n"
+
+
+def test_tests_that_fail_anyway_prove_nothing(project: Path) -> None:
+    (project / "tests/unit/sample/test_sizes.py").write_text(TEST.format(1), encoding="utf-8")
+    ran = sample(project)
+    assert ran.returncode == 1
+    assert "the tests fail without any mutant" in ran.stderr
