@@ -37,7 +37,7 @@ check: format lint types test-unit  ## format, lint, types, unit tests
 
 # ALSO names further targets, which the table of minutes then shows too.
 test: setup  ## everything check does, the coverage gate, all layers of tests; which took how long
-	@+scripts/minutes format lint types coverage test-fleets test-versions test-newest-python test-runbooks $(ALSO)
+	@+scripts/minutes format lint types coverage test-fleets test-versions test-newest-python $(ALSO)
 
 format: setup
 	$(BIN)/ruff format --check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
@@ -59,7 +59,9 @@ test-unit: setup  ## tests without sockets and processes
 	$(BIN)/python -m pytest tests/unit
 
 coverage: setup
-	$(BIN)/python -m coverage run -m pytest --durations=10 tests/unit
+	@rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run -m pytest -n $(WORKERS) --durations=10 tests/unit
+	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python scripts/coverage-gate
 
 mutants: setup  ## COUNT mutants of PACKAGE=plan that its unit tests should notice, drawn by SEED, within MINUTES
@@ -83,12 +85,8 @@ test-newest-python: setup  ## the unit tests and the wheel on the newest Python 
 	@scripts/check-newest-python $(WORKERS) || { code=$$?; \
 		if [ $$code -eq 8 ] && [ -z "$$CI" ]; then echo 'SKIPPED: no newer Python here'; else exit $$code; fi; }
 
-# On which kind the steps are left out too takes turns (tests/rotation.py).
 test-runbooks: setup  ## every runbook from its faults to health on throw-away fleets; needs namespaces
-	@whole=$$($(BIN)/python -m tests.rotation cluster sentinel) || exit; for kind in cluster sentinel; do \
-		test $$kind = $$whole && more= || more=--passages-only; \
-		$(BIN)/rlctl runbook test --kind $$kind $$more -j $(WORKERS) || { code=$$?; \
-		if [ $$code -eq 8 ] && [ -z "$$CI" ]; then echo 'SKIPPED: the runbooks are not tried here'; else exit $$code; fi; }; done
+	$(PYTEST_FLEETS) tests/local/test_shipped_runbooks.py
 
 test-browser: setup  ## reports in a headless Chromium, light and dark, wide and narrow
 	$(BIN)/python -m pytest tests/browser

@@ -23,7 +23,8 @@ from tests.seed import SEED, chance
 
 TESTS = Path(__file__).parent
 LAB_LAYERS = {"docker", "hosts"}
-DRILLS = "test_drill_scenarios.py"
+# Their tests share no fleet.
+SPREAD = ("test_drill_scenarios.py", "test_shipped_runbooks.py")
 LAB = pytest.StashKey[ExitStack]()
 REQUIRED = frozenset(filter(None, os.environ.get("RLCTL_REQUIRE", "").split(",")))
 
@@ -67,11 +68,15 @@ def _layers(arguments: Sequence[str]) -> set[str]:
     return LAB_LAYERS if () in inside or TESTS.parent in named else {part for parts in inside for part in parts}
 
 
+def _is_spread(name: str) -> bool:
+    return any(file in name for file in SPREAD)
+
+
 class FilesAndDrills(LoadFileScheduling):
-    """Files stay whole, and with them their fleets; drills share nothing, and fill the time at the end."""
+    """Files stay whole, and with them their fleets; drills and runbooks fill the time at the end."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if DRILLS in nodeid else super()._split_scope(nodeid)
+        return nodeid if _is_spread(nodeid) else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
@@ -91,7 +96,7 @@ def _turns(names: Iterable[str]) -> list[str]:
         (name for name in names if name.split("/")[0] in LAB_LAYERS), key=lambda name: "test_site" not in name
     )
     others = sorted(
-        (name for name in names if name not in slow), key=lambda name: (DRILLS in name, "/limiter/" in name)
+        (name for name in names if name not in slow), key=lambda name: (_is_spread(name), "/limiter/" in name)
     )
     return [name for pair in zip_longest(slow, others) for name in pair if name is not None]
 

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Attempts:
-    """How many drills were made for the first time, and those that were made again: which, and why."""
+    """How many drills and trials of runbooks were made, and those that were made again: which, and why."""
 
     first: int = 0
     again: list[str] = field(default_factory=list)
@@ -33,7 +33,8 @@ class Attempts:
         self.again += other.again
 
     def lines(self) -> Iterator[str]:
-        yield f"{len(self.again)} reruns of {self.first} drills; at most one, or {MOST_PERCENT:g} %, may be needed"
+        allowed = f"at most one, or {MOST_PERCENT:g} %, may be needed"
+        yield f"{len(self.again)} reruns of {self.first} drills and trials; {allowed}"
         yield from self.again
 
 
@@ -51,6 +52,11 @@ def until_undisturbed(attempt: Callable[[], Result], what: str, disturbance: Cal
             return result
         _not_reported.again.append(f"{what}: {reason}")
     return attempt()
+
+
+def count(first: int, again: list[str]) -> None:
+    """Add what a command of rlctl repeated by itself, and reported."""
+    _not_reported.add(Attempts(first, again))
 
 
 def take() -> Attempts:

@@ -1,6 +1,5 @@
 """Variants that prove nearly the same take turns: one run has half of them, the next number has the others."""
 
-import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -17,7 +16,3 @@ def in_turn(variants: Sequence[Variant], number: int | None = None) -> list[Vari
 def turn(seed: str = SEED) -> int:
     """A number that all workers of a run share: the seed is the start of a commit's hash, or digits."""
     return int(seed, 16)
-
-
-if __name__ == "__main__":
-    sys.stdout.write("\n".join([*in_turn(sys.argv[1:]), ""]))

@@ -73,7 +73,10 @@ class Walk:
 
     def pause(self) -> None:
         name = self._any()
-        self._running()[name].suspend()
+        process = self._running()[name]
+        process.suspend()
+        # The signal takes effect a moment later; resume() looks for stopped processes.
+        wait_for(lambda: process.status() == psutil.STATUS_STOPPED, f"{name} is stopped")
         self.way.append(f"pause {name}")
 
     def resume(self) -> None:
