@@ -8,6 +8,8 @@ import yaml
 
 from rlctl.topology.problems import Mistakes, shown
 
+# libyaml takes a tenth of the time; PyYAML may have been built without it.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 1024 * 1024
 _MAX_DEPTH = 20
 # PyYAML takes about 10 microseconds a node, and far longer for some shapes a megabyte can hold.
@@ -90,7 +92,9 @@ def _line_of(text: bytes, offset: int) -> int:
 
 class _Composer:
     def __init__(self, text: str, mistakes: Mistakes) -> None:
-        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.SafeLoader)
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
+        # The end of the text is on the line after the last line break, which editors do not show.
+        self._last_line = text.rstrip("\n").count("\n") + 1
         self._mistakes = mistakes
         self._line = 1
         self._nodes = 0
@@ -109,9 +113,10 @@ class _Composer:
         try:
             event = next(self._events)
         except yaml.MarkedYAMLError as error:
-            self._mistakes.stop(*_explained(error, self._line))
+            line, text = _explained(error, self._line)
+            self._mistakes.stop(min(line, self._last_line), text)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
-            # PyYAML lets chr() and int() speak for escapes and versions out of range.
+            # Without libyaml, chr() and int() speak for escapes and versions out of range.
             self._mistakes.stop(self._line, f"this is not valid YAML ({error}); write plain values")
         if event.start_mark:
             self._line = event.start_mark.line + 1
@@ -142,7 +147,7 @@ class _Composer:
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> Scalar:
         if _HIDDEN.search(event.value):
             self._mistakes.add(line, "this text holds an escaped control character; leave it out")
-        return Scalar(line=line, text=event.value, is_plain=event.style is None)
+        return Scalar(line=line, text=event.value, is_plain=not event.style)
 
     def _sequence(self, line: int, depth: int) -> Sequence:
         items: list[Node] = []
@@ -166,6 +171,7 @@ class _Composer:
 
 _REMEDIES = {
     "cannot start any token": "indent with spaces, and quote a value that starts with a special character",
+    "found a tab character": "indent with spaces",
     "mapping values are not allowed": "check the indentation, and quote a value that holds `: `",
     "could not find expected ':'": "write each setting as `key: value`",
 }

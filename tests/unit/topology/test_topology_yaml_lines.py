@@ -40,6 +40,7 @@ def test_harmless_dress_is_accepted(text: bytes) -> None:
     assert list(composed(text).entries) == ["a", "b"]
 
 
+CHECK = "check indentation, quotes and brackets"
 NOT_YAML = "this is not valid YAML"
 
 
@@ -104,15 +105,15 @@ NOT_YAML = "this is not valid YAML"
         pytest.param(b"? [a]\n: b\n", ["1: a key is a list or a mapping; write `key: value`"], id="complex-key"),
         pytest.param(
             b'a: "\\ud800"\n',
-            ["1: this text holds an escaped control character; leave it out"],
+            [f"1: {NOT_YAML} (found invalid Unicode character escape code); {CHECK}"],
             id="surrogate",
         ),
         pytest.param(
             b"a: 1\n\tb: 2\n",
             [
                 (
-                    f"2: {NOT_YAML} (found character '\\t' that cannot start any token); "
-                    "indent with spaces, and quote a value that starts with a special character"
+                    f"2: {NOT_YAML} (found a tab character that violates indentation, in what began on line 1); "
+                    "indent with spaces"
                 )
             ],
             id="tab",
@@ -121,7 +122,7 @@ NOT_YAML = "this is not valid YAML"
             b"a: b: c\n",
             [
                 (
-                    f"1: {NOT_YAML} (mapping values are not allowed here); "
+                    f"1: {NOT_YAML} (mapping values are not allowed in this context); "
                     "check the indentation, and quote a value that holds `: `"
                 )
             ],
@@ -140,25 +141,19 @@ NOT_YAML = "this is not valid YAML"
         pytest.param(
             b"a: {b: 1\n\nc: 2\n",
             [
-                (
-                    f"3: {NOT_YAML} (expected ',' or '}}', but got ':', in what began on line 1); check "
-                    "indentation, quotes and brackets"
-                )
+                f"3: {NOT_YAML} (did not find expected ',' or '}}', in what began on line 1); {CHECK}",
             ],
             id="open-brace",
         ),
         pytest.param(
             b'a: 1\nb: "\\U00110000"\n',
-            [f"2: {NOT_YAML} (chr() arg not in range(0x110000)); write plain values"],
+            [f"2: {NOT_YAML} (found invalid Unicode character escape code); {CHECK}"],
             id="escape-out-of-range",
         ),
         pytest.param(
             b"%YAML 9.9\n---\na: 1\n",
             [
-                (
-                    f"1: {NOT_YAML} (found incompatible YAML document (version 1.* is required)); "
-                    "check indentation, quotes and brackets"
-                )
+                f"1: {NOT_YAML} (found incompatible YAML document); {CHECK}",
             ],
             id="yaml-9",
         ),
