@@ -3,6 +3,7 @@
 import random
 import socket
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -48,17 +49,26 @@ def answers(address: str, port: int) -> bool:
         return False
 
 
-def listener_uid(address: str, port: int) -> int | None:
-    """The user of the process that listens there, as Linux tells every user; None where the system does not tell."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A socket that accepts connections: the user of its process, and the number by which the process holds it."""
+
+    uid: int
+    inode: int
+
+
+def listener(address: str, port: int) -> Listener | None:
+    """What accepts the connections that go there, as Linux tells every user; None where the system does not tell."""
     try:
-        rows = _SOCKETS.read_text(encoding="ascii").splitlines()[1:]
+        table = _SOCKETS.read_text(encoding="ascii")
     except OSError as failure:
         raise_at_limit(failure)
         return None
+    rows = (row.split() for row in table.splitlines() if f" {_LISTENS} " in row)
+    found = {row[1]: Listener(uid=int(row[7]), inode=int(row[9])) for row in rows}
     packed = socket.inet_aton(address)[::-1].hex().upper()
-    wanted = {f"{where}:{port:04X}" for where in (packed, "00000000")}
-    fields = (row.split() for row in rows)
-    return next((int(field[7]) for field in fields if field[1] in wanted and field[3] == _LISTENS), None)
+    # The kernel prefers the socket of the very address.
+    return found.get(f"{packed}:{port:04X}") or found.get(f"00000000:{port:04X}")
 
 
 def listeners() -> dict[tuple[str, int], int]:

@@ -18,6 +18,7 @@ from rlctl.errors import TimedOut, Unreachable
 from rlctl.system.clock import SystemClock
 from rlctl.system.files import cannot, open_own, read_damaged, write_private
 from rlctl.system.open_files import raise_at_limit
+from rlctl.system.ports import Listener
 
 # Our own interpreter, blind to the working folder: there anybody may have put a module that is called like one of ours.
 OWN_PYTHON = (sys.executable, "-P")
@@ -28,7 +29,6 @@ _LOOK_EVERY_S = 0.05
 _SAME_START_S = 0.05
 # What Linux appends to the working folder of a process when the folder is removed.
 _REMOVED = " (deleted)"
-_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  only looked for
 _PROGRAM_HINT = "try it by hand; it must be an executable that this user may run"
 
 
@@ -175,16 +175,14 @@ class ProcessId:
         except (psutil.Error, OSError):
             return False
 
-    def listens_at(self, address: str, port: int) -> bool:
-        """Whether this very process accepts the connections that go there."""
+    def holds(self, socket: Listener) -> bool:
+        """Whether the socket is this very process's; where the system does not tell, it is not."""
         try:
-            own = psutil.Process(self.pid).net_connections(kind="tcp") if self.is_alive() else []
-        except psutil.Error:
+            links = Path(f"/proc/{self.pid}/fd").iterdir() if self.is_alive() else ()
+            return any(_target(link) == f"socket:[{socket.inode}]" for link in links)
+        except OSError as failure:
+            raise_at_limit(failure)
             return False
-        return any(
-            one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.laddr.ip in {address, *_ANY_ADDRESS}
-            for one in own
-        )
 
     def send(self, number: signal.Signals) -> None:
         """Signal this very process; one that is gone needs none."""
@@ -204,6 +202,13 @@ class ProcessId:
             return cls(pid=int(record["pid"]), started=float(record["started"]))
         except (ValueError, KeyError, TypeError):
             return None
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:  # closed since the folder was listed
+        return ""
 
 
 def _started_s(process: psutil.Process) -> float:

@@ -18,7 +18,7 @@ from rlctl.state.accepted import Accepted
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
-from rlctl.system.ports import answers, listener_uid
+from rlctl.system.ports import Listener, answers, listener
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
 from rlctl.system.scratch import start_once
 from rlctl.targets.base import Launch, NodeResult, OnThisMachine
@@ -81,15 +81,15 @@ class LocalTarget(OnThisMachine):
     def why_unproven(self, spec: NodeSpec) -> str | None:
         """Nothing where our process holds the port, or one of this user where nothing is placed here."""
         folder = self._folder.node(spec.name)
-        process = self._process(folder)
+        process, socket = self._process(folder), listener(spec.address, spec.port)
         if process is not None:
-            holds = process.listens_at(spec.address, spec.port)
+            holds = socket is not None and process.holds(socket)
             return None if holds else f"another process than pid {process.pid} holds the port"
-        uid = listener_uid(spec.address, spec.port)
         if folder.is_dir():
-            return f"its process is not running, and another one {_of_user(uid)} holds the port"
+            return f"its process is not running, and another one {_of_user(socket)} holds the port"
         # Of another RLCTL_HOME: a process of this user, or of root, could read our secrets anyway.
-        return None if uid in {os.geteuid(), 0} else f"a process {_of_user(uid)} holds the port"
+        is_trusted = socket is not None and socket.uid in {os.geteuid(), 0}
+        return None if is_trusted else f"a process {_of_user(socket)} holds the port"
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Start primaries, then whoever follows: a replica that finds nobody tries again only a second later."""
@@ -254,8 +254,8 @@ class LocalTarget(OnThisMachine):
         return []
 
 
-def _of_user(uid: int | None) -> str:
-    return "of an unknown user" if uid is None else f"of user id {uid}"
+def _of_user(socket: Listener | None) -> str:
+    return "of an unknown user" if socket is None else f"of user id {socket.uid}"
 
 
 def _save_or_end(process: ProcessId, path: Path) -> None:

@@ -1,0 +1,39 @@
+"""Which process accepts the connections at an address, as the kernel tells it."""
+
+import os
+import socket
+import subprocess
+import sys
+
+from rlctl.system.ports import LOOPBACK, listener
+from rlctl.system.process import ProcessId
+
+SLEEP = "import sys; sys.stdin.read()"
+
+
+def test_a_listener_is_its_own_process() -> None:
+    own = ProcessId.of(os.getpid())
+    assert own is not None
+    with socket.create_server((LOOPBACK, 0)) as server:
+        found = listener(*server.getsockname())
+        assert found is not None
+        assert found.uid == os.geteuid()
+        assert own.holds(found)
+        with subprocess.Popen([sys.executable, "-c", SLEEP], stdin=subprocess.PIPE) as other:
+            theirs = ProcessId.of(other.pid)
+            assert theirs is not None
+            assert not theirs.holds(found)
+            assert other.stdin is not None
+            other.stdin.close()
+        assert not theirs.holds(found)
+        address, port = server.getsockname()
+    assert listener(address, port) is None
+
+
+def test_a_listener_at_all_addresses_is_found() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as everywhere:  # noqa: S104 - for a moment
+        port = everywhere.getsockname()[1]
+        assert listener(LOOPBACK, port) is not None
+        assert listener("127.0.0.2", port) is not None
+    with socket.create_server((LOOPBACK, 0)) as here:
+        assert listener("127.0.0.2", here.getsockname()[1]) is None
