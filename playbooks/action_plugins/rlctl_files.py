@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
 """The controller's half of rlctl_files: repeats entries for every node, and reads sources that lie on this machine."""
 
 from pathlib import Path

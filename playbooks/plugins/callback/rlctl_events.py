@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
 """Ansible callback: results and the end as lines of JSON, for the rlctl that runs the playbook."""
 
 import json
