@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests of real fleets mostly wait; several at once share the waiting. Files stay whole, and with them their fleets.
 WORKERS ?= 2
 PYTEST_FLEETS = $(BIN)/python -m pytest -v -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=1
-PYTHON_SOURCES := rlctl tests benchmarks playbooks
+PYTHON_SOURCES := rlctl tests benchmarks playbooks examples
 PYTHON_SCRIPTS := scripts/coverage-gate scripts/audit scripts/mutants
 SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel scripts/check-newest-python scripts/lock scripts/minutes .ci/run playbooks/roles/*/files/* inventories/*/hosts)
 # ansible-lint looks at roles by themselves, away from the playbooks that bring the modules along.
@@ -44,7 +44,7 @@ format: setup
 
 lint: setup
 	$(BIN)/ruff check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
-	$(BIN)/yamllint --strict playbooks inventories .ansible-lint .yamllint
+	$(BIN)/yamllint --strict playbooks inventories examples .ansible-lint .yamllint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(ANSIBLE_LINT) --offline --nocolor playbooks inventories
 	@$(call if_there,shellcheck) shellcheck $(SHELL_SCRIPTS)
 	@$(call if_there,luacheck) luacheck --quiet lua/*.lua
@@ -53,6 +53,7 @@ types: setup
 	$(BIN)/mypy
 	@$(BIN)/mypy --scripts-are-modules $(PYTHON_SCRIPTS)
 	@MYPYPATH=benchmarks $(BIN)/mypy --explicit-package-bases benchmarks/*.py
+	@$(BIN)/mypy --explicit-package-bases examples/*.py
 	@$(BIN)/mypy --ignore-missing-imports --explicit-package-bases playbooks/library/*.py
 
 test-unit: setup  ## tests without sockets and processes
@@ -140,4 +141,4 @@ audit: setup  ## look up requirements.lock in a vulnerability database; CI_AUDIT
 
 clean:  ## remove what these targets made in this folder
 	rm -rf .venv dist build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find rlctl tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find rlctl tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
