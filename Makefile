@@ -44,7 +44,7 @@ format: setup
 
 lint: setup
 	$(BIN)/ruff check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
-	$(BIN)/yamllint --strict playbooks inventories examples .ansible-lint .yamllint
+	$(BIN)/yamllint --strict playbooks inventories examples .github .pre-commit-config.yaml .ansible-lint .yamllint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(ANSIBLE_LINT) --offline --nocolor playbooks inventories
 	@$(call if_there,shellcheck) shellcheck $(SHELL_SCRIPTS)
 	@$(call if_there,luacheck) luacheck --quiet lua/*.lua
