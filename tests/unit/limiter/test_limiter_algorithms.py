@@ -5,6 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rlctl.limiter
+from rlctl.bench.accuracy import RULES
+from rlctl.bench.claims import CLAIMS
+from rlctl.capacity import asking, question
+from rlctl.cli import limit
 from rlctl.errors import Exit
 from rlctl.limiter import (
     ALGORITHMS,
@@ -18,6 +23,8 @@ from rlctl.limiter import (
     SlidingCounter,
     TokenBucket,
 )
+from rlctl.rules import states
+from rlctl.rules.table import WANTED
 
 BIG = 2**53
 
@@ -45,6 +52,26 @@ def test_arguments_by_name(
 def test_every_algorithm_is_found_by_its_name() -> None:
     assert all(kind.name == name for name, kind in ALGORITHMS.items())
     assert len(ALGORITHMS) == 7
+
+
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        (
+            "rlctl/limiter/__init__.py",
+            {one.name for one in ALGORITHMS.values() if one.__name__ in rlctl.limiter.__all__},
+        ),
+        ("rlctl/rules/table.py", set(WANTED)),
+        ("rlctl/rules/states.py", set(states._READINGS)),
+        ("rlctl/cli/limit.py", set(limit._PARAMETERS)),
+        ("rlctl/bench/accuracy.py", {*RULES, Concurrent.name}),
+        ("rlctl/bench/claims.py", {*CLAIMS, Concurrent.name}),
+        ("rlctl/capacity/question.py", {one.value for one in question.Algorithm}),
+        ("rlctl/capacity/asking.py", {one.value for one in asking._ARGUMENTS}),
+    ],
+)
+def test_every_table_of_algorithms_is_complete(where: str, names: set[str]) -> None:
+    assert names == set(ALGORITHMS), where
 
 
 REFUSED: list[tuple[str, Callable[[], object]]] = [
