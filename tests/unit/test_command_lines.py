@@ -16,7 +16,11 @@ from rlctl.cli.main import COMMANDS
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [
-        *(ROOT / name for name in ("README.md", "lua/README.md", "tests/lab/README.md")),
+        *ROOT.glob("*.md"),
+        *(ROOT / "lua").rglob("*.md"),
+        *(ROOT / "tests").rglob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+        *(path for path in (ROOT / ".github").rglob("*") if path.suffix in {".md", ".yml"}),
         *(ROOT / "runbooks").rglob("*.md"),
         *(ROOT / "playbooks").rglob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
