@@ -153,12 +153,15 @@ class NodeLink:
     ) -> list[Reply | CommandFailed]:
         """All commands in one write; error replies come back as values, in order.
 
-        Connecting, logging in and all replies together take at most `answer_s`, by default the link's own time-out.
+        Connecting, logging in and all replies together take at most `answer_s`, by default the link's own time-out. The
+        proof that the server is the node takes its own time.
         """
         limit_s = self._timeout_s if answer_s is None else answer_s
         deadline_s = time.monotonic() + limit_s
         try:
-            channel = self._channel or self._open(deadline_s)
+            channel = self._channel
+            if channel is None:
+                channel, deadline_s = self._open(deadline_s)
             channel.send(commands, deadline_s)
             replies = [channel.read(deadline_s) for _ in commands]
         except BaseException as failure:
@@ -179,16 +182,17 @@ class NodeLink:
         if channel is not None:
             channel.abort()
 
-    def _open(self, deadline_s: float) -> "_Channel":
+    def _open(self, deadline_s: float) -> tuple["_Channel", float]:
+        """A channel that is logged in, and the deadline, later by the time that the proof took."""
         self._channel = channel = _Channel.connect(self._address, self._login.ca, deadline_s)
         if self._login.password is not None:
             if self._login.ca is None:
-                self._check_stranger(channel, deadline_s)
+                deadline_s += self._check_stranger(channel, deadline_s)
             self._log_in(channel, self._login.password, deadline_s)
-        return channel
+        return channel, deadline_s
 
-    def _check_stranger(self, channel: "_Channel", deadline_s: float) -> None:
-        """No password goes to a server that would not ask for one, or is not proven to be the node."""
+    def _check_stranger(self, channel: "_Channel", deadline_s: float) -> float:
+        """Refuse a server that does not ask for a password, or is not proven to be the node; seconds the proof took."""
         channel.send_bytes(_GREETING, deadline_s)
         try:
             answer = channel.read(deadline_s)
@@ -196,9 +200,11 @@ class NodeLink:
             raise NotRedis(f"{self.endpoint}: does not speak the Redis protocol") from failure
         if not isinstance(answer, CommandFailed) or answer.prefix != "NOAUTH":
             raise NotRedis(f"{self.endpoint}: answers without asking for a password")
+        asked_s = time.monotonic()
         reason = self._why_unproven()
         if reason is not None:
             raise Unproven(f"{self.endpoint}: {reason}")
+        return time.monotonic() - asked_s
 
     def _log_in(self, channel: "_Channel", password: Secret, deadline_s: float) -> None:
         who = () if self._login.username is None else (self._login.username,)

@@ -46,10 +46,25 @@ class Ssh:
     def __init__(self, sockets: Path) -> None:
         self._sockets = sockets
 
-    def python(self, machine: Machine, program: str, arguments: Sequence[str], *, timeout_s: float = ANSWER_S) -> str:
-        """What a Python program printed that ran there as root; a named error where it could not run."""
+    def is_open(self, machine: Machine) -> bool:
+        """Whether there is a shared connection to the machine; after a power cut it can be a dead one."""
+        return _control_path(machine, self._sockets).exists()
+
+    def python(
+        self,
+        machine: Machine,
+        program: str,
+        arguments: Sequence[str],
+        *,
+        timeout_s: float = ANSWER_S,
+        shared: bool = True,
+    ) -> str:
+        """What a Python program printed that ran there as root; a named error where it could not run.
+
+        Without `shared` it gets a connection of its own.
+        """
         quoted = " ".join(shlex.quote(argument) for argument in arguments)
-        argv = ssh_argv(machine, self._sockets, _AS_ROOT.replace("{arguments}", quoted))
+        argv = ssh_argv(machine, self._sockets, _AS_ROOT.replace("{arguments}", quoted), shared=shared)
         make_private_folder(self._sockets)
         # A connection that stays open may keep the stream of errors open: nobody waits for the end of a file.
         with tempfile.TemporaryFile() as errors:
@@ -79,20 +94,28 @@ def socket_folder(home: Path) -> Path:
     return folder
 
 
-def ssh_argv(machine: Machine, sockets: Path, command: str) -> list[str]:
+def ssh_argv(machine: Machine, sockets: Path, command: str, *, shared: bool = True) -> list[str]:
     """The command line; nothing in it turns a check of the user's off."""
-    place = hashlib.sha256(f"{machine.user}@{machine.address}:{machine.port}".encode()).hexdigest()[:12]
+    sharing = {
+        "ControlMaster": "auto",
+        "ControlPath": str(_control_path(machine, sockets)),
+        "ControlPersist": str(PERSIST_S),
+    }
+    own = {"ControlMaster": "no", "ControlPath": "none"}
     options = {
         "BatchMode": "yes",
         "ConnectTimeout": str(CONNECT_S),
-        "ControlMaster": "auto",
-        "ControlPath": str(sockets / place),
-        "ControlPersist": str(PERSIST_S),
+        **(sharing if shared else own),
         "LogLevel": "ERROR",
     }
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     user = ["-l", machine.user] if machine.user else []
     return ["ssh", "-T", *words, "-p", str(machine.port), *user, "--", machine.address, command]
+
+
+def _control_path(machine: Machine, sockets: Path) -> Path:
+    way = f"{machine.user}@{machine.address}:{machine.port}"
+    return sockets / hashlib.sha256(way.encode()).hexdigest()[:12]
 
 
 def refusal(machine: Machine, code: int, said: str) -> RlctlError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from rlctl.errors import RlctlError, Unreachable
+from rlctl.errors import HostRefused, RlctlError, Unreachable
 from rlctl.system import on_host_ports
 from rlctl.system.clock import Clock
 from rlctl.system.ssh import Ssh
@@ -19,9 +19,12 @@ from rlctl.topology.nodes import NodeSpec, all_nodes, host_name
 HELD_S = 1.0
 # A server that was just started holds its port a moment later.
 FREE_S = 0.2
-# A host that does not answer in this time is not asked again for a while.
-ANSWER_S = 5.0
-OFF_S = 30.0
+# A host that did not confirm anything is asked again so much later.
+OFF_S = 2.0
+# A log-in takes a second, and up to six on a machine that is busy. `status` waits no longer for a host whose ssh hangs.
+ANSWER_S = 8.0
+# Over an open connection an answer takes a second even there. One to a host that lost power stays silent for minutes.
+OPEN_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +53,13 @@ class HostProofs:
         self._answers: dict[str, _Answer] = {}
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """Why another process may listen at the node's address; None where it is the node's, or no host answers."""
+        """Why another process may listen at the node's address; None where its host says that it is the node's."""
         assert spec.host is not None
         held = self._held(spec.host, spec.name)
-        # No process there can keep root's ssh out. And a host that refuses ssh must not hide its healthy nodes.
-        if isinstance(held, RlctlError) or held[spec.name]:
-            return None
-        return f"its unit on host {spec.host} does not hold the port"
+        if isinstance(held, RlctlError):
+            problem = held.message.removeprefix(f"host {spec.host}: ")
+            return f"host {spec.host} did not confirm that its unit holds the port: {problem}"
+        return None if held[spec.name] else f"its unit on host {spec.host} does not hold the port"
 
     def _held(self, host: str, name: str) -> Mapping[str, bool] | RlctlError:
         with self._locks[host]:
@@ -67,14 +70,26 @@ class HostProofs:
             return known.held
 
     def _ask(self, host: HostEntry) -> Mapping[str, bool] | RlctlError:
+        """The host's answer; what may be the fault of a shared connection is tried once more without it."""
+        started, is_open = self._clock.monotonic(), self._ssh.is_open(machine(host))
+        try:
+            return self._answer(host, timeout_s=OPEN_S if is_open else ANSWER_S, shared=True)
+        except HostRefused as failure:
+            return failure
+        except RlctlError as failure:
+            if not is_open and self._clock.monotonic() - started > OPEN_S:
+                return failure
+        try:
+            return self._answer(host, timeout_s=ANSWER_S - OPEN_S, shared=False)
+        except RlctlError as failure:
+            return failure
+
+    def _answer(self, host: HostEntry, *, timeout_s: float, shared: bool) -> Mapping[str, bool]:
         name = host_name(host)
         own = [spec for spec in all_nodes(self._topology) if spec.host == name]
         program = Path(on_host_ports.__file__).read_text(encoding="utf-8")
-        try:
-            answer = self._ssh.python(machine(host), program, [self._question(own)], timeout_s=ANSWER_S)
-            return parse_held(name, answer, own)
-        except RlctlError as failure:
-            return failure
+        answer = self._ssh.python(machine(host), program, [self._question(own)], timeout_s=timeout_s, shared=shared)
+        return parse_held(name, answer, own)
 
     def _question(self, specs: list[NodeSpec]) -> str:
         return json.dumps(
@@ -89,9 +104,15 @@ def parse_held(host: str, text: str, specs: list[NodeSpec]) -> Mapping[str, bool
     """A host's answer; Unreachable where it is none."""
     try:
         answer = json.loads(text)
-        return {spec.name: bool(answer[spec.name]) for spec in specs}
+        return {spec.name: _flag(answer[spec.name]) for spec in specs}
     except (ValueError, KeyError, TypeError) as failure:
         raise Unreachable(
             f"host {host}: its answer cannot be read: {text[:80]!r}",
             hint="a log-in script there must print nothing when nobody is at a terminal",
         ) from failure
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value

@@ -162,7 +162,7 @@ class HostsTarget:
         return {name: NodeResult(error=_left_over(where[name], left[name], problems)) for name in names}
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """Nothing where the node's unit holds the port, or its host does not let us look."""
+        """None where the host says, over ssh, that the node's unit holds the port."""
         return self._proofs.why_unproven(spec)
 
     def settle_packages(self, *, remove: bool) -> PackagesLeft:

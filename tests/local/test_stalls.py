@@ -3,8 +3,10 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +14,15 @@ from rlctl.execute.fleet import Fleet, open_fleet
 from rlctl.observe.collect import OVERSLEPT_S, Collector
 from rlctl.observe.model import Presence
 from rlctl.plan.steps import Configure
+from rlctl.secrets import Secret
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
 from rlctl.system.connect import ANSWER_S
+from rlctl.system.redis import Login, NodeLink
 from rlctl.topology.load import load_topology
 from rlctl.topology.nodes import NodeName
 from tests.local.driver import LocalFleet
+from tests.local.strangers import HOST, foreign_server
 from tests.local.test_meeting import formation
 
 LATE = NodeName("node-5")
@@ -77,3 +82,17 @@ def test_a_node_that_stalls_in_the_middle_of_a_change_is_waited_for(cluster: Loc
         assert forming.configure([change]) == {}
         with asleep(cluster.pid(LATE), ANSWER_S + 1.0):
             assert forming.configure([change]) == {}
+
+
+def test_the_time_that_a_proof_takes_is_not_the_servers(cluster: LocalFleet, tmp_path: Path) -> None:
+    """A host may take seconds to say over ssh that the port is its unit's."""
+    timeout_s = 2.0
+
+    def slow_proof() -> None:
+        time.sleep(timeout_s + 0.5)
+
+    with foreign_server(tmp_path / "server", cluster.base_port, password="secret"):
+        login = Login(password=Secret("secret"))
+        link = NodeLink(HOST, cluster.base_port, login, timeout_s=timeout_s, why_unproven=slow_proof)
+        with closing(link):
+            assert link.call("PING") == "PONG"

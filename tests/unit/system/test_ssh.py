@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rlctl.errors import HostRefused, RlctlError, Unreachable
-from rlctl.system.ssh import Machine, refusal, ssh_argv
+from rlctl.system.ssh import Machine, Ssh, refusal, ssh_argv
 
 MACHINE = Machine(name="h1", address="10.0.0.11", port=2222, user="ops")
 # What OpenSSH 9 says, its log level at ERROR.
@@ -31,6 +31,22 @@ def test_a_socket_has_a_short_path_of_its_own_for_each_way_to_a_machine() -> Non
 
     assert len(socket(MACHINE)) < 24
     assert socket(MACHINE) != socket(Machine(name="h1", address="10.0.0.11", port=2222, user="root"))
+
+
+def test_a_connection_of_its_own_uses_and_leaves_no_socket() -> None:
+    argv = ssh_argv(MACHINE, Path("/run/x"), "true", shared=False)
+    options = dict(word.split("=") for word in argv if "=" in word)
+    assert (options["ControlMaster"], options["ControlPath"]) == ("no", "none")
+    assert "ControlPersist" not in options
+    assert argv[-6:] == ssh_argv(MACHINE, Path("/run/x"), "true")[-6:]
+
+
+def test_a_connection_is_open_where_its_socket_is(tmp_path: Path) -> None:
+    ssh = Ssh(tmp_path)
+    assert not ssh.is_open(MACHINE)
+    place = next(word for word in ssh_argv(MACHINE, tmp_path, "true") if word.startswith("ControlPath="))
+    Path(place.removeprefix("ControlPath=")).touch()
+    assert ssh.is_open(MACHINE)
 
 
 @pytest.mark.parametrize(
