@@ -72,7 +72,7 @@ def _document(report: FleetStatus) -> dict[str, object]:
 def _row(node: NodeStatus) -> list[str]:
     return [
         node.name,
-        node.role if node.alive else f"down ({node.role})",
+        node.role if node.alive else f"{'unproven' if node.unproven else 'down'} ({node.role})",
         "-" if node.shard is None else str(node.shard),
         f"{node.host}:{node.port}",
         str(node.slots) if node.slots else "-",

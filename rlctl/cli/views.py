@@ -100,7 +100,7 @@ def _view_row(view: View, shards: Sequence[int]) -> list[str]:
     ]
     return [
         view.node,
-        (view.role or "-") if view.answers else "down",
+        (view.role or "-") if view.answers else "unproven" if view.is_unproven else "down",
         {True: "yes", False: "no", None: "-"}[view.ok],
         *(view.primaries.get(shard, "-") for shard in shards),
         ", ".join(doubts) or "-",

@@ -9,6 +9,7 @@ from rlctl.plan.desired import Desired, missing_scripts
 from rlctl.plan.findings import Finding, State, assess, state_of
 from rlctl.plan.ownership import Ownership, ownership
 from rlctl.plan.sentinel import at, believed_primary
+from rlctl.plan.unproven import is_unproven
 from rlctl.plan.views import Views, views_of
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec
@@ -29,6 +30,8 @@ class NodeStatus:
     lag_bytes: int | None
     version: str | None
     alive: bool
+    # It answers, but was not asked, as nothing proves that it is the node.
+    unproven: bool
     scripts_missing: int
     view: str | None
 
@@ -46,6 +49,7 @@ class NodeStatus:
             "lag_bytes": self.lag_bytes,
             "version": self.version,
             "alive": self.alive,
+            "unproven": self.unproven,
             "scripts_missing": self.scripts_missing,
             "view": self.view,
         }
@@ -114,6 +118,7 @@ def _node(desired: Desired, observed: Observed, owned: Ownership, node: NodeFact
         lag_bytes=node.lag_bytes,
         version=node.version,
         alive=node.is_up,
+        unproven=is_unproven(node),
         scripts_missing=_scripts_missing(desired, spec, node),
         view=_view(desired, observed, node),
     )

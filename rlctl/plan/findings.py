@@ -10,6 +10,7 @@ from rlctl.plan.desired import Desired, lacks_users, missing_scripts, setting_dr
 from rlctl.plan.fence import fenced
 from rlctl.plan.ownership import Shard, ownership, shards
 from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
+from rlctl.plan.unproven import is_unheard_of, is_unknown, is_unproven, may_serve, way_out
 from rlctl.topology.change import Refusal, summary
 from rlctl.topology.model import Kind, TargetName
 from rlctl.topology.nodes import NodeName
@@ -75,16 +76,20 @@ def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
             "the firewall on the hosts may not know this machine; `rlctl deploy` adds it"
         )
         return (_degraded("node-unknown", "fleet", text), *differences(desired.refusals))
-    kind = desired.topology.kind
-    specific = _cluster(desired, observed) if kind is Kind.CLUSTER else _sentinel(desired, observed)
+    kind = _cluster if desired.topology.kind is Kind.CLUSTER else _sentinel
     found = [
         *differences(desired.refusals),
         *_presence(observed),
         *fences(observed),
         *_drift(desired, observed),
-        *specific,
+        *(_nothing_known(desired) if is_unknown(observed) else kind(desired, observed)),
     ]
     return tuple(sorted(found, key=lambda one: (one.severity is Severity.DEGRADED, one.subject, one.code)))
+
+
+def _nothing_known(desired: Desired) -> Iterator[Finding]:
+    text = f"no node is proven, so none was asked, and whether the fleet serves is not known: {way_out(desired)}"
+    yield _degraded("node-unproven", "fleet", text)
 
 
 def state_of(findings: Iterable[Finding], observed: Observed) -> State:
@@ -174,7 +179,7 @@ def _cluster(desired: Desired, observed: Observed) -> Iterator[Finding]:
     yield from _coverage(desired, observed)
     yield from _membership(observed)
     for shard in shards(desired.topology, observed):
-        yield from _shard(desired, shard)
+        yield from _shard(desired, observed, shard)
     refusing = [node.name for node in observed.up if node.role is Role.PRIMARY and node.fleet_ok is False]
     if refusing:
         yield _critical("cluster-fail", "fleet", f"cluster_state is fail on {_list(refusing)}: writes are refused")
@@ -183,18 +188,17 @@ def _cluster(desired: Desired, observed: Observed) -> Iterator[Finding]:
 def _coverage(desired: Desired, observed: Observed) -> Iterator[Finding]:
     owned = ownership(observed)
     nodes = observed.by_id()
-    dead = {
-        node_id: len(slots)
-        for node_id, slots in owned.claims.items()
-        if slots and not (node_id in nodes and nodes[node_id].is_up)
-    }
     unowned = len(owned.unowned())
-    if unowned:
+    if unowned and not is_unheard_of(observed, observed.nodes):
         yield _critical("slots-uncovered", "fleet", f"{unowned} slots belong to nobody")
-    for node_id, count in dead.items():
-        name = nodes[node_id].name if node_id in nodes else node_id[:8]
-        text = f"{count} slots belong to {name}, which does not answer"
-        yield _critical("slots-uncovered", _shard_name(desired, name), text)
+    for node_id, slots in owned.claims.items():
+        node = nodes.get(node_id)
+        if not slots or (node is not None and (node.is_up or may_serve(desired, observed, node))):
+            continue
+        name = node_id[:8] if node is None else node.name
+        is_silent = node is None or not is_unproven(node)
+        why = "which does not answer" if is_silent else "which is not proven, and which other nodes hold for failed"
+        yield _critical("slots-uncovered", _shard_name(desired, name), f"{len(slots)} slots belong to {name}, {why}")
 
 
 def _shard_name(desired: Desired, name: str) -> str:
@@ -216,12 +220,13 @@ def _membership(observed: Observed) -> Iterator[Finding]:
             yield _degraded("views-split", node.name, f"{node.name} holds {_list(doubted)} for failed, which answers")
 
 
-def _shard(desired: Desired, shard: Shard) -> Iterator[Finding]:
+def _shard(desired: Desired, observed: Observed, shard: Shard) -> Iterator[Finding]:
     subject = f"shard {shard.number}"
     owner = shard.owner
     live_rivals = [node.name for node in shard.rivals if node.is_up]
     if owner is None:
-        yield _critical("no-primary", subject, f"{subject} has no node that owns slots")
+        if not is_unheard_of(observed, shard.members):
+            yield _critical("no-primary", subject, f"{subject} has no node that owns slots")
         return
     if live_rivals:
         yield _critical("two-primaries", subject, f"{owner.name} and {_list(live_rivals)} both own slots of {subject}")
@@ -230,7 +235,8 @@ def _shard(desired: Desired, shard: Shard) -> Iterator[Finding]:
             yield _degraded("wrong-role", node.name, f"{node.name} is no replica of {owner.name}")
     linked = [node for node in shard.live_replicas() if node.link is Link.UP]
     yield from _links(node for node in shard.live_replicas())
-    if desired.topology.cluster.replicas and owner.is_up and not linked:
+    may_have_replica = bool(linked) or any(may_serve(desired, observed, node) for node in shard.others)
+    if desired.topology.cluster.replicas and owner.is_up and not may_have_replica:
         yield _degraded("no-replica", subject, f"{subject} has no linked replica: losing {owner.name} loses its counts")
 
 
@@ -243,7 +249,8 @@ def _links(replicas: Iterable[NodeFacts]) -> Iterator[Finding]:
 def _sentinel(desired: Desired, observed: Observed) -> Iterator[Finding]:
     primary = believed_primary(desired, observed)
     nodes = data(desired, observed)
-    if not primary.is_up or primary.role is not Role.PRIMARY:
+    is_serving = primary.is_up and primary.role is Role.PRIMARY
+    if not is_serving and not may_serve(desired, observed, primary):
         yield _critical("no-primary", "fleet", f"{primary.name} should be the primary and is not serving")
     others = [node for node in nodes if node.is_up and node.id != primary.id]
     rivals = [node.name for node in others if node.role is Role.PRIMARY]
@@ -254,7 +261,10 @@ def _sentinel(desired: Desired, observed: Observed) -> Iterator[Finding]:
     for node in strays:
         yield _degraded("wrong-role", node.name, f"{node.name} is no replica of {primary.name}")
     yield from _links(node for node in others if node.role is Role.REPLICA)
-    if primary.is_up and not any(node.link is Link.UP and node.follows == primary.id for node in others):
+    may_have_replica = any(node.link is Link.UP and node.follows == primary.id for node in others) or any(
+        may_serve(desired, observed, node) for node in nodes
+    )
+    if primary.is_up and not may_have_replica:
         yield _degraded("no-replica", "fleet", f"no linked replica: losing {primary.name} loses all counts")
     yield from _watchers(desired, observed, primary)
 
@@ -265,7 +275,8 @@ def _watchers(desired: Desired, observed: Observed, primary: NodeFacts) -> Itera
     if len(named) > 1 and living:
         views = ", ".join(f"{address}:{port} ({count})" for (address, port), count in sorted(named.items()))
         yield _critical("views-split", "fleet", f"sentinels disagree about the primary: {views}")
-    if len(living) <= desired.topology.sentinel.sentinels // 2:
+    unasked = [node for node in sentinels(desired, observed) if may_serve(desired, observed, node)]
+    if len(living) + len(unasked) <= desired.topology.sentinel.sentinels // 2:
         count = desired.topology.sentinel.sentinels
         yield _critical("quorum-lost", "fleet", f"{len(living)} of {count} sentinels answer: no failover can happen")
     for node in living:

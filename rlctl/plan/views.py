@@ -9,6 +9,7 @@ from rlctl.plan.desired import Desired
 from rlctl.plan.fence import is_fenced, lacks_replicas
 from rlctl.plan.findings import INTENDED, Finding, Severity, fences
 from rlctl.plan.sentinel import ONLY_SHARD, believed_primary
+from rlctl.plan.unproven import is_unheard_of, is_unknown, is_unproven, may_serve, way_out
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, data_nodes
 
@@ -20,6 +21,7 @@ class View:
     node: NodeName
     role: Role | None
     answers: bool
+    is_unproven: bool = False
     ok: bool | None = None
     primaries: Mapping[int, str] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
@@ -141,7 +143,7 @@ def views_of(desired: Desired, observed: Observed) -> Views:
 def _view(desired: Desired, observed: Observed, node: NodeFacts) -> View:
     if not node.is_up:
         role = Role.SENTINEL if desired.specs[node.name].is_sentinel else None
-        return View(node=node.name, role=role, answers=False)
+        return View(node=node.name, role=role, answers=False, is_unproven=is_unproven(node))
     view = View(node=node.name, role=node.role, answers=True)
     if node.sentinel is not None:
         return _of_sentinel(desired, observed, view, node.sentinel)
@@ -268,12 +270,17 @@ def _owns(observed: Observed, primary: Primary) -> bool:
 def _conflicts(
     desired: Desired, observed: Observed, primaries: Sequence[Primary], views: Sequence[View]
 ) -> Iterator[Finding]:
+    if is_unknown(observed):
+        text = f"no node is proven, so none was asked: there is no opinion to compare: {way_out(desired)}"
+        yield Finding(code="no-views", severity=Severity.DEGRADED, subject="fleet", text=text)
+        return
     if not any(view.answers for view in views):
         text = "no node answers: there is no opinion to compare"
         yield Finding(code="no-views", severity=Severity.CRITICAL, subject="fleet", text=text)
         return
     for shard in sorted({spec.shard for spec in data_nodes(desired.topology) if spec.shard is not None}):
-        yield from _no_writer(shard, [primary for primary in primaries if primary.shard == shard])
+        if not _may_have_writer(desired, observed, shard, primaries):
+            yield from _no_writer(shard, [primary for primary in primaries if primary.shard == shard])
         yield from _two_writers(shard, [primary for primary in primaries if primary.shard == shard])
     for shard in sorted({shard for view in views for shard in view.primaries}):
         yield from _split(shard, [view for view in views if shard in view.primaries])
@@ -283,6 +290,16 @@ def _conflicts(
             text = f"{node.name} answers, but is failed or suspected for {_list(doubters)}"
             yield Finding(code="doubted", severity=Severity.DEGRADED, subject=node.name, text=text)
     yield from fences(observed)
+
+
+def _may_have_writer(desired: Desired, observed: Observed, shard: int, primaries: Sequence[Primary]) -> bool:
+    """Whether a primary of the shard was not asked, as nothing proves it, or may be unknown for that reason."""
+    members = [observed.node(spec.name) for spec in data_nodes(desired.topology) if (spec.shard or ONLY_SHARD) == shard]
+    named = [observed.node(primary.node) for primary in primaries if primary.shard == shard]
+    is_cluster = desired.topology.kind is Kind.CLUSTER
+    return any(may_serve(desired, observed, node) for node in named) or (
+        is_cluster and is_unheard_of(observed, members)
+    )
 
 
 def _no_writer(shard: int, primaries: Sequence[Primary]) -> Iterator[Finding]:

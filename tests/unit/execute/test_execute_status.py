@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from rlctl.execute.status import FleetStatus, NodeStatus, status_of
-from rlctl.observe.model import Observed
+from rlctl.observe.model import Observed, Presence
 from rlctl.topology.model import Topology
 from tests.unit.fleets import (
     Damage,
@@ -24,7 +24,7 @@ from tests.unit.fleets import (
 
 NODE_KEYS = {
     *("id", "role", "shard", "host", "port", "slots", "link"),
-    *("lag_bytes", "version", "alive", "scripts_missing"),
+    *("lag_bytes", "version", "alive", "unproven", "scripts_missing"),
 }
 
 NOT_OK = partial(changed, node="node-0", fleet_ok=False)
@@ -60,6 +60,14 @@ def test_a_node() -> None:
     expected = {"id": id_of("node-4"), "role": "replica", "shard": 1, "host": "127.0.0.1", "port": 7_004, "slots": 0}
     expected |= {"link": "up", "lag_bytes": 0, "version": "7.0.15", "alive": True}
     assert {key: document[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("presence", "unproven"), [(Presence.UNPROVEN, True), (Presence.HUNG, False)], ids=["unproven", "hung"]
+)
+def test_a_node_that_was_not_asked_is_told_from_one_that_is_silent(*, presence: Presence, unproven: bool) -> None:
+    document = node_of(status(cluster(), partial(hung, node="node-4", presence=presence)), "node-4").to_json()
+    assert (document["alive"], document["unproven"]) == (False, unproven)
 
 
 def test_an_absent_fleet_has_a_document_without_nodes() -> None:

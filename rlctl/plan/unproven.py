@@ -1,0 +1,46 @@
+"""What living nodes say of a node that nothing proves: rlctl asks it nothing, so only they can call it down. Pure."""
+
+from collections.abc import Iterable
+
+from rlctl.observe.model import NodeFacts, Observed, Presence
+from rlctl.plan.desired import Desired
+from rlctl.topology.model import Kind, TargetName
+
+_TLS = "with `security: {tls: true}` certificates are the proof"
+
+
+def way_out(desired: Desired) -> str:
+    """What to do about nodes that nothing proves."""
+    if desired.topology.target is TargetName.HOSTS:
+        return f"let ssh and sudo to the host work, or end the other process that listens there; {_TLS}"
+    return f"end the process that listens there where it is not this fleet's; {_TLS}"
+
+
+def is_unproven(node: NodeFacts) -> bool:
+    """Whether a server answers at the node's address and got no password, as nothing proves that it is the node."""
+    return node.presence is Presence.UNPROVEN
+
+
+def is_unknown(observed: Observed) -> bool:
+    """Whether there is no word on how the fleet is: no node answers as itself, and some are unproven."""
+    return not observed.up and any(is_unproven(node) for node in observed.nodes)
+
+
+def may_serve(desired: Desired, observed: Observed, node: NodeFacts) -> bool:
+    """Whether the node is unproven and no living node holds it for failed."""
+    return is_unproven(node) and not _is_held_failed(desired, observed, node)
+
+
+def is_unheard_of(observed: Observed, nodes: Iterable[NodeFacts]) -> bool:
+    """Whether one of these nodes is unproven and in no living node's table: what slots it has is not known."""
+    known = {node_id for node in observed.up for node_id in node.known}
+    return any(is_unproven(node) and node.id not in known for node in nodes)
+
+
+def _is_held_failed(desired: Desired, observed: Observed, node: NodeFacts) -> bool:
+    if desired.topology.kind is Kind.CLUSTER:
+        return any(peer.failed and peer.id == node.id for other in observed.up for peer in other.table)
+    spec = desired.specs[node.name]
+    where = (spec.address, spec.port)
+    views = (other.sentinel for other in observed.up if other.sentinel is not None)
+    return any(view.down or view.failed if view.primary == where else where in view.silent for view in views)
