@@ -1,6 +1,6 @@
 """The fleet half of doctor: what the live nodes and their files show. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,6 +10,7 @@ from rlctl.plan.clients import lowered
 from rlctl.plan.desired import Desired
 from rlctl.plan.findings import Finding, Severity, assess
 from rlctl.plan.guards import MAXCLIENTS_HINT
+from rlctl.plan.unproven import is_unproven, way_out
 from rlctl.render.redis_conf import max_clients, open_files
 from rlctl.topology.model import Kind, TargetName
 
@@ -24,7 +25,6 @@ _FIXES = {
     "node-loading": "wait: `rlctl status --wait`",
     "node-denied": "rlctl secrets import FILE",
     "node-nonsense": "look at the node's log; end its process by its pid, then `rlctl deploy`",
-    "node-unproven": "end the process that holds the port where it is not this fleet's, then `rlctl deploy`",
     "node-stranger": "stop that process, or move the fleet to another base_port",
     "node-foreign": "move one of the two fleets to another base_port",
     "topology-differs": "undo the change in the topology file; `rlctl deploy --dry-run` says what else is possible",
@@ -65,17 +65,26 @@ def fleet_checks(desired: Desired, observed: Observed, files: FileFacts, now: da
 
 
 def _ports(desired: Desired, observed: Observed) -> Iterator[Check]:
-    """A port that somebody else holds, told before a deploy runs into it."""
+    """A port that another process holds, told before a deploy runs into it."""
+    name = desired.topology.name
     taken = [
-        f"{node.name} at {desired.specs[node.name].endpoint}"
+        node
         for node in observed.nodes
-        if node.presence in {Presence.STRANGER, Presence.UNPROVEN, Presence.FOREIGN} or node.disk.port_taken is not None
+        if node.presence in {Presence.STRANGER, Presence.FOREIGN} or node.disk.port_taken is not None
     ]
+    unproven = [node for node in observed.nodes if is_unproven(node)]
     if taken:
         fix = "stop who holds them, or choose another base_port"
-        yield failed("ports", desired.topology.name, f"held by somebody else: {', '.join(taken)}", fix)
-    else:
-        yield passed("ports", desired.topology.name, f"all {len(observed.nodes)} nodes' ports are free or ours")
+        yield failed("ports", name, f"held by somebody else: {_places(desired, taken)}", fix)
+    if unproven:
+        evidence = f"not proven to be ours: {_places(desired, unproven)}"
+        yield unread("ports", name, evidence, way_out(desired.topology))
+    if not taken and not unproven:
+        yield passed("ports", name, f"all {len(observed.nodes)} nodes' ports are free or ours")
+
+
+def _places(desired: Desired, nodes: Iterable[NodeFacts]) -> str:
+    return ", ".join(f"{node.name} at {desired.specs[node.name].endpoint}" for node in nodes)
 
 
 def _findings(desired: Desired, observed: Observed) -> Iterator[Check]:
@@ -83,12 +92,13 @@ def _findings(desired: Desired, observed: Observed) -> Iterator[Check]:
     if not findings:
         yield passed("fleet", desired.topology.name, f"{len(observed.nodes)} nodes as the topology says")
     for finding in findings:
-        yield _from_finding(finding)
+        yield _from_finding(desired, finding)
 
 
-def _from_finding(finding: Finding) -> Check:
+def _from_finding(desired: Desired, finding: Finding) -> Check:
     make = failed if finding.severity is Severity.CRITICAL else warned
-    fix = _FIXES.get(finding.code, "rlctl deploy").format(subject=finding.subject)
+    known = _FIXES.get(finding.code, "rlctl deploy").format(subject=finding.subject)
+    fix = way_out(desired.topology) if finding.code == "node-unproven" else known
     return make(finding.code, finding.subject, finding.text, fix)
 
 

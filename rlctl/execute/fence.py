@@ -9,6 +9,7 @@ from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.plan.fence import FENCE, SETTING, is_fenced, lacks_replicas, lifted
+from rlctl.plan.unproven import is_unproven, way_out
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
@@ -56,7 +57,7 @@ def plan_fence(fleet: Fleet, name: str, *, wanted: bool) -> FencePlan:
     """Look at a node that is to be fenced, or let go; only it has to answer."""
     spec = _data_node(fleet, name)
     observed = fleet.observe()
-    _check_answers(observed, spec)
+    _check_answers(fleet, observed, spec)
     return FencePlan(spec=spec, observed=observed, wanted=wanted)
 
 
@@ -104,10 +105,12 @@ def _data(specs: dict[NodeName, NodeSpec]) -> list[str]:
     return [name for name, spec in specs.items() if not spec.is_sentinel]
 
 
-def _check_answers(observed: Observed, spec: NodeSpec) -> None:
+def _check_answers(fleet: Fleet, observed: Observed, spec: NodeSpec) -> None:
     node = observed.node(spec.name)
     if not observed.exists:
         raise NotFound(f"{spec.name} is not deployed", hint="`rlctl deploy` builds the fleet")
+    if is_unproven(node):
+        raise Unreachable(f"{spec.name} is not proven ({node.evidence})", hint=way_out(fleet.topology))
     if not node.is_up:
         evidence = node.evidence or node.disk.unknown or node.presence
         raise Unreachable(

@@ -8,6 +8,7 @@ from rlctl.errors import AccessDenied, Refused, RlctlError
 from rlctl.observe.collect import Collector
 from rlctl.observe.model import Observed, Presence
 from rlctl.plan.desired import Desired
+from rlctl.plan.unproven import is_unproven, way_out
 from rlctl.render.acl import Version, loaded_revision, node_acl
 from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
@@ -257,10 +258,12 @@ def _check_signs(topology: Topology, authority: Authority) -> None:
 
 
 def _check_no_secrets(topology: Topology, observed: Observed) -> None:
-    closed = {Presence.DENIED, Presence.UNPROVEN}
-    denied = [node.evidence for node in observed.nodes if node.presence in closed]
-    if denied:
+    closed = [node for node in observed.nodes if node.presence is Presence.DENIED or is_unproven(node)]
+    if closed:
+        missing = f"; where a proof is missing: {way_out(topology)}" if any(map(is_unproven, closed)) else ""
         raise AccessDenied(
-            f"servers answer where fleet {topology.name} would be, and this machine has no secrets for it: {denied[0]}",
-            hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS; if not: choose another base_port",
+            f"servers answer where fleet {topology.name} would be, and this machine has no secrets for it: "
+            f"{closed[0].evidence}",
+            hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS; "
+            f"if not: choose another base_port{missing}",
         )

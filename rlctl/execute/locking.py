@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from redis.crc import key_slot
 
-from rlctl.errors import LockHeld, Refused, TimedOut
+from rlctl.errors import LockHeld, Refused, TimedOut, Unreachable
 from rlctl.execute.fleet import Fleet, check_openable, open_fleet, open_fleet_for_removal
 from rlctl.execute.lock import LOCK_KEY, FleetLock, Owner, file_lock
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import NodeFacts, Observed, Role
+from rlctl.plan.unproven import not_asked, way_out
 from rlctl.scripts.model import Release
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock, SystemClock
@@ -154,6 +155,17 @@ def keeper(fleet: Fleet, observed: Observed, key: str) -> NodeSpec | None:
         return next((specs[node.name] for node in owners), None)
     primaries = [node for node in observed.up if node.role is Role.PRIMARY]
     return specs[primaries[0].name] if len(primaries) == 1 else None
+
+
+def no_keeper(fleet: Fleet, observed: Observed, what: str, *, meanwhile: str = "") -> Unreachable:
+    """Why no primary tells what it keeps: it was not asked, as nothing proves it, or it does not answer."""
+    if unproven := not_asked(observed):
+        return Unreachable(
+            f"no primary that keeps {what} can be asked{meanwhile}: {unproven}", hint=way_out(fleet.topology)
+        )
+    return Unreachable(
+        f"the primary that keeps {what} does not answer{meanwhile}", hint="`rlctl status` shows how the fleet stands"
+    )
 
 
 def _owns(node: NodeFacts, slot: int) -> bool:

@@ -88,7 +88,9 @@ def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
 
 
 def _nothing_known(desired: Desired) -> Iterator[Finding]:
-    text = f"no node is proven, so none was asked, and whether the fleet serves is not known: {way_out(desired)}"
+    text = (
+        f"no node is proven, so none was asked, and whether the fleet serves is not known: {way_out(desired.topology)}"
+    )
     yield _degraded("node-unproven", "fleet", text)
 
 

@@ -6,6 +6,7 @@ from rlctl.errors import AccessDenied, Refused, RlctlError
 from rlctl.observe.model import NodeFacts, Observed, Presence
 from rlctl.plan.desired import Desired, setting_drift
 from rlctl.plan.sentinel import at, named_primaries
+from rlctl.plan.unproven import is_unproven, way_out
 from rlctl.topology.model import Kind
 
 
@@ -15,13 +16,12 @@ def check(desired: Desired, observed: Observed) -> None:
     for guard in guards:
         problems = sorted(guard(desired, observed))
         if problems:
-            raise _refusal(guard.__name__, problems)
+            raise _refusal(desired, guard.__name__, problems)
 
 
 MAXCLIENTS_HINT = "close connections on the clients' side, then raise `maxclients` under `redis` and deploy"
 _HINTS = {
     "_strangers": "stop that process or move this fleet to another base_port; rlctl touches nothing it did not make",
-    "_unproven": "end what listens there where it is not this fleet's; with `security: {tls: true}` certificates tell",
     "_nonsense": "see the node's log; end its process, then deploy starts the node again",
     "_foreign": "this is another fleet, or a half-made one: it is left untouched; choose another base_port",
     "_denied": "bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
@@ -33,9 +33,10 @@ _HINTS = {
 }
 
 
-def _refusal(guard: str, problems: list[str]) -> RlctlError:
+def _refusal(desired: Desired, guard: str, problems: list[str]) -> RlctlError:
     kind = AccessDenied if guard == "_denied" else Refused
-    return kind("; ".join(problems), hint=_HINTS[guard])
+    hint = way_out(desired.topology) if guard == "_unproven" else _HINTS[guard]
+    return kind("; ".join(problems), hint=hint)
 
 
 def _strangers(desired: Desired, observed: Observed) -> Iterator[str]:
@@ -49,7 +50,7 @@ def _strangers(desired: Desired, observed: Observed) -> Iterator[str]:
 
 def _unproven(desired: Desired, observed: Observed) -> Iterator[str]:
     for node in observed.nodes:
-        if node.presence is Presence.UNPROVEN:
+        if is_unproven(node):
             where = desired.specs[node.name].endpoint
             yield f"{node.name}: what listens at {where} is not proven to be the node: {_evidence(node, where)}"
 

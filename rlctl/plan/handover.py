@@ -1,16 +1,17 @@
 """Moving a shard's primary on purpose: who takes over, what refuses it, and when it is done. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rlctl.errors import NotFound, Refused
-from rlctl.observe.model import Address, Link, NodeFacts, Observed, Role
+from rlctl.observe.model import Link, NodeFacts, Observed, Role
 from rlctl.plan.cluster import successor, was_revived
 from rlctl.plan.desired import Desired
 from rlctl.plan.fence import is_fenced
 from rlctl.plan.ownership import Shard, shards
-from rlctl.plan.sentinel import ONLY_SHARD, at, believed_primary, data, named_primaries, sentinels
+from rlctl.plan.sentinel import ONLY_SHARD, address_of, at, believed_primary, data, named_primaries, sentinels
+from rlctl.plan.unproven import hint_for, is_unproven
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName
 
@@ -79,8 +80,11 @@ class _Case:
     @property
     def has_majority(self) -> bool:
         """Whether enough primaries answer to vote."""
-        owners = [shard.owner for shard in shards(self.desired.topology, self.state)]
-        return sum(owner is not None and owner.is_up for owner in owners) > len(owners) // 2
+        return sum(owner.is_up for owner in self.owners) > self.desired.topology.cluster.shards // 2
+
+    @property
+    def owners(self) -> tuple[NodeFacts, ...]:
+        return tuple(one.owner for one in shards(self.desired.topology, self.state) if one.owner is not None)
 
     @property
     def replicas(self) -> tuple[NodeFacts, ...]:
@@ -115,10 +119,12 @@ class _Case:
         )
 
     def _watches(self, node: NodeFacts) -> bool:
-        return node.is_up and node.sentinel is not None and node.sentinel.primary == _address(self.desired, self.owner)
+        return (
+            node.is_up and node.sentinel is not None and node.sentinel.primary == address_of(self.desired, self.owner)
+        )
 
     def _sees(self, node: NodeFacts, heir: NodeFacts) -> bool:
-        return node.sentinel is not None and _address(self.desired, heir) in node.sentinel.replicas
+        return node.sentinel is not None and address_of(self.desired, heir) in node.sentinel.replicas
 
 
 # What is wrong, and the way on; None where the guard lets pass.
@@ -138,7 +144,8 @@ def choose(desired: Desired, state: Observed, number: int, mode: Mode) -> Handov
             raise Refused(f"guard {name}: {problem}", hint=hint)
     heir = case.heir
     if heir is None:
-        raise Refused(f"guard no-replica: {_why_nobody(case)}", hint="`rlctl deploy` brings replicas back")
+        hint = _hint(case, shard.others, "`rlctl deploy` brings replicas back")
+        raise Refused(f"guard no-replica: {_why_nobody(case)}", hint=hint)
     return Handover(
         shard=number,
         mode=mode,
@@ -197,7 +204,7 @@ def new_primary(desired: Desired, state: Observed, order: Handover) -> NodeFacts
 def is_settled(desired: Desired, state: Observed, order: Handover) -> bool:
     """Whether the fleet agrees on the new primary, and the old one follows it; one that is gone need not."""
     new, old = new_primary(desired, state, order), state.node(order.old)
-    if new is None or any(address != _address(desired, new) for address in named_primaries(desired, state)):
+    if new is None or any(address != address_of(desired, new) for address in named_primaries(desired, state)):
         return False
     follows = old.is_up and old.role is Role.REPLICA and old.follows == new.id and old.link is Link.UP
     return follows or old.is_dead or not order.is_old_up
@@ -213,13 +220,18 @@ def is_all_kept(before: Syncs | None, after: Syncs, paused_at: int | None) -> bo
     return came_whole or (paused_at is not None and after.promoted_at >= paused_at)
 
 
+def _hint(case: _Case, nodes: Iterable[NodeFacts], otherwise: str) -> str:
+    return hint_for(case.desired, case.state, nodes, otherwise)
+
+
 def _primary_silent(case: _Case) -> Refusal:
     if case.owner.is_up and case.owner.role is Role.PRIMARY:
         return None
-    what = "does not answer" if not case.owner.is_up else "answers as a replica"
+    silent = "is not proven" if is_unproven(case.owner) else "does not answer"
+    what = silent if not case.owner.is_up else "answers as a replica"
     evidence = f" ({case.owner.evidence})" if case.owner.evidence else ""
     losing = _losing(case, without_votes=case.is_cluster and not case.has_majority)
-    hint = f"`rlctl deploy` where it may come back; else {losing}"
+    hint = _hint(case, [case.owner], f"`rlctl deploy` where it may come back; else {losing}")
     return f"{case.owner.name}, the primary of shard {case.shard.number}, {what}{evidence}", hint
 
 
@@ -266,23 +278,23 @@ def _is_replacing(case: _Case, node: NodeFacts) -> bool:
 def _no_majority(case: _Case) -> Refusal:
     if not case.is_cluster or case.has_majority:
         return None
-    hint = f"`rlctl deploy` brings them back; without votes: {_losing(case, without_votes=True)}"
-    return "no majority of the primaries answers, and a failover needs their votes", hint
+    losing = f"`rlctl deploy` brings them back; without votes: {_losing(case, without_votes=True)}"
+    return "no majority of the primaries answers, and a failover needs their votes", _hint(case, case.owners, losing)
 
 
 def _no_quorum(case: _Case) -> Refusal:
     if case.is_cluster or (case.sentinel is not None and _has_quorum(case.sentinel)):
         return None
-    return (
-        f"no sentinel that watches {case.owner.name} sees a usable quorum",
-        f"`rlctl deploy` starts the sentinels; with one of them: {_losing(case, without_votes=False)}",
-    )
+    losing = f"`rlctl deploy` starts the sentinels; with one of them: {_losing(case, without_votes=False)}"
+    problem = f"no sentinel that watches {case.owner.name} sees a usable quorum"
+    return problem, _hint(case, sentinels(case.desired, case.state), losing)
 
 
 def _no_sentinel(case: _Case) -> Refusal:
     if case.is_cluster or case.sentinel is not None:
         return None
-    return f"no living sentinel watches {case.owner.name}", "`rlctl deploy` starts the sentinels"
+    hint = _hint(case, sentinels(case.desired, case.state), "`rlctl deploy` starts the sentinels")
+    return f"no living sentinel watches {case.owner.name}", hint
 
 
 def _out_of_touch(case: _Case) -> Refusal:
@@ -336,8 +348,3 @@ def _is_electable(node: NodeFacts) -> bool:
 
 def _has_quorum(node: NodeFacts) -> bool:
     return node.sentinel is not None and node.sentinel.usable_quorum
-
-
-def _address(desired: Desired, node: NodeFacts) -> Address:
-    spec = desired.specs[node.name]
-    return spec.address, spec.port

@@ -123,6 +123,12 @@ def _named_by_sentinels(desired: Desired, state: Observed) -> NodeFacts | None:
     return at(desired, state, address)
 
 
+def address_of(desired: Desired, node: NodeFacts) -> Address:
+    """Where the topology places a node."""
+    spec = desired.specs[node.name]
+    return spec.address, spec.port
+
+
 def at(desired: Desired, state: Observed, address: Address) -> NodeFacts | None:
     """The data node with this address, if the topology has one."""
     names: dict[Address, NodeName] = {(spec.address, spec.port): spec.name for spec in data_nodes(desired.topology)}

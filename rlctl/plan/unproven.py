@@ -4,14 +4,15 @@ from collections.abc import Iterable
 
 from rlctl.observe.model import NodeFacts, Observed, Presence
 from rlctl.plan.desired import Desired
-from rlctl.topology.model import Kind, TargetName
+from rlctl.plan.sentinel import address_of
+from rlctl.topology.model import Kind, TargetName, Topology
 
 _TLS = "with `security: {tls: true}` certificates are the proof"
 
 
-def way_out(desired: Desired) -> str:
+def way_out(topology: Topology) -> str:
     """What to do about nodes that nothing proves."""
-    if desired.topology.target is TargetName.HOSTS:
+    if topology.target is TargetName.HOSTS:
         return f"let ssh and sudo to the host work, or end the other process that listens there; {_TLS}"
     return f"end the process that listens there where it is not this fleet's; {_TLS}"
 
@@ -19,6 +20,11 @@ def way_out(desired: Desired) -> str:
 def is_unproven(node: NodeFacts) -> bool:
     """Whether a server answers at the node's address and got no password, as nothing proves that it is the node."""
     return node.presence is Presence.UNPROVEN
+
+
+def not_asked(observed: Observed) -> str:
+    """The unproven nodes with the reason of each; empty where there are none."""
+    return "; ".join(f"{node.name} is not proven ({node.evidence})" for node in observed.nodes if is_unproven(node))
 
 
 def is_unknown(observed: Observed) -> bool:
@@ -31,6 +37,12 @@ def may_serve(desired: Desired, observed: Observed, node: NodeFacts) -> bool:
     return is_unproven(node) and not _is_held_failed(desired, observed, node)
 
 
+def hint_for(desired: Desired, observed: Observed, nodes: Iterable[NodeFacts], otherwise: str) -> str:
+    """The way out where one of these nodes may serve well and only its proof is missing, else the other hint."""
+    is_proof_missing = any(may_serve(desired, observed, node) for node in nodes)
+    return way_out(desired.topology) if is_proof_missing else otherwise
+
+
 def is_unheard_of(observed: Observed, nodes: Iterable[NodeFacts]) -> bool:
     """Whether one of these nodes is unproven and in no living node's table: what slots it has is not known."""
     known = {node_id for node in observed.up for node_id in node.known}
@@ -40,7 +52,6 @@ def is_unheard_of(observed: Observed, nodes: Iterable[NodeFacts]) -> bool:
 def _is_held_failed(desired: Desired, observed: Observed, node: NodeFacts) -> bool:
     if desired.topology.kind is Kind.CLUSTER:
         return any(peer.failed and peer.id == node.id for other in observed.up for peer in other.table)
-    spec = desired.specs[node.name]
-    where = (spec.address, spec.port)
+    where = address_of(desired, node)
     views = (other.sentinel for other in observed.up if other.sentinel is not None)
     return any(view.down or view.failed if view.primary == where else where in view.silent for view in views)

@@ -271,7 +271,7 @@ def _conflicts(
     desired: Desired, observed: Observed, primaries: Sequence[Primary], views: Sequence[View]
 ) -> Iterator[Finding]:
     if is_unknown(observed):
-        text = f"no node is proven, so none was asked: there is no opinion to compare: {way_out(desired)}"
+        text = f"no node is proven, so none was asked: there is no opinion to compare: {way_out(desired.topology)}"
         yield Finding(code="no-views", severity=Severity.DEGRADED, subject="fleet", text=text)
         return
     if not any(view.answers for view in views):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlctl.errors import AccessDenied, CheckFailed, NotFound, Refused, RlctlError, Unreachable
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
-from rlctl.execute.locking import HeldFleet, keeper
+from rlctl.execute.locking import HeldFleet, keeper, no_keeper
 from rlctl.execute.progress import Progress
 from rlctl.execute.quiet import QUIET
 from rlctl.observe.model import Observed, Presence
@@ -184,7 +184,7 @@ def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
         raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it")
     spec = keeper(fleet, observed, POINTER_KEY)
     if spec is None:
-        raise _no_keeper(observed)
+        raise _not_asked(fleet, observed)
     link = fleet.connector.link(spec)
     pointer = read_pointer(link)
     revision: Revision | None = None
@@ -197,17 +197,14 @@ def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
     return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
 
 
-def _no_keeper(observed: Observed) -> RlctlError:
+def _not_asked(fleet: Fleet, observed: Observed) -> RlctlError:
     denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
     if denied:
         return AccessDenied(
             "; ".join(f"{node.name} refuses our password ({node.evidence})" for node in denied),
             hint="bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
         )
-    return Unreachable(
-        "the primary that keeps the rules does not answer; services go on with what they have",
-        hint="`rlctl status` shows how the fleet stands",
-    )
+    return no_keeper(fleet, observed, "the rules", meanwhile="; services go on with what they have")
 
 
 def make_plan(now: InForce, made: RuleSet | Revision, ramp: RampStep | None = None) -> RulesPlan:

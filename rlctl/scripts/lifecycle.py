@@ -7,7 +7,7 @@ from rlctl.errors import CheckFailed, NotFound, PartlyDone, RlctlError, Unreacha
 from rlctl.execute.executor import Executor, StepResult
 from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal, current_user
-from rlctl.execute.locking import HeldFleet, keeper
+from rlctl.execute.locking import HeldFleet, keeper, no_keeper
 from rlctl.execute.progress import Progress
 from rlctl.execute.service_users import check_deployed
 from rlctl.execute.stop import StopFlag
@@ -153,9 +153,7 @@ def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:
     _check_deployed(fleet, observed)
     link = _keeper_link(fleet, observed, HISTORY_KEY)
     if link is None:
-        raise Unreachable(
-            "the primary that keeps the history does not answer", hint="`rlctl status` shows how the fleet stands"
-        )
+        raise no_keeper(fleet, observed, "the history")
     return read_history(link, KIND)
 
 

@@ -9,8 +9,8 @@ from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
 from rlctl.doctor.model import Check, Severity
 from rlctl.observe.model import Observed, OnDisk, Presence
 from rlctl.render.text import Directive
-from rlctl.topology.model import LocalPlace, Security, Topology
-from tests.unit.fleets import changed, cluster, desired_of, fresh, healthy, killed, watched
+from rlctl.topology.model import HostEntry, LocalPlace, Security, TargetName, Topology
+from tests.unit.fleets import changed, cluster, desired_of, fresh, healthy, killed, name, watched
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
@@ -52,6 +52,26 @@ def test_a_fleet_that_does_not_exist_has_only_ports() -> None:
 def test_a_port_that_is_held(facts: dict[str, object]) -> None:
     check = check_of("ports", checks(cluster(), changed(fresh(cluster()), "node-1", **facts)))
     assert (check.severity, check.evidence) == (CRITICAL, "held by somebody else: node-1 at 127.0.0.1:7001")
+
+
+@pytest.mark.parametrize(
+    ("target", "fix"),
+    [
+        pytest.param(TargetName.HOSTS, "let ssh and sudo to the host work", id="hosts"),
+        pytest.param(TargetName.LOCAL, "end the process that listens there", id="local"),
+    ],
+)
+def test_a_port_that_is_not_proven_is_not_said_to_be_anothers(target: TargetName, fix: str) -> None:
+    topology = replace(cluster(), target=target, hosts=(HostEntry(address="10.0.0.1"),))
+    found = checks(topology, changed(healthy(topology), "node-1", presence=Presence.UNPROVEN, evidence="no sudo"))
+    check = check_of("ports", found)
+    assert (check.severity, check.evidence) == (
+        UNKNOWN,
+        f"not proven to be ours: node-1 at {desired_of(topology).specs[name('node-1')].endpoint}",
+    )
+    for one in (check, check_of("node-unproven", found, "node-1")):
+        assert one.fix.startswith(fix)
+        assert "`security: {tls: true}`" in one.fix
 
 
 def test_findings_become_checks_with_their_fix() -> None:

@@ -5,8 +5,12 @@ from functools import partial
 
 import pytest
 
+from rlctl.errors import Refused
 from rlctl.observe.model import NodeFacts, Observed, OnDisk, Presence, SentinelView
 from rlctl.plan.findings import Finding, Severity, State, assess, state_of
+from rlctl.plan.handover import Mode, choose
+from rlctl.plan.planner import make_plan
+from rlctl.plan.unproven import not_asked
 from rlctl.plan.views import views_of
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from tests.unit.fleets import Damage, changed, cluster, damaged, desired_of, healthy, killed, name, watched
@@ -282,3 +286,75 @@ def test_views_of_a_fleet_of_which_nothing_is_proven(topology: Topology, nodes: 
     assert (conflict.code, conflict.severity) == ("no-views", Severity.DEGRADED)
     assert conflict.text.startswith("no node is proven")
     assert all(view.is_unproven for view in views.views)
+
+
+# --- what is refused, and what to do ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "way_out"),
+    [
+        pytest.param(TargetName.HOSTS, "let ssh and sudo to the host work", id="hosts"),
+        pytest.param(TargetName.LOCAL, "end the process that listens there", id="local"),
+        pytest.param(TargetName.DOCKER, "end the process that listens there", id="docker"),
+    ],
+)
+def test_deploy_refuses_and_says_what_to_do(target: TargetName, way_out: str) -> None:
+    topology = replace(cluster(), target=target, hosts=HOSTS if target is TargetName.HOSTS else ())
+    with pytest.raises(Refused) as caught:
+        make_plan(desired_of(topology), damaged(healthy(topology), [unproven("node-1")]))
+    assert "is not proven to be the node" in caught.value.message
+    assert "sudo refused" in caught.value.message
+    assert caught.value.hint.startswith(way_out)
+    assert "`security: {tls: true}`" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("topology", "damages", "mode", "guard"),
+    [
+        pytest.param(cluster(), [unproven("node-0")], Mode.PLANNED, "primary-silent: node-0", id="the primary"),
+        pytest.param(cluster(), [unproven("node-1", "node-2")], Mode.PLANNED, "no-majority", id="most primaries"),
+        pytest.param(cluster(), [unproven("node-1", "node-2")], Mode.FORCE, "no-majority", id="by force too"),
+        pytest.param(cluster(), [unproven("node-3")], Mode.PLANNED, "no-replica", id="the replica"),
+        pytest.param(watched(), [unproven("node-0")], Mode.PLANNED, "primary-silent: node-0", id="behind Sentinel"),
+        pytest.param(watched(), [unproven("node-1", "node-2")], Mode.PLANNED, "no-replica", id="replicas there"),
+        pytest.param(
+            watched(), [unproven("sentinel-0", "sentinel-1", "sentinel-2")], Mode.PLANNED, "no-quorum", id="sentinels"
+        ),
+        pytest.param(
+            watched(), [unproven("sentinel-0", "sentinel-1", "sentinel-2")], Mode.FORCE, "no-sentinel", id="none to ask"
+        ),
+    ],
+)
+def test_failover_asks_for_the_proof_before_it_asks_for_losses(
+    topology: Topology, damages: list[Damage], mode: Mode, guard: str
+) -> None:
+    """`--force` and `--takeover` lose writes of a primary that may serve well."""
+    on_hosts = replace(topology, target=TargetName.HOSTS, hosts=HOSTS)
+    with pytest.raises(Refused, match=f"guard {guard}") as caught:
+        choose(desired_of(on_hosts), damaged(healthy(on_hosts), damages), 0, mode)
+    assert caught.value.hint.startswith("let ssh and sudo to the host work")
+    assert not any(word in caught.value.hint for word in ("--force", "--takeover", "deploy"))
+
+
+def test_the_refusal_calls_an_unproven_primary_so() -> None:
+    with pytest.raises(Refused) as caught:
+        choose(desired_of(cluster()), damaged(healthy(cluster()), [unproven("node-0")]), 0, Mode.PLANNED)
+    assert caught.value.message == f"guard primary-silent: node-0, the primary of shard 0, is not proven ({WHY})"
+
+
+def test_a_primary_that_is_held_for_failed_can_be_moved_past() -> None:
+    with pytest.raises(Refused) as caught:
+        choose(
+            desired_of(cluster()),
+            damaged(healthy(cluster()), [failed("node-0", by="node-1"), unproven("node-0")]),
+            0,
+            Mode.PLANNED,
+        )
+    assert "`rlctl failover 0 --force`" in caught.value.hint
+
+
+def test_the_nodes_that_were_not_asked_are_listed() -> None:
+    assert not_asked(healthy(cluster())) == ""
+    state = damaged(healthy(cluster()), [unproven("node-1", "node-4")])
+    assert not_asked(state) == f"node-1 is not proven ({WHY}); node-4 is not proven ({WHY})"
