@@ -21,6 +21,7 @@ from rlctl.plan.findings import Finding
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.saved import SavedPlan
 from rlctl.plan.steps import LoadScripts, StartNode, StartSentinel
+from rlctl.plan.unproven import is_unproven
 from rlctl.render.redis_conf import max_clients
 from rlctl.scripts.lifecycle import register_first
 from rlctl.topology.nodes import NodeName, all_nodes
@@ -103,6 +104,7 @@ class _Prospect:
 def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
     # First of all: a value that no server takes would else be refused as one that only a restart can change.
     is_checked = check_directives(fleet)
+    observed = _proven(fleet, observed)
     desired = fleet.desired(observed)
     # A guard that refuses comes before a look at the hosts, which takes seconds.
     make_plan(desired, observed)
@@ -123,6 +125,20 @@ def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
         # A missing or too old server is told before anything is touched.
         fleet.target.check()
     return _Prospect(plan=plan, troubles=troubles, is_checked=is_checked)
+
+
+def _proven(fleet: Fleet, observed: Observed) -> Observed:
+    """Raise why hosts did not prove their nodes, with the hint that repairs ssh; what is observed where they answer."""
+    nodes = all_nodes(fleet.topology)
+    hosts = {spec.host for spec in nodes if spec.host is not None and is_unproven(observed.node(spec.name))}
+    if not hosts:
+        return observed
+    found = fleet.target.machines()
+    troubles = [trouble for host in sorted(hosts) if isinstance(trouble := found.get(host), RlctlError)]
+    if troubles:
+        raise _all_in_one(troubles)
+    # A look waits longer than the question for a proof, and leaves an open connection for it.
+    return fleet.observe()
 
 
 def _all_in_one(troubles: Sequence[RlctlError]) -> RlctlError:
