@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,11 @@ class HostsFleet(LocalFleet):
         hosts = document["_meta"]["hostvars"].items()
         return self.host(next(host for host, known in hosts if name in {one["name"] for one in known[own]}))
 
+    def nodes_of(self, *hosts: str) -> set[str]:
+        """The nodes on these hosts."""
+        addresses = {self.host(host).address for host in hosts}
+        return {node["name"] for node in self.status()["nodes"] if node["host"] in addresses}
+
     def unit(self, name: str) -> str:
         """Its systemd unit."""
         return f"rlctl-{self.name}{'-sentinel' if name.startswith('sentinel') else ''}@{name}.service"
@@ -89,6 +96,26 @@ class HostsFleet(LocalFleet):
 def path_of(first: Path) -> str:
     """PATH with another ssh in front, and the rlctl and Ansible that are tested."""
     return os.pathsep.join([str(first), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+@contextmanager
+def without_sudo(host: LabHost) -> Iterator[None]:
+    """Let the user of ssh log in, and not become root."""
+    host.exec("sed", "-i", "s/NOPASSWD: //", "/etc/sudoers.d/ops")
+    try:
+        yield
+    finally:
+        host.exec("sed", "-i", "s/) ALL/) NOPASSWD: ALL/", "/etc/sudoers.d/ops")
+
+
+@contextmanager
+def with_hanging_ssh(host: LabHost) -> Iterator[None]:
+    """Stop every process of sshd: connections are accepted and stay silent."""
+    host.exec("pkill", "-STOP", "-x", "sshd")
+    try:
+        yield
+    finally:
+        host.exec("pkill", "-CONT", "-x", "sshd")
 
 
 def power(host: LabHost, *, on: bool) -> None:

@@ -5,12 +5,15 @@ import os
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.hosts.fleets import HostsFleet, path_of, power
+from rlctl.targets.host_proofs import ANSWER_S
+from tests.hosts.fleets import HostsFleet, path_of, power, with_hanging_ssh, without_sudo
 from tests.lab.hosts import Lab
 from tests.local.driver import wait_for
 
@@ -246,17 +249,45 @@ def test_a_wrong_host_key_is_refused(cluster: HostsFleet, tmp_path: Path) -> Non
     assert "host h2: its host key is not the one that is known" in error["message"]
     assert "host h1" not in error["message"]
     assert "ssh-keygen -R" in error["hint"]
+    assert_only_unproven(theirs.status(expect=11), cluster.nodes_of("h2", "h3"), "its host key is not the one")
+
+
+def assert_only_unproven(status: dict[str, Any], nodes: set[str], reason: str) -> None:
+    """These nodes were sent no password, for this reason; all others are well, and nothing is critical."""
+    found = {(one["code"], one["severity"], one["subject"]) for one in status["findings"]}
+    assert found == {("node-unproven", "degraded", node) for node in nodes}
+    assert all(reason in one["text"] for one in status["findings"])
+    assert {node["name"] for node in status["nodes"] if node["unproven"]} == nodes
+    assert {node["name"] for node in status["nodes"] if not node["alive"]} == nodes
 
 
 def test_refused_sudo_is_named(cluster: HostsFleet) -> None:
-    host = cluster.host("h2")
-    host.exec("sed", "-i", "s/NOPASSWD: //", "/etc/sudoers.d/ops")
-    try:
+    on_h2 = cluster.nodes_of("h2")
+    shards = {node["shard"] for node in cluster.status()["nodes"] if node["name"] in on_h2}
+    with without_sudo(cluster.host("h2")):
         error = cluster.deploy(expect=6).error()
+        assert error["code"] == "host-refused"
         assert "host h2: sudo refused" in error["message"]
-        assert cluster.status()["state"] == "healthy", "nodes that answer need no ssh"
-    finally:
-        host.exec("sed", "-i", "s/) ALL/) NOPASSWD: ALL/", "/etc/sudoers.d/ops")
+        assert "sudo -n" in error["hint"]
+        reason = "host h2 did not confirm that its unit holds the port: sudo refused"
+        assert_only_unproven(cluster.status(expect=11), on_h2, reason)
+        assert cluster.run("status", expect=11).out.count("unproven (") == len(on_h2)
+        assert cluster.run("status", "--views", "-o", "json", expect=None).json()["conflicts"] == []
+        for shard in shards:
+            refused = cluster.run("failover", str(shard), "--dry-run", "-o", "json", expect=8).error()
+            assert "let ssh and sudo to the host work" in refused["hint"]
+    wait_for(lambda: cluster.run("status", expect=None).code == 0, "all nodes are proven again")
+
+
+def test_a_host_whose_ssh_hangs_is_named_and_delays_little(cluster: HostsFleet) -> None:
+    on_h2 = cluster.nodes_of("h2")
+    with with_hanging_ssh(cluster.host("h2")):
+        began_s = time.monotonic()
+        status = cluster.status(expect=11)
+        # Two nodes wait for one answer; a busy machine adds seconds of its own.
+        assert time.monotonic() - began_s < 2 * ANSWER_S
+        assert_only_unproven(status, on_h2, "did not confirm that its unit holds the port: no answer within")
+    wait_for(lambda: cluster.run("status", expect=None).code == 0, "all nodes are proven again")
 
 
 def test_a_host_that_cannot_carry_the_fleet_is_refused_with_the_reason(lab: Lab, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests import night
 from tests.driver import wait_for
-from tests.hosts.fleets import HostsFleet
+from tests.hosts.fleets import HostsFleet, without_sudo
 from tests.lab.hosts import start_lab
 
 MIB = 1024 * 1024
@@ -94,8 +94,13 @@ def test_another_process_at_a_dead_nodes_port_gets_no_password(fleet: HostsFleet
         assert finding["subject"] == node["name"]
         assert "does not hold the port" in finding["text"]
         fleet.deploy(expect=8)
+        with without_sudo(host):
+            texts = {one["subject"]: one["text"] for one in fleet.status(expect=11)["findings"]}
+            assert "did not confirm that its unit holds the port: sudo refused" in texts[node["name"]]
+            fleet.deploy(expect=6)
         heard = host.exec("cat", "/tmp/heard")
         assert heard
+        assert "AUTH" not in heard
         secrets = json.loads((fleet.home / "fleets" / fleet.name / "secrets.json").read_text(encoding="utf-8"))
         assert not any(password in heard for password in secrets["users"].values())
     finally:
