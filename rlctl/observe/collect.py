@@ -220,7 +220,7 @@ def _may_be_well(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool
 def _sentinel_questions(name: str) -> tuple[Question, ...]:
     return (
         ("SENTINEL", "MYID"),
-        ("INFO", "server"),
+        ("INFO", "server", "sentinel"),
         ("ACL", "GETUSER", REVISION_USER),
         ("SENTINEL", "MASTER", name),
         ("SENTINEL", "REPLICAS", name),
@@ -248,7 +248,7 @@ def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
         run_id=server.get("run_id"),
         pid=_count(server, "process_id"),
         acl_revision=_revision(acl),
-        sentinel=view,
+        sentinel=replace(view, tilt_s=parse.tilt_s(server)),
     )
 
 

@@ -92,6 +92,7 @@ class SentinelView:
     """What one sentinel thinks of the fleet's primary, silent for so long; it reaches these replicas and peers.
 
     `silent` are those that it knows and does not reach; others agree that the primary is down where it is `failed`.
+    `tilt_s`: for how many seconds it has been in TILT, or None. In TILT it keeps its opinion of who is down.
     """
 
     primary: Address | None = None
@@ -105,6 +106,7 @@ class SentinelView:
     epoch: int = 0
     failing_over: bool = False
     silence_ms: int = 0
+    tilt_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,6 +205,14 @@ def sentinel_view(primary: object, replicas: object, peers: object, *, quorum_ok
     )
 
 
+def tilt_s(own: Mapping[str, str]) -> int | None:
+    """INFO sentinel: for how many seconds the sentinel has been in TILT, 0 where it does not say; None outside TILT."""
+    if own.get("sentinel_tilt") != "1":
+        return None
+    # Where the clock was set back during TILT, the server's difference is negative.
+    return max(0, number(own.get("sentinel_tilt_since_seconds", "0")))
+
+
 def _entries(reply: object) -> list[dict[str, str]]:
     if not isinstance(reply, list) or len(reply) > _MOST_PEERS:
         raise BadReply("not a list of instances", reply)

@@ -219,6 +219,25 @@ def test_keys(keyspace: str, count: int) -> None:
     assert parse.key_count(parse.info(keyspace)) == count
 
 
+@pytest.mark.parametrize(
+    ("info", "tilt_s"),
+    [
+        pytest.param("sentinel_masters:1\r\nsentinel_tilt:0\r\nsentinel_tilt_since_seconds:-1\r\n", None, id="none"),
+        pytest.param("sentinel_tilt:1\r\nsentinel_tilt_since_seconds:7\r\n", 7, id="since 7 s"),
+        pytest.param("sentinel_tilt:1\r\n", 0, id="a server that does not say since when"),
+        pytest.param("sentinel_tilt:1\r\nsentinel_tilt_since_seconds:-9\r\n", 0, id="a clock that was set back"),
+        pytest.param("redis_version:7.0.15\r\n", None, id="not told"),
+    ],
+)
+def test_tilt(info: str, tilt_s: int | None) -> None:
+    assert parse.tilt_s(parse.info(info)) == tilt_s
+
+
+def test_a_time_in_tilt_that_is_no_number() -> None:
+    with pytest.raises(parse.BadReply, match="not a number"):
+        parse.tilt_s({"sentinel_tilt": "1", "sentinel_tilt_since_seconds": "long"})
+
+
 def test_a_sentinel_at_rest() -> None:
     view = sentinel("sentinel-healthy.json")
     assert view.primary == ("127.0.0.1", 21_200)
