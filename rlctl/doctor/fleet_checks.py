@@ -37,6 +37,7 @@ _FIXES = {
     "link-down": "look at the log of that replica and at the network",
     "cluster-fail": "rlctl deploy",
     "quorum-lost": "`rlctl deploy` starts the sentinels that are down",
+    "sentinel-tilt": "wait: `rlctl status --wait`; where it comes back, look for stalls and clock jumps on its host",
 }
 
 

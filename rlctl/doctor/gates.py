@@ -34,6 +34,7 @@ _HEIRS: Final = dict.fromkeys(
     (
         *("no-replica", "link-down", "wrong-role", "not-joined", "users-drift", "scripts-missing", "node-fenced"),
         *("quorum-lost", "quorum-doubted", "primary-doubted", "peers", "not-watching", "replicas-unreached"),
+        "sentinel-tilt",
     ),
     _WARNING,
 )

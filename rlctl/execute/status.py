@@ -9,6 +9,7 @@ from rlctl.plan.desired import Desired, missing_scripts
 from rlctl.plan.findings import Finding, State, assess, state_of
 from rlctl.plan.ownership import Ownership, ownership
 from rlctl.plan.sentinel import at, believed_primary
+from rlctl.plan.tilt import is_in_tilt
 from rlctl.plan.unproven import is_unproven
 from rlctl.plan.views import Views, views_of
 from rlctl.topology.model import Kind
@@ -145,7 +146,7 @@ def _view(desired: Desired, observed: Observed, node: NodeFacts) -> str | None:
         return None
     if node.sentinel is not None:
         primary = node.sentinel.primary and at(desired, observed, node.sentinel.primary)
-        doubt = " (down)" if node.sentinel.down else ""
+        doubt = " (TILT)" if is_in_tilt(node) else " (down)" if node.sentinel.down else ""
         return f"{primary.name}{doubt}" if primary else "nobody"
     if node.fleet_ok is None:
         return None

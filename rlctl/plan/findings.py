@@ -10,6 +10,7 @@ from rlctl.plan.desired import Desired, lacks_users, missing_scripts, setting_dr
 from rlctl.plan.fence import fenced
 from rlctl.plan.ownership import Shard, ownership, shards
 from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
+from rlctl.plan.tilt import in_tilt, is_in_tilt, remaining_s
 from rlctl.plan.unproven import is_unheard_of, is_unknown, is_unproven, may_serve, way_out
 from rlctl.topology.change import Refusal, summary
 from rlctl.topology.model import Kind, TargetName
@@ -81,6 +82,7 @@ def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
         *differences(desired.refusals),
         *_presence(observed),
         *fences(observed),
+        *tilts(observed),
         *_drift(desired, observed),
         *(_nothing_known(desired) if is_unknown(observed) else kind(desired, observed)),
     ]
@@ -140,6 +142,16 @@ def fences(observed: Observed) -> Iterator[Finding]:
     for node in fenced(observed):
         lift = f"`rlctl unfence {node.name}` lifts it"
         yield _degraded(NODE_FENCED, node.name, f"{node.name} is fenced: it refuses writes; {lift}")
+
+
+def tilts(observed: Observed) -> Iterator[Finding]:
+    """The sentinels in TILT."""
+    for node in in_tilt(observed):
+        text = (
+            f"{node.name} is in TILT for about {remaining_s([node])} s more, after a stall or a clock jump: "
+            "it acts on nothing and its view of other nodes is stale"
+        )
+        yield _degraded("sentinel-tilt", node.name, text)
 
 
 def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
@@ -277,12 +289,30 @@ def _watchers(desired: Desired, observed: Observed, primary: NodeFacts) -> Itera
     if len(named) > 1 and living:
         views = ", ".join(f"{address}:{port} ({count})" for (address, port), count in sorted(named.items()))
         yield _critical("views-split", "fleet", f"sentinels disagree about the primary: {views}")
+    count = desired.topology.sentinel.sentinels
     unasked = [node for node in sentinels(desired, observed) if may_serve(desired, observed, node)]
-    if len(living) + len(unasked) <= desired.topology.sentinel.sentinels // 2:
-        count = desired.topology.sentinel.sentinels
+    if len(living) + len(unasked) <= count // 2:
         yield _critical("quorum-lost", "fleet", f"{len(living)} of {count} sentinels answer: no failover can happen")
+    else:
+        yield from _quorum_in_tilt(desired, living)
     for node in living:
         yield from _watcher(desired, node, primary, living=len(living))
+
+
+def _quorum_in_tilt(desired: Desired, living: Sequence[NodeFacts]) -> Iterator[Finding]:
+    """Critical like quorum-lost, however soon it passes: if the primary dies meanwhile, no sentinel replaces it.
+
+    Counted against the quorum, not the majority: a sentinel in TILT still votes for a leader, but it never reports the
+    primary as down.
+    """
+    tilted = [node for node in living if is_in_tilt(node)]
+    acting, quorum = len(living) - len(tilted), desired.topology.sentinel.quorum
+    if tilted and acting < quorum:
+        text = (
+            f"{acting} of {desired.topology.sentinel.sentinels} sentinels can act ({len(tilted)} in TILT) "
+            f"and the quorum is {quorum}: no failover can happen for about {remaining_s(tilted)} s"
+        )
+        yield _critical("sentinel-tilt", "fleet", text)
 
 
 def _watcher(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: int) -> Iterator[Finding]:
@@ -290,10 +320,13 @@ def _watcher(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: i
     if view is None or view.primary is None:
         yield _degraded("not-watching", node.name, f"{node.name} watches no primary")
         return
-    if view.down:
-        yield _degraded("primary-doubted", node.name, f"{node.name} holds the primary for down")
     if view.failing_over:
         yield _degraded("failing-over", node.name, f"{node.name} is replacing the primary")
+    if is_in_tilt(node):
+        # The rest is what it saw before it stalled. Its failover, and the primary that it names, are its own state.
+        return
+    if view.down:
+        yield _degraded("primary-doubted", node.name, f"{node.name} holds the primary for down")
     if not view.usable_quorum and living > desired.topology.sentinel.sentinels // 2:
         yield _degraded("quorum-doubted", node.name, f"{node.name} sees no usable quorum")
     peers, wanted = len(view.peers), desired.topology.sentinel.sentinels - 1

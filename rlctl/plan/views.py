@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from rlctl.observe.model import NodeFacts, Observed, Peer, Role, SentinelView
 from rlctl.plan.desired import Desired
 from rlctl.plan.fence import is_fenced, lacks_replicas
-from rlctl.plan.findings import INTENDED, Finding, Severity, fences
+from rlctl.plan.findings import INTENDED, Finding, Severity, fences, tilts
 from rlctl.plan.sentinel import ONLY_SHARD, believed_primary
+from rlctl.plan.tilt import in_tilt
 from rlctl.plan.unproven import is_unheard_of, is_unknown, is_unproven, may_serve, way_out
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, data_nodes
@@ -182,7 +183,7 @@ def _of_sentinel(desired: Desired, observed: Observed, view: View, sentinel: Sen
     known = {primary, view.node, *silent, *reached, *peers}
     return replace(
         view,
-        ok=sentinel.usable_quorum and not sentinel.down,
+        ok=sentinel.tilt_s is None and sentinel.usable_quorum and not sentinel.down,
         primaries={ONLY_SHARD: primary},
         failed=(primary,) if sentinel.failed else (),
         suspected=tuple(sorted(silent | ({primary} if sentinel.down and not sentinel.failed else set()))),
@@ -284,12 +285,15 @@ def _conflicts(
         yield from _two_writers(shard, [primary for primary in primaries if primary.shard == shard])
     for shard in sorted({shard for view in views for shard in view.primaries}):
         yield from _split(shard, [view for view in views if shard in view.primaries])
+    # What a sentinel in TILT doubts, it doubted before it stalled.
+    current = [view for view in views if view.node not in {node.name for node in in_tilt(observed)}]
     for node in observed.up:
-        doubters = [view.node for view in views if node.name in view.doubts]
+        doubters = [view.node for view in current if node.name in view.doubts]
         if doubters:
             text = f"{node.name} answers, but is failed or suspected for {_list(doubters)}"
             yield Finding(code="doubted", severity=Severity.DEGRADED, subject=node.name, text=text)
     yield from fences(observed)
+    yield from tilts(observed)
 
 
 def _may_have_writer(desired: Desired, observed: Observed, shard: int, primaries: Sequence[Primary]) -> bool:

@@ -18,7 +18,7 @@ from rlctl.topology.nodes import NodeName
 NOT_SIMULATED = frozenset(
     {
         *("views-split", "cluster-fail", "link-down", "no-replica"),
-        *("peers", "replicas-unreached", "quorum-doubted", "primary-doubted"),
+        *("peers", "replicas-unreached", "quorum-doubted", "primary-doubted", "sentinel-tilt"),
     }
 )
 FULL, SNAPSHOT, EMPTY = 2, 1, 0

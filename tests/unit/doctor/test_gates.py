@@ -33,6 +33,7 @@ def test_a_drill_wants_a_fleet_without_findings() -> None:
         pytest.param(warned("node-down", "node-0", "down", "deploy"), {"failover", "drill", "release"}, id="down"),
         pytest.param(failed("two-primaries", "shard 0", "both", "wait"), set(Operation), id="two primaries"),
         pytest.param(warned("node-fenced", "node-0", "fenced", "unfence"), set(Operation) - {"deploy"}, id="fenced"),
+        pytest.param(warned("sentinel-tilt", "sentinel-0", "in TILT", "wait"), {"failover", "drill"}, id="TILT"),
         pytest.param(warned("users-drift", "node-0", "off", "deploy"), {"failover", "drill"}, id="users"),
         pytest.param(warned("memory-used", "node-0", "much", "more"), set(), id="much memory"),
         pytest.param(failed("memory-used", "node-0", "full", "more"), {"deploy", "drill", "release"}, id="no memory"),

@@ -1,11 +1,12 @@
 """The status of a fleet in the words of the contract (design section 4)."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from rlctl.execute.status import FleetStatus, NodeStatus, status_of
-from rlctl.observe.model import Observed, Presence
+from rlctl.observe.model import Observed, Presence, SentinelView
 from rlctl.topology.model import Topology
 from tests.unit.fleets import (
     Damage,
@@ -18,6 +19,7 @@ from tests.unit.fleets import (
     hung,
     id_of,
     killed,
+    name,
     promoted,
     watched,
 )
@@ -28,6 +30,14 @@ NODE_KEYS = {
 }
 
 NOT_OK = partial(changed, node="node-0", fleet_ok=False)
+
+
+def opinion(**facts: object) -> Damage:
+    def change(state: Observed) -> Observed:
+        view = state.node(name("sentinel-0")).sentinel or SentinelView()
+        return changed(state, "sentinel-0", sentinel=replace(view, **facts))  # type: ignore[arg-type]
+
+    return change
 
 
 def status(topology: Topology, *damages: Damage) -> FleetStatus:
@@ -119,6 +129,8 @@ def test_a_silent_node_is_described_by_the_others(
         pytest.param(watched(), [], "sentinel-0", "node-0", id="a sentinel"),
         pytest.param(watched(), [partial(promoted, node="node-2")], "sentinel-0", "node-2", id="after a failover"),
         pytest.param(watched(), [], "node-0", None, id="a data node has no view"),
+        pytest.param(watched(), [opinion(down=True)], "sentinel-0", "node-0 (down)", id="a doubt"),
+        pytest.param(watched(), [opinion(down=True, tilt_s=0)], "sentinel-0", "node-0 (TILT)", id="in TILT"),
     ],
 )
 def test_view(topology: Topology, damages: list[Damage], node: str, view: str | None) -> None:

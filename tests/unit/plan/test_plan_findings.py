@@ -386,6 +386,34 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
         ),
         pytest.param(
             watched(),
+            [view("sentinel-1", tilt_s=6)],
+            "sentinel-tilt",
+            DEGRADED,
+            "sentinel-1",
+            "sentinel-1 is in TILT for about 24 s more, after a stall or a clock jump: "
+            "it acts on nothing and its view of other nodes is stale",
+            id="tilt",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-0", tilt_s=6), view("sentinel-2", tilt_s=9)],
+            "sentinel-tilt",
+            CRITICAL,
+            "fleet",
+            "1 of 3 sentinels can act (2 in TILT) and the quorum is 2: no failover can happen for about 24 s",
+            id="no quorum out of tilt",
+        ),
+        pytest.param(
+            watched(),
+            [view("sentinel-0", tilt_s=31), *kill("sentinel-2")],
+            "sentinel-tilt",
+            CRITICAL,
+            "fleet",
+            "1 of 3 sentinels can act (1 in TILT) and the quorum is 2: no failover can happen for about 1 s",
+            id="one down, one in tilt that is about to end",
+        ),
+        pytest.param(
+            watched(),
             [fact("sentinel-1", sentinel=SentinelView())],
             "not-watching",
             DEGRADED,
@@ -471,6 +499,60 @@ def test_finding(
 )
 def test_nothing_to_find(topology: Topology, damages: list[Damage]) -> None:
     assert found(topology, damages) == []
+
+
+STALE = {"down": True, "usable_quorum": False, "peers": (), "replicas": ()}
+
+
+@pytest.mark.parametrize(
+    ("damages", "codes"),
+    [
+        pytest.param(
+            [view("sentinel-1", **STALE)],
+            {"primary-doubted", "quorum-doubted", "peers", "replicas-unreached"},
+            id="out of tilt",
+        ),
+        pytest.param([view("sentinel-1", **STALE, tilt_s=0)], {"sentinel-tilt"}, id="stale in tilt"),
+        pytest.param(
+            [view("sentinel-1", failing_over=True, tilt_s=0)], {"sentinel-tilt", "failing-over"}, id="its own failover"
+        ),
+        pytest.param(
+            [view("sentinel-1", primary=("127.0.0.1", 7_001), epoch=-1, tilt_s=0)],
+            {"sentinel-tilt", "views-split"},
+            id="the primary that clients are sent to",
+        ),
+        pytest.param(
+            [view("sentinel-1", options={"quorum": "3"}, tilt_s=0)],
+            {"sentinel-tilt", "setting-drift"},
+            id="its settings",
+        ),
+        pytest.param(
+            [fact("sentinel-1", sentinel=SentinelView(tilt_s=99))],
+            {"not-watching"},
+            id="without a primary tilt never ends",
+        ),
+    ],
+)
+def test_what_is_still_true_of_a_sentinel_in_tilt(damages: list[Damage], codes: set[str]) -> None:
+    assert {finding.code for finding in found(watched(), damages)} == codes
+
+
+@pytest.mark.parametrize(
+    ("quorum", "tilted", "is_critical"),
+    [(2, 3, False), (2, 4, True), (3, 3, True), (4, 1, False), (4, 2, True)],
+)
+def test_the_quorum_decides_whether_a_failover_can_happen(quorum: int, tilted: int, *, is_critical: bool) -> None:
+    """Sentinels in TILT vote: a majority of them out of TILT is not needed."""
+    topology = watched(2, 5)
+    topology = replace(topology, sentinel=replace(topology.sentinel, quorum=quorum))
+    findings = found(topology, [view(f"sentinel-{number}", tilt_s=0) for number in range(tilted)])
+    assert [one.subject for one in findings if one.severity is CRITICAL] == (["fleet"] if is_critical else [])
+    assert {one.code for one in findings} == {"sentinel-tilt"}
+
+
+def test_a_lost_quorum_says_more_than_tilt() -> None:
+    findings = found(watched(), [*kill("sentinel-0", "sentinel-2"), view("sentinel-1", tilt_s=0)])
+    assert [one.code for one in findings if one.severity is CRITICAL] == ["quorum-lost"]
 
 
 def test_a_lost_quorum_is_told_once_and_not_by_every_sentinel() -> None:

@@ -210,6 +210,7 @@ def test_who_is_doubted_and_answers() -> None:
         pytest.param({"down": True}, (), ("node-0",), (), False, id="suspects"),
         pytest.param({"down": True, "failed": True}, ("node-0",), (), (), False, id="failed"),
         pytest.param({"usable_quorum": False}, (), (), (), False, id="no quorum"),
+        pytest.param({"tilt_s": 0}, (), (), (), False, id="in TILT"),
         pytest.param(
             {"replicas": (("127.0.0.1", 7_001),), "silent": (("127.0.0.1", 7_002),)},
             *((), ("node-2",), (), True),
@@ -234,6 +235,16 @@ def test_what_a_sentinel_thinks(
 ) -> None:
     view = view_of(seen(watched(), opinion("sentinel-0", **facts)), "sentinel-0")
     assert (view.failed, view.suspected, view.unknown, view.ok) == (failed, suspected, unknown, ok)
+
+
+def test_doubts_from_before_a_stall_are_no_conflict() -> None:
+    doubts = {"peers": (), "silent": (("127.0.0.1", 8_001), ("127.0.0.1", 8_002)), "down": True}
+    names = ["node-0", "sentinel-1", "sentinel-2"]
+    assert codes(seen(watched(), opinion("sentinel-0", **doubts))) == [("doubted", "degraded", name) for name in names]
+    views = seen(watched(), opinion("sentinel-0", **doubts, tilt_s=0))
+    assert codes(views) == [("sentinel-tilt", "degraded", "sentinel-0")]
+    assert view_of(views, "sentinel-0").suspected == tuple(names)
+    assert not views.is_settled
 
 
 def test_a_sentinel_that_watches_nothing() -> None:

@@ -66,9 +66,11 @@ CAUSES_WITHOUT_PAGE = {Cause.MOVED, Cause.ASK, Cause.TRY_AGAIN, Cause.BUSY}
 # Who emits what is said of one kind of fleet alone, and what only the views of it show.
 OF_KIND = {
     Kind.CLUSTER: sayings_of("plan/findings.py", "_cluster", "_coverage", "_membership", "_shard", "_links"),
-    Kind.SENTINEL: sayings_of("plan/findings.py", "_sentinel", "_watchers", "_watcher", "_links"),
+    Kind.SENTINEL: sayings_of(
+        "plan/findings.py", "_sentinel", "_watchers", "_quorum_in_tilt", "_watcher", "_links", "tilts"
+    ),
 }
-OF_VIEWS = sayings("plan/views.py") | {"node-fenced"}
+OF_VIEWS = sayings("plan/views.py") | {"node-fenced", "sentinel-tilt"}
 OF_STATUS = sayings("plan/findings.py")
 # What status says where its own words for it are others than those of the views.
 SEEN_WITH = {
