@@ -230,7 +230,9 @@ def _walk_until_healthy(
     def has_ended_servers(observed: Observed) -> bool:
         return may_repeat and _plan_of_restarts(fleet, observed) is not None
 
-    observed, findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s, is_hopeless=has_ended_servers)
+    observed, findings = wait_healthy(
+        fleet, stop, progress, timeout_s=timeout_s, at_most_s=options.timeout_s, is_hopeless=has_ended_servers
+    )
     if findings and may_repeat and (again := _plan_of_restarts(fleet, observed)):
         progress.note("servers have ended since the plan was made: planning again")
         agree(again)
@@ -253,7 +255,9 @@ def _check_healthy(findings: Sequence[Finding]) -> None:
     if findings:
         listed = "; ".join(finding.text for finding in findings[:3])
         more = f" (+{len(findings) - 3} more)" if len(findings) > 3 else ""
-        raise CheckFailed(f"the fleet is not healthy afterwards: {listed}{more}", hint="`rlctl status` shows it all")
+        in_tilt = any(finding.code == "sentinel-tilt" for finding in findings)
+        hint = "`rlctl status --wait` waits until TILT ends" if in_tilt else "`rlctl status` shows it all"
+        raise CheckFailed(f"the fleet is not healthy afterwards: {listed}{more}", hint=hint)
 
 
 def read_saved(path: Path) -> SavedPlan:

@@ -9,11 +9,11 @@ from rlctl.execute.fleet import Fleet
 from rlctl.execute.formation import Formation
 from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet
-from rlctl.execute.orders import LOOK, UNCHANGED, await_attention, in_own_words
+from rlctl.execute.orders import LOOK, UNCHANGED, in_own_words
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.votes import await_votes
-from rlctl.execute.waits import wait_observed
+from rlctl.execute.waits import await_attention, wait_observed
 from rlctl.execute.write_pause import WritePause
 from rlctl.observe import parse
 from rlctl.observe.model import NodeFacts, Observed

@@ -11,10 +11,11 @@ from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.observe.model import Observed
 from rlctl.plan.findings import NOT_OF_DEPLOY, Finding, assess
+from rlctl.plan.tilt import TILT_S, in_tilt
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import Closed, CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
-from rlctl.topology.nodes import SLOTS, NodeSpec, data_nodes
+from rlctl.topology.nodes import SLOTS, NodeName, NodeSpec, data_nodes
 
 TELL_EVERY_S = 1.0
 LOOK_EVERY_S = 0.02
@@ -22,6 +23,8 @@ INTRODUCE_EVERY_S = 0.5
 READ_EVERY_S = 0.1
 # A server that was listening and refuses connections for so long has ended.
 ENDED_S = 1.0
+# A TILT that lasts longer than its period: the sentinel keeps stalling.
+TILT_WAIT_S = 2.0 * TILT_S
 
 
 def wait_healthy(
@@ -30,18 +33,27 @@ def wait_healthy(
     progress: Progress,
     *,
     timeout_s: float,
+    at_most_s: float = 0.0,
     is_hopeless: Callable[[Observed], bool] = lambda _observed: False,
 ) -> tuple[Observed, tuple[Finding, ...]]:
-    """The last reading and its findings: none once the fleet is healthy, some once it is hopeless or time is up."""
-    deadline = fleet.clock.monotonic() + timeout_s
+    """The last reading and its findings: none once the fleet is healthy, some once it is hopeless or time is up.
+
+    Time is up after `timeout_s`; where sentinels are in TILT, `timeout_s` after TILT ends or after `at_most_s` in all.
+    """
+    started = fleet.clock.monotonic()
+    deadline, latest = started + timeout_s, started + at_most_s
     progress.note("waiting until every node agrees")
     _settle(fleet, stop, timeout_s)
     told = fleet.clock.monotonic()
     while True:
         observed = fleet.observe()
         found = assess(fleet.desired(observed), observed)
-        findings = tuple(finding for finding in found if finding.code not in NOT_OF_DEPLOY)
+        judged = (finding for finding in found if finding.code not in NOT_OF_DEPLOY)
+        # TILT first: sentinels repair nothing else before it ends.
+        findings = tuple(sorted(judged, key=lambda finding: finding.code != "sentinel-tilt"))
         now = fleet.clock.monotonic()
+        if in_tilt(observed):
+            deadline = max(deadline, min(now + timeout_s, latest))
         if not findings or now >= deadline or is_hopeless(observed):
             return observed, findings
         if now - told >= TELL_EVERY_S:
@@ -69,6 +81,25 @@ def wait_observed(
         return is_so(fleet.observe())
 
     wait_until(ready, timeout_s=timeout_s, clock=fleet.clock, what=what, hint=hint, every_s=READ_EVERY_S)
+
+
+def await_attention(fleet: Fleet, sentinel: NodeName, progress: Progress, stop: StopFlag) -> None:
+    """Wait until a sentinel leaves TILT: in TILT it accepts commands, and acts on them only afterwards."""
+
+    def is_attentive(observed: Observed) -> bool:
+        return sentinel not in {node.name for node in in_tilt(observed)}
+
+    if is_attentive(fleet.observe()):
+        return
+    wait_observed(
+        fleet,
+        stop,
+        progress,
+        is_attentive,
+        what=f"{sentinel} leaving TILT, {TILT_S} s after it stalled or its clock jumped",
+        hint="nothing was changed; look for stalls and clock jumps on its host",
+        timeout_s=TILT_WAIT_S,
+    )
 
 
 def _settle(fleet: Fleet, stop: StopFlag, timeout_s: float) -> None:

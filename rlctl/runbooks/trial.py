@@ -21,6 +21,7 @@ from rlctl.execute.quiet import QUIET
 from rlctl.execute.stop import StopFlag
 from rlctl.plan.findings import Finding, assess
 from rlctl.plan.steps import describe
+from rlctl.plan.tilt import TILT_S
 from rlctl.runbooks.faults import Scene, bring_about
 from rlctl.runbooks.given import given
 from rlctl.runbooks.order import FAILURE, NAME, ORDER, REST, RESULT, TrialOrder, TrialResult, rehearsal_fleet
@@ -39,8 +40,8 @@ from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
 DEPLOY_S = 60.0
-# How long a fleet may take to come to rest after the last step.
-REST_S = 20.0
+# How long a fleet may take to come to rest after the last step, also where a stall put sentinels in TILT.
+REST_S = 15.0 + TILT_S
 LOOK_EVERY_S = 0.2
 ARGV = ("runbook", "test")
 RULES = """\

@@ -1,27 +1,25 @@
 """An operator moves a primary: safely under load, by force past the dead, and never where a guard stands against it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.crc import key_slot
-from redis.exceptions import ResponseError
 
 from rlctl.execute.lock import LOCK_KEY
 from rlctl.secrets import Secret
 from rlctl.system.redis import CommandFailed, LinkFailure, Login, NodeLink
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
 from tests.local.failures import assert_fails
+from tests.local.tilt import SENTINELS, stall
 
 KEYS = {"schema", "name", "shard", "mode", "from", "to", "changed", "lost_bytes", "behind_bytes", "elapsed_s"}
 # In the first of three shards.
@@ -32,8 +30,6 @@ ANSWER_S = 30.0
 LIBRARY = Path(__file__).parents[2] / "playbooks" / "library"
 WARM = 200
 WRITERS = 4
-# A sentinel whose clock jumps by more than two seconds goes into TILT.
-STALL_S = 3.0
 # Instead of 30 s; long enough for a failover to start, and see it, on a slow machine.
 TILT_MS = 15_000
 
@@ -250,30 +246,11 @@ def test_the_playbooks_hand_over_in_the_same_way(make_fleet: Callable[..., Local
 def test_sentinels_that_have_just_stalled_are_waited_for(standing: Callable[[str], LocalFleet]) -> None:
     """They take the order at once, and do nothing for half a minute: writes would be paused in vain."""
     fleet = standing("sentinel")
-    sentinels = [f"sentinel-{number}" for number in range(3)]
-    for name in sentinels:
-        shorten_tilt(fleet, name)
-    for name in sentinels:
-        os.kill(fleet.pid(name), signal.SIGSTOP)
-    time.sleep(STALL_S)
-    for name in sentinels:
-        os.kill(fleet.pid(name), signal.SIGCONT)
-    wait_for(lambda: all(is_in_tilt(fleet, name) for name in sentinels), "sentinels that do nothing")
+    stall(fleet, SENTINELS, tilt_ms=TILT_MS)
     ran = fleet.run("failover", "0", "--yes", "-o", "json")
-    assert "does nothing for a while (TILT)" in ran.err
+    assert "leaving TILT" in ran.err
     assert ran.json()["lost_bytes"] == 0
     fleet.run("status", "--wait")
-
-
-def shorten_tilt(fleet: LocalFleet, name: str) -> None:
-    """Valkey and Redis 7 can; with others the test takes as long as their TILT."""
-    with closing(fleet.connect(name)) as client, suppress(ResponseError):
-        client.execute_command("SENTINEL", "DEBUG", "TILT-PERIOD", TILT_MS)
-
-
-def is_in_tilt(fleet: LocalFleet, name: str) -> bool:
-    with closing(fleet.connect(name)) as client:
-        return client.info("sentinel")["sentinel_tilt"] == 1
 
 
 @pytest.mark.parametrize(("kind", "shard"), [("cluster", LOCKED_SHARD), ("sentinel", 0)])
