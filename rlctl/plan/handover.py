@@ -11,6 +11,7 @@ from rlctl.plan.desired import Desired
 from rlctl.plan.fence import is_fenced
 from rlctl.plan.ownership import Shard, shards
 from rlctl.plan.sentinel import ONLY_SHARD, address_of, at, believed_primary, data, named_primaries, sentinels
+from rlctl.plan.tilt import is_in_tilt
 from rlctl.plan.unproven import hint_for, is_unproven
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName
@@ -111,11 +112,13 @@ class _Case:
 
     @property
     def sentinel(self) -> NodeFacts | None:
-        """Whom to order: it watches this primary, best with a usable quorum and in touch with the heir."""
+        """Whom to order: it watches this primary, best out of TILT, with a usable quorum and in touch with the heir."""
         heir = self.heir
         watching = [node for node in sentinels(self.desired, self.state) if self._watches(node)]
         return max(
-            watching, key=lambda node: (_has_quorum(node), heir is not None and self._sees(node, heir)), default=None
+            watching,
+            key=lambda node: (not is_in_tilt(node), _has_quorum(node), heir is not None and self._sees(node, heir)),
+            default=None,
         )
 
     def _watches(self, node: NodeFacts) -> bool:
@@ -283,7 +286,8 @@ def _no_majority(case: _Case) -> Refusal:
 
 
 def _no_quorum(case: _Case) -> Refusal:
-    if case.is_cluster or (case.sentinel is not None and _has_quorum(case.sentinel)):
+    # In TILT a sentinel does not know: the failover waits until it ends, and then asks once more.
+    if case.is_cluster or (case.sentinel is not None and (is_in_tilt(case.sentinel) or _has_quorum(case.sentinel))):
         return None
     losing = f"`rlctl deploy` starts the sentinels; with one of them: {_losing(case, without_votes=False)}"
     problem = f"no sentinel that watches {case.owner.name} sees a usable quorum"

@@ -282,6 +282,18 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Mode, o
             id="no usable quorum",
         ),
         pytest.param(
+            watched(),
+            [
+                *(view(one, usable_quorum=False) for one in SENTINELS),
+                *(view(one, tilt_s=0) for one in SENTINELS[1:]),
+            ],
+            PLANNED,
+            "no-quorum",
+            "node-0",
+            "--force",
+            id="no usable quorum for the one out of TILT",
+        ),
+        pytest.param(
             watched(), [dead(one) for one in SENTINELS], PLANNED, "no-quorum", "quorum", "deploy", id="no sentinel"
         ),
         pytest.param(
@@ -387,6 +399,10 @@ def test_all_linked_replicas_are_waited_for() -> None:
         pytest.param([view("sentinel-0", usable_quorum=False)], "sentinel-1", id="one with a quorum"),
         pytest.param([view("sentinel-0", replicas=())], "sentinel-1", id="one that reaches the heir"),
         pytest.param([view("sentinel-0", primary=None)], "sentinel-1", id="one that watches"),
+        pytest.param([view("sentinel-0", tilt_s=0)], "sentinel-1", id="one out of TILT"),
+        pytest.param(
+            [view(one, tilt_s=0, usable_quorum=False) for one in SENTINELS], "sentinel-0", id="all in TILT: it waits"
+        ),
     ],
 )
 def test_which_sentinel_is_ordered(damages: list[Damage], sentinel: str) -> None:
