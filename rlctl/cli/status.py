@@ -9,7 +9,7 @@ from rlctl.cli.views import VIEWS
 from rlctl.errors import Exit
 from rlctl.execute.fleet import open_fleet
 from rlctl.execute.status import FleetStatus, NodeStatus, read_status
-from rlctl.plan.findings import State
+from rlctl.plan.finding import State
 from rlctl.runbooks.shelf import by_finding
 
 _EXITS = {

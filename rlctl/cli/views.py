@@ -6,7 +6,7 @@ from rlctl.cli.app import App
 from rlctl.cli.looking import Question
 from rlctl.errors import Exit
 from rlctl.execute.status import read_views
-from rlctl.plan.findings import Finding, Severity
+from rlctl.plan.finding import Finding, Severity
 from rlctl.plan.views import Primary, View, Views
 from rlctl.runbooks.shelf import by_finding
 

@@ -8,7 +8,8 @@ from rlctl.doctor.model import Check, failed, passed, unread, warned
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
 from rlctl.plan.clients import lowered
 from rlctl.plan.desired import Desired
-from rlctl.plan.findings import Finding, Severity, assess
+from rlctl.plan.finding import Finding, Severity
+from rlctl.plan.findings import assess
 from rlctl.plan.guards import MAXCLIENTS_HINT
 from rlctl.plan.unproven import is_unproven, way_out
 from rlctl.render.redis_conf import max_clients, open_files

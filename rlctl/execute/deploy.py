@@ -17,7 +17,7 @@ from rlctl.execute.waits import wait_healthy
 from rlctl.observe.model import Observed
 from rlctl.plan.clients import lowered
 from rlctl.plan.fence import fenced
-from rlctl.plan.findings import Finding
+from rlctl.plan.finding import Finding
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.saved import SavedPlan
 from rlctl.plan.steps import LoadScripts, StartNode, StartSentinel

@@ -17,7 +17,8 @@ from rlctl.execute.waits import await_attention, wait_observed
 from rlctl.execute.write_pause import WritePause
 from rlctl.observe import parse
 from rlctl.observe.model import NodeFacts, Observed
-from rlctl.plan.handover import Handover, Mode, Syncs, choose, is_all_kept, is_settled, new_primary
+from rlctl.plan.failover_choice import choose
+from rlctl.plan.handover import Handover, Mode, Syncs, is_all_kept, is_settled, new_primary
 from rlctl.plan.steps import Replicate
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink

@@ -6,7 +6,8 @@ from rlctl.execute.fleet import Fleet
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.observe.parse import slot_count
 from rlctl.plan.desired import Desired, missing_scripts
-from rlctl.plan.findings import Finding, State, assess, state_of
+from rlctl.plan.finding import Finding, State
+from rlctl.plan.findings import assess, state_of
 from rlctl.plan.ownership import Ownership, ownership
 from rlctl.plan.sentinel import at, believed_primary
 from rlctl.plan.tilt import is_in_tilt

@@ -10,7 +10,8 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.observe.model import Observed
-from rlctl.plan.findings import NOT_OF_DEPLOY, Finding, assess
+from rlctl.plan.finding import Finding
+from rlctl.plan.findings import NOT_OF_DEPLOY, assess
 from rlctl.plan.tilt import TILT_S, in_tilt
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import Closed, CommandFailed, LinkFailure

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from rlctl.observe.model import NodeFacts, Observed, Peer, Role, SentinelView
 from rlctl.plan.desired import Desired
 from rlctl.plan.fence import is_fenced, lacks_replicas
-from rlctl.plan.findings import INTENDED, Finding, Severity, fences, tilts
+from rlctl.plan.finding import Finding, Severity
+from rlctl.plan.findings import INTENDED, fences, tilts
 from rlctl.plan.sentinel import ONLY_SHARD, believed_primary
 from rlctl.plan.tilt import in_tilt
 from rlctl.plan.unproven import is_unheard_of, is_unknown, is_unproven, may_serve, way_out

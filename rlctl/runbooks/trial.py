@@ -19,7 +19,8 @@ from rlctl.execute.heir import Teller, end_with_rlctl
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.quiet import QUIET
 from rlctl.execute.stop import StopFlag
-from rlctl.plan.findings import Finding, assess
+from rlctl.plan.finding import Finding
+from rlctl.plan.findings import assess
 from rlctl.plan.steps import describe
 from rlctl.plan.tilt import TILT_S
 from rlctl.runbooks.faults import Scene, bring_about

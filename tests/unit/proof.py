@@ -5,7 +5,8 @@ from functools import reduce
 
 from rlctl.observe.model import NodeFacts, Observed, Role, Saved
 from rlctl.plan.desired import Desired
-from rlctl.plan.findings import Finding, assess
+from rlctl.plan.finding import Finding
+from rlctl.plan.findings import assess
 from rlctl.plan.ownership import ownership, shards
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.sentinel import believed_primary, data

@@ -8,22 +8,13 @@ from pathlib import Path
 import rlctl
 
 ROOT = Path(rlctl.__file__).parent
-MAKERS = {"passed", "warned", "failed", "unread", "_degraded", "_critical", "Finding"}
+MAKERS = {"passed", "warned", "failed", "unread", "degraded", "critical", "Finding"}
 
 
 @cache
 def sayings(where: str) -> frozenset[str]:
     """Of all modules that the pattern fits."""
     return frozenset(code for path in sorted(ROOT.glob(where)) for code in _codes(ast.parse(path.read_text("utf-8"))))
-
-
-@cache
-def sayings_of(where: str, *functions: str) -> frozenset[str]:
-    """Of some functions of one module."""
-    module = ast.parse((ROOT / where).read_text("utf-8"))
-    found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name in functions]
-    assert len(found) == len(functions)
-    return frozenset(code for function in found for code in _codes(function))
 
 
 def _codes(module: ast.AST) -> Iterator[str]:

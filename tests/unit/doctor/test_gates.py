@@ -8,7 +8,7 @@ from tests.unit.sayings import sayings
 
 
 def findings() -> frozenset[str]:
-    return sayings("plan/findings.py")
+    return sayings("plan/*finding*.py")
 
 
 def test_the_names_are_found_in_the_source() -> None:

@@ -18,8 +18,9 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.resize import Resize, make_resize
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
+from rlctl.plan.failover_choice import choose
 from rlctl.plan.fence import FENCE, SETTING
-from rlctl.plan.handover import Mode, Syncs, choose
+from rlctl.plan.handover import Mode, Syncs
 from rlctl.plan.planner import Plan
 from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import NodeName

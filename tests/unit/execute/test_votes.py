@@ -16,7 +16,8 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.votes import LINKED_S, await_votes
 from rlctl.observe.model import Observed
-from rlctl.plan.handover import Mode, choose
+from rlctl.plan.failover_choice import choose
+from rlctl.plan.handover import Mode
 from tests.unit.fleets import changed, cluster, desired_of, healthy
 
 TOPOLOGY = cluster()

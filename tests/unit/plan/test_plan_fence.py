@@ -7,7 +7,8 @@ import pytest
 from rlctl.observe.model import NodeFacts, Observed
 from rlctl.plan.desired import setting_drift
 from rlctl.plan.fence import FENCE, SETTING, fenced, is_fenced, lacks_replicas, lifted, loss
-from rlctl.plan.findings import INTENDED, NODE_FENCED, Severity, State, assess, state_of
+from rlctl.plan.finding import Severity, State
+from rlctl.plan.findings import INTENDED, NODE_FENCED, assess, state_of
 from rlctl.plan.planner import make_plan
 from rlctl.topology.model import Consistency, Topology
 from tests.unit.fleets import changed, cluster, desired_of, healthy, hung, name, watched

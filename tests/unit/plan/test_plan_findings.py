@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 
 from rlctl.observe.model import Link, Observed, OnDisk, Peer, Presence, Role, SentinelView
-from rlctl.plan.findings import Finding, Severity, State, assess, slots_of, state_of
+from rlctl.plan.finding import Finding, Severity, State
+from rlctl.plan.findings import assess, state_of
 from rlctl.topology.change import Refusal
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from rlctl.topology.nodes import NodeId
@@ -598,10 +599,6 @@ def test_state(state: Observed, verdict: State) -> None:
 def test_json_of_a_finding() -> None:
     finding = Finding(code="peers", severity=DEGRADED, subject="sentinel-1", text="...")
     assert finding.to_json() == {"code": "peers", "severity": "degraded", "subject": "sentinel-1", "text": "..."}
-
-
-def test_slots_of_a_node_are_counted() -> None:
-    assert [slots_of(node) for node in healthy(cluster()).nodes] == [5461, 5462, 5461, 0, 0, 0]
 
 
 HOSTS = tuple(HostEntry(address=f"10.0.0.{number}", name=f"h{number}") for number in (11, 12, 13))

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rlctl.observe.model import Observed, OnDisk
-from rlctl.plan.findings import State, assess, state_of
+from rlctl.plan.finding import State
+from rlctl.plan.findings import assess, state_of
 from rlctl.plan.planner import make_plan
 from rlctl.plan.steps import PreparePlace, StartNode, StartSentinel, describe, kind
 from rlctl.topology.model import PersistenceMode, Topology

@@ -20,7 +20,7 @@ from rlctl.runbooks.model import Fault, Runbook, Section, Step
 from rlctl.runbooks.order import split_settings
 from rlctl.runbooks.shelf import all_shipped, by_finding, find
 from rlctl.topology.model import Kind
-from tests.unit.sayings import sayings, sayings_of
+from tests.unit.sayings import sayings
 
 ROOT = Path(__file__).parents[3]
 PAGES = all_shipped()
@@ -65,13 +65,11 @@ CAUSES_WITHOUT_PAGE = {Cause.MOVED, Cause.ASK, Cause.TRY_AGAIN, Cause.BUSY}
 
 # Who emits what is said of one kind of fleet alone, and what only the views of it show.
 OF_KIND = {
-    Kind.CLUSTER: sayings_of("plan/findings.py", "_cluster", "_coverage", "_membership", "_shard", "_links"),
-    Kind.SENTINEL: sayings_of(
-        "plan/findings.py", "_sentinel", "_watchers", "_quorum_in_tilt", "_watcher", "_links", "tilts"
-    ),
+    Kind.CLUSTER: sayings("plan/cluster_findings.py") | {"link-down"},
+    Kind.SENTINEL: sayings("plan/sentinel_findings.py") | {"link-down", "sentinel-tilt"},
 }
 OF_VIEWS = sayings("plan/views.py") | {"node-fenced", "sentinel-tilt"}
-OF_STATUS = sayings("plan/findings.py")
+OF_STATUS = sayings("plan/*finding*.py")
 # What status says where its own words for it are others than those of the views.
 SEEN_WITH = {
     "no-writer": ["node-down", "no-replica", "cluster-fail"],
@@ -160,9 +158,10 @@ def printed(step: Step, code: str) -> Iterator[tuple[int, object]]:
 
 def exits(code: str) -> set[int]:
     """By the severities that it is told with."""
-    source = "".join((ROOT / "rlctl/plan" / name).read_text("utf-8") for name in ("findings.py", "views.py"))
-    is_critical = re.search(rf'_critical\(\s*"{code}"|code="{code}", severity=Severity.CRITICAL', source)
-    is_degraded = re.search(rf'_degraded\(\s*"{code}"|code="{code}", severity=Severity.DEGRADED', source)
+    files = [*(ROOT / "rlctl/plan").glob("*finding*.py"), ROOT / "rlctl/plan/views.py"]
+    source = "".join(file.read_text("utf-8") for file in files)
+    is_critical = re.search(rf'critical\(\s*"{code}"|code="{code}", severity=Severity.CRITICAL', source)
+    is_degraded = re.search(rf'degraded\(\s*"{code}"|code="{code}", severity=Severity.DEGRADED', source)
     return ({12} if is_critical else set()) | ({11} if is_degraded or not is_critical else set())
 
 
