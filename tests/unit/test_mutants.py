@@ -1,12 +1,11 @@
-"""What the sampler of mutants draws; tests/local/test_mutants.py lets it run."""
+"""The mutants that scripts/mutants draws, and how it judges them; tests/local/test_mutants.py runs it."""
 
 import ast
 import importlib.util
-import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -96,6 +95,7 @@ def test_a_sample_is_the_same_for_the_same_seed() -> None:
         (["drills/verdict", "drills/times"], "rlctl/drills/verdict.py", ("tests/unit/drills",)),
         (["drills/report"], "rlctl/drills/report/__init__.py", ("tests/unit/drills",)),
         (["playbooks/library"], "playbooks/library/rlctl_check.py", ("tests/unit/playbooks",)),
+        (["scripts/drift"], "rlctl/scripts/drift.py", ("tests/unit/scripts", "tests/local/test_scripts.py")),
     ],
 )
 def test_where_a_package_and_its_tests_lie(packages: list[str], first: str, tests: tuple[str, ...]) -> None:
@@ -109,22 +109,53 @@ def test_a_package_that_is_not_there_or_has_no_tests(package: str) -> None:
         MUTANTS.scope_of(ROOT, [package])
 
 
+@pytest.mark.parametrize(
+    ("packages", "goal"),
+    [
+        (["plan"], 92),
+        (["drills/verdict", "rlctl/rules/"], 92),
+        (["playbooks/library"], 75),
+        (["limiter", "scripts"], 85),
+        (["plan", "limiter"], None),
+        (["execute"], None),
+    ],
+)
+def test_the_goal_of_packages(packages: list[str], goal: int | None) -> None:
+    assert MUTANTS.goal_of(packages) == goal
+
+
+@pytest.mark.parametrize(
+    ("counts", "line"),
+    [
+        ((25, 23, 92), "killed 23 of 25 (92 %), goal 92 %: reached"),
+        ((200, 183, 92), "killed 183 of 200 (91 %), goal 92 %: not reached"),
+        ((25, 23, None), "killed 23 of 25 (92 %)"),
+        ((0, 0, 92), "killed 0 of 0 (0 %)"),
+    ],
+)
+def test_the_last_line_names_the_goal(counts: tuple[int, int, int | None], line: str) -> None:
+    assert MUTANTS.summary(*counts) == line
+
+
 class Told(MUTANTS.Trial):  # type: ignore[misc,name-defined] - a script has no types here
     """A trial whose tests end as they are told to."""
 
-    def __init__(self, folder: Path, end: int | Exception) -> None:
-        for name in ("root", "tree"):
-            (folder / name).mkdir()
-            (folder / name / "x.py").write_bytes(SOURCE)
-        super().__init__(folder / "root", folder / "tree", ())
+    def __init__(self, tree: Path, end: int | Exception) -> None:
+        (tree / "x.py").write_bytes(SOURCE)
+        (tree / "near.py").write_text("import x")
+        (tree / "far.py").write_text("import xy")
+        super().__init__(tree, ("far.py", "near.py"))
         self.end = end
         self.seen: list[bytes] = []
+        self.ran: list[str] = []
 
-    def _run(self, **_how: object) -> Any:
+    def _run(self, tests: list[str], costs: object = None) -> int:
+        assert costs is None
+        self.ran += tests
         self.seen.append((self.tree / "x.py").read_bytes())
         if isinstance(self.end, Exception):
             raise self.end
-        return SimpleNamespace(returncode=self.end)
+        return self.end
 
 
 SOURCE = b"x = a < b\n"
@@ -136,14 +167,19 @@ SOURCE = b"x = a < b\n"
         pytest.param(0, False, id="all pass"),
         pytest.param(1, True, id="a test fails"),
         pytest.param(2, True, id="it cannot be imported"),
-        pytest.param(subprocess.TimeoutExpired("pytest", 1.0), True, id="it does not end"),
+        pytest.param(4, True, id="conftest.py cannot be imported"),
+        pytest.param(-11, True, id="the interpreter crashes"),
+        pytest.param(TimeoutError(), True, id="it does not end"),
     ],
 )
 def test_when_a_mutant_is_noticed(tmp_path: Path, end: int | Exception, *, is_killed: bool) -> None:
     trial = Told(tmp_path, end)
     [mutant] = MUTANTS.Sampler(Path("x.py"), SOURCE).mutants()
+    before = (trial.tree / "x.py").stat().st_mtime_ns
     assert trial.is_killed(mutant) is is_killed
-    assert trial.seen == [b"x = (a <= b)\n"]
+    assert trial.ran == (["near.py"] if is_killed else ["near.py", "far.py"])
+    assert set(trial.seen) == {b"x = (a <= b)\n"}
+    assert (trial.tree / "x.py").stat().st_mtime_ns == before
     assert (trial.tree / "x.py").read_bytes() == SOURCE
 
 
