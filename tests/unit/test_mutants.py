@@ -142,9 +142,10 @@ class Told(MUTANTS.Trial):  # type: ignore[misc,name-defined] - a script has no 
 
     def __init__(self, tree: Path, end: int | Exception) -> None:
         (tree / "x.py").write_bytes(SOURCE)
-        (tree / "near.py").write_text("import x")
-        (tree / "far.py").write_text("import xy")
-        super().__init__(tree, ("far.py", "near.py"))
+        for name, text in TESTS.items():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(text, encoding="utf-8")
+        super().__init__(tree, tuple(TESTS))
         self.end = end
         self.seen: list[bytes] = []
         self.ran: list[str] = []
@@ -159,6 +160,7 @@ class Told(MUTANTS.Trial):  # type: ignore[misc,name-defined] - a script has no 
 
 
 SOURCE = b"x = a < b\n"
+TESTS = {"tests/local/test_x.py": "import x", "tests/unit/far.py": "import xy", "tests/unit/near.py": "import x"}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_when_a_mutant_is_noticed(tmp_path: Path, end: int | Exception, *, is_ki
     [mutant] = MUTANTS.Sampler(Path("x.py"), SOURCE).mutants()
     before = (trial.tree / "x.py").stat().st_mtime_ns
     assert trial.is_killed(mutant) is is_killed
-    assert trial.ran == (["near.py"] if is_killed else ["near.py", "far.py"])
+    assert trial.ran == (["tests/unit/near.py"] if is_killed else ["tests/unit/near.py", *list(TESTS)[:2]])
     assert set(trial.seen) == {b"x = (a <= b)\n"}
     assert (trial.tree / "x.py").stat().st_mtime_ns == before
     assert (trial.tree / "x.py").read_bytes() == SOURCE

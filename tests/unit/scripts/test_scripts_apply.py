@@ -1,12 +1,16 @@
 """When `scripts apply` has anything to do, and when it has done it."""
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from rlctl.errors import Declined, PartlyDone
+from rlctl.errors import CheckFailed, Declined, PartlyDone, RlctlError, Unreachable
+from rlctl.execute.executor import StepResult
 from rlctl.execute.locking import HeldFleet
 from rlctl.plan.planner import Plan
 from rlctl.plan.steps import LoadScripts
@@ -14,6 +18,8 @@ from rlctl.scripts import lifecycle
 from rlctl.scripts.drift import DriftClass, Registered, ScriptDrift
 from rlctl.scripts.lifecycle import ApplyReport, ScriptsStatus, run_apply
 from rlctl.scripts.release import load_release
+from rlctl.scripts.verify import Verdict
+from rlctl.system.clock import SystemClock
 from tests.unit.fleets import changed, cluster, healthy, name
 
 RELEASE = load_release()
@@ -32,7 +38,9 @@ class Told:
     drift: tuple[ScriptDrift, ...] = ()
     steps: tuple[LoadScripts, ...] = ()
     registered: Registered = APPLIED
+    verdicts: tuple[Verdict, ...] = ()
     written: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for named, stand_in in {
@@ -40,7 +48,7 @@ class Told:
             "read_scripts": lambda _fleet: self.status,
             "script_plan": lambda _fleet, _observed: Plan(fleet="", topology="", observed="", steps=self.steps),
             "read_rights": lambda _fleet, _observed, _plan: None,
-            "verify": lambda _fleet, _observed: (),
+            "verify": lambda _fleet, _observed: self.verdicts,
             "_register": lambda _fleet, _observed, state: self.written.append(state),
         }.items():
             self.monkeypatch.setattr(lifecycle, named, stand_in)
@@ -57,19 +65,33 @@ class Told:
             has_registry=True,
         )
 
-    def apply(self) -> ApplyReport:
-        """Up to the question, which is answered with no."""
+    def apply(self, agree: Callable[[Plan, object], None] | None = None) -> ApplyReport:
+        """Up to the question, which is answered with no unless told otherwise."""
 
         def decline(_plan: Plan, _rights: object) -> None:
             raise Declined("asked")
 
-        held = cast("HeldFleet", SimpleNamespace(fleet=self.fleet, take=lambda _observed: None))
-        return run_apply(held, (), cast("Any", None), cast("Any", None), decline)
+        held = cast("HeldFleet", SimpleNamespace(fleet=self.fleet, take=lambda _observed: None, check=None))
+        progress: Any = SimpleNamespace(note=self.notes.append)
+        return run_apply(held, ("scripts", "apply"), progress, cast("Any", None), agree or decline)
+
+    def walking(self, journal: Path, outcome: tuple[StepResult, ...] | RlctlError) -> None:
+        """Have the steps end like this, and the journal written there."""
+
+        def walk(plan: Plan) -> tuple[StepResult, ...]:
+            assert plan.steps == self.steps
+            if isinstance(outcome, RlctlError):
+                raise outcome
+            return outcome
+
+        self.monkeypatch.setattr(lifecycle, "Executor", lambda *_parts: SimpleNamespace(walk=walk))
+        self.fleet.home = SimpleNamespace(journal=lambda _fleet: journal)
+        self.fleet.clock = SystemClock()
 
 
 def test_a_release_that_is_there_already_is_not_applied_again(monkeypatch: pytest.MonkeyPatch) -> None:
     report = Told(monkeypatch).apply()
-    assert (report.results, report.status.drift) == ((), ())
+    assert (report.results, report.status.drift, report.to_json()["changed"]) == ((), (), False)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +106,51 @@ def test_a_release_that_is_there_already_is_not_applied_again(monkeypatch: pytes
 def test_what_there_is_to_do_is_asked_for(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]) -> None:
     with pytest.raises(Declined):
         Told(monkeypatch, **facts).apply()
+
+
+def agree(_plan: Plan, _rights: object) -> None:
+    pass
+
+
+RESULT = StepResult(step=STEP, outcome="done")
+
+
+def ends(journal: Path) -> list[object]:
+    return [entry.get("outcome") for entry in map(json.loads, journal.read_text(encoding="utf-8").splitlines())][-1:]
+
+
+def test_an_apply_is_pending_until_it_is_proven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = Told(monkeypatch, steps=(STEP,))
+    told.walking(tmp_path / "journal", (RESULT,))
+    report = told.apply(agree)
+    assert (report.results, report.status, told.written, told.notes) == (
+        (RESULT,),
+        told.status,
+        ["pending", "applied"],
+        [],
+    )
+    assert ends(tmp_path / "journal") == ["done"]
+    document = report.to_json()
+    assert (document["schema"], document["changed"]) == ("rlctl.scripts-apply/1", True)
+    assert document["steps"] == [RESULT.to_json()]
+
+
+def test_a_step_that_fails_leaves_the_release_dirty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = Told(monkeypatch, steps=(STEP,))
+    told.walking(tmp_path / "journal", Unreachable("node-4 is gone"))
+    with pytest.raises(Unreachable, match="node-4 is gone"):
+        told.apply(agree)
+    assert told.written == ["pending", "dirty"]
+    assert ends(tmp_path / "journal") == ["unreachable"]
+
+
+def test_a_smoke_call_that_goes_wrong_fails_an_apply(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    verdicts = [Verdict(node=name("node-0"), script="gcra", evidence=one) for one in (None, "NOPERM", "late")]
+    told = Told(monkeypatch, steps=(STEP,), verdicts=tuple(verdicts))
+    told.walking(tmp_path / "journal", (RESULT,))
+    with pytest.raises(CheckFailed, match=r"^2 smoke calls went wrong, first gcra on node-0: NOPERM$"):
+        told.apply(agree)
+    assert told.written == ["pending", "dirty"]
 
 
 def test_only_a_node_that_does_not_answer_leaves_an_apply_undone(monkeypatch: pytest.MonkeyPatch) -> None:
