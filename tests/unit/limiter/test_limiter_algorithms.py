@@ -111,6 +111,59 @@ def test_what_a_script_would_refuse_is_refused(make: Callable[[], object]) -> No
     assert refused.value.exit_code is Exit.USAGE
 
 
+# The year 2100 in microseconds, which scripts add windows to.
+LATEST_US = 4_102_444_800_000_000
+LARGEST = BIG - 1
+EDGES: list[tuple[str, Callable[[int], object], int]] = [
+    ("rate", lambda number: Gcra(1, number, 1), LARGEST),
+    ("period", lambda number: TokenBucket(1, number, number), LARGEST // 1000),
+    ("capacity", lambda number: TokenBucket(number, 1, 1), (LARGEST - 1) // 1000),
+    ("capacity in lowest terms", lambda number: TokenBucket(number, 2000, 4), (LARGEST - 1) // 2),
+    ("burst", lambda number: Gcra(number, 1, 1), (LARGEST - LATEST_US) // 2000),
+    ("burst of a fraction", lambda number: Gcra(number, 3, 1), (LARGEST - LATEST_US) // 2 // 334),
+    ("limit", lambda number: FixedWindow(number, 1), LARGEST),
+    ("window", lambda number: FixedWindow(1, number), (LARGEST - LATEST_US) // 2000),
+    ("limit of a counter", lambda number: SlidingCounter(number, 1), LARGEST // 3),
+    ("window of a counter", lambda number: SlidingCounter(1, number), (LARGEST - LATEST_US) // 3000),
+    ("limit of a log", lambda number: RollingWindow(number, 1), 10_000),
+    ("window of a log", lambda number: RollingWindow(1, number), (LARGEST - LATEST_US) // 2000),
+    ("interval of a log", lambda number: RollingWindow(1, 7, number), 7),
+    ("limit of a ring", lambda number: RollingRing(number, 1), 1_000_000),
+    ("window of a ring", lambda number: RollingRing(1, number), 2**32 - 1),
+    ("leases", lambda number: Concurrent(number, 1), LARGEST),
+    ("lease", lambda number: Concurrent(1, number), (LARGEST - LATEST_US) // 2000),
+    ("cost of a bucket", TokenBucket(1, 1, 1).check_cost, LARGEST),
+    ("cost of a meter", Gcra(1, 1, 1).check_cost, LARGEST),
+    ("cost of a window", FixedWindow(9, 1).check_cost, LARGEST - 9),
+    ("cost of a counter", SlidingCounter(9, 1).check_cost, LARGEST),
+    ("cost of a log", RollingWindow(9, 5).check_cost, LARGEST - LATEST_US - 10_000),
+    ("cost of a ring", RollingRing(9, 5).check_cost, LARGEST - 9),
+]
+
+
+@pytest.mark.parametrize(("make", "largest"), [edge[1:] for edge in EDGES], ids=[edge[0] for edge in EDGES])
+def test_the_largest_number_that_is_exact(make: Callable[[int], object], largest: int) -> None:
+    make(largest)
+    with pytest.raises(InvalidLimit):
+        make(largest + 1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TokenBucket(0, 1, 1),
+        lambda: Gcra(0, 1, 1),
+        lambda: FixedWindow(0, 1),
+        lambda: SlidingCounter(0, 1),
+        lambda: RollingWindow(0, 1, 0),
+        lambda: RollingRing(0, 1, 1),
+        lambda: Concurrent(0, 1),
+    ],
+)
+def test_the_smallest_numbers(make: Callable[[], Algorithm]) -> None:
+    assert make().limit == 0
+
+
 @given(st.integers(1, 10**6), st.integers(1, 10**7))
 def test_lowest_terms_are_the_same_rate(rate: int, period_ms: int) -> None:
     found = TokenBucket(1, rate, period_ms).arguments()

@@ -20,6 +20,7 @@ from rlctl.limiter.failures import ErrorReply, Failure
 from rlctl.limiter.link import Link
 from rlctl.limiter.lookup import Answer, Question
 from rlctl.limiter.options import Options
+from rlctl.limiter.pool import Pool
 from rlctl.limiter.resp import ASKING
 from rlctl.limiter.routes import slot_of
 from rlctl.limiter.settings import Endpoint, read_settings
@@ -346,3 +347,16 @@ def test_a_plain_command_takes_any_reply_but_an_error(together: Callable[[Play, 
     found = together(play, [Ask(word, TAG) for word in (b"a ", b"b ", b"c ")])
     assert found[:2] == [5, None]
     assert found[2].cause is Cause.AUTH
+
+
+def test_warming_waits_for_no_longer_than_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines_s: list[float] = []
+    monkeypatch.setattr(Pool, "wait_until_warm", lambda _pool, deadline_s: deadlines_s.append(deadline_s))
+    backend = PlayedBackend(read_settings(CLUSTER), OPTIONS, Counters())
+    backend.play = Play(A)
+    before_s = time.monotonic()
+    backend.warm(1)
+    backend.close()
+    wait_s = OPTIONS.connect_timeout_ms / 1000
+    assert deadlines_s
+    assert all(before_s + wait_s <= deadline_s <= time.monotonic() + wait_s for deadline_s in deadlines_s)

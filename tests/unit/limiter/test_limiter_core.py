@@ -272,6 +272,144 @@ def test_a_connection_that_was_idle_and_still_answers_is_kept() -> None:
     assert take(subject) is first
 
 
+def test_a_connection_that_was_just_used_is_not_looked_at() -> None:
+    subject = pool(lambda: FakeLink(stale=True), limit=1)
+    first = take(subject)
+    subject.give(first, time.monotonic())
+    assert take(subject) is first
+
+
+class Gate:
+    """Openers that wait until they may go on."""
+
+    def __init__(self) -> None:
+        self.opened: list[FakeLink] = []
+        self.begun = threading.Semaphore(0)
+        self.free = threading.Event()
+
+    def __call__(self) -> FakeLink:
+        self.begun.release()
+        assert self.free.wait(LATER_S)
+        self.opened.append(FakeLink())
+        return self.opened[-1]
+
+    def begins(self, count: int) -> None:
+        for _ in range(count):
+            assert self.begun.acquire(timeout=LATER_S)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + LATER_S
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.001)
+
+
+def test_who_warms_a_pool_waits_for_its_first_connection() -> None:
+    gate = Gate()
+    subject = pool(gate)
+    subject.warm(1)
+    before_s = time.monotonic()
+    subject.wait_until_warm(before_s + 0.05)
+    assert time.monotonic() - before_s >= 0.05
+    threading.Timer(0.05, gate.free.set).start()
+    subject.wait_until_warm(time.monotonic() + LATER_S)
+    assert list(subject._idle) == gate.opened
+    assert len(gate.opened) == 1
+    subject.wait_until_warm(time.monotonic() - 1)
+
+
+def test_who_warms_a_pool_that_cannot_open_does_not_wait() -> None:
+    def refuse() -> Link:
+        raise Failure(Cause.UNREACHABLE, "refused")
+
+    subject = pool(refuse)
+    subject.warm(1)
+    subject.wait_until_warm(time.monotonic() + LATER_S)
+    assert (subject._opening, subject._open, len(subject._idle)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("limit", "wanted", "count"), [(20, 20, 8), (3, 20, 3), (20, 2, 2), (20, 0, 0)])
+def test_connections_that_are_opened_at_once(limit: int, wanted: int, count: int) -> None:
+    gate = Gate()
+    subject = pool(gate, limit=limit)
+    for _ in range(2):
+        subject.warm(wanted)
+    gate.begins(count)
+    assert subject._opening == count
+    assert not gate.begun.acquire(blocking=False)
+    gate.free.set()
+    wait_until(lambda: len(subject._idle) == count)
+    assert (subject._opening, subject._open) == (0, count)
+
+
+def test_the_last_idle_connection_is_not_taken_without_opening_another() -> None:
+    gate = Gate()
+    gate.free.set()
+    subject = pool(gate)
+    first = take(subject)
+    subject.give(first, time.monotonic())
+    assert take(subject) is first
+    wait_until(lambda: len(subject._idle) == 1)
+    assert [first, *subject._idle] == gate.opened
+    # Not again within a tenth of a second.
+    take(subject)
+    assert subject._opening == 0
+    subject._grow_at_s = 0.0
+    subject.give(first, time.monotonic())
+    take(subject)
+    wait_until(lambda: len(subject._idle) == 1)
+
+
+def test_a_connection_that_opens_after_the_pool_was_closed_is_closed() -> None:
+    gate = Gate()
+    subject = pool(gate)
+    subject.warm(1)
+    gate.begins(1)
+    subject.close()
+    gate.free.set()
+    wait_until(lambda: bool(gate.opened) and gate.opened[0].closed)
+    assert subject._open == 0
+
+
+def test_closing_a_pool_ends_what_waits_for_it() -> None:
+    gate = Gate()
+    subject = pool(gate)
+    found: list[str] = []
+
+    def wait() -> None:
+        with pytest.raises(Failure) as failure:
+            take(subject)
+        found.append(failure.value.evidence)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    wait_until(lambda: bool(subject._line))
+    subject.close()
+    waiter.join(LATER_S)
+    gate.free.set()
+    assert found == ["here:1: the limiter is closed"]
+
+
+def test_a_thread_that_cannot_be_started_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    subject = pool(FakeLink)
+    with pytest.raises(Failure, match="internal: RuntimeError"):
+        take(subject)
+    assert subject._opening == 0
+
+
+def test_a_fork_shares_no_connection_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = pool(FakeLink)
+    first = take(subject)
+    subject.give(first, time.monotonic())
+    monkeypatch.setattr("rlctl.limiter.pool.os.getpid", lambda: -1)
+    assert take(subject) is not first
+
+
 def test_a_closed_pool_keeps_nothing() -> None:
     subject = pool(FakeLink)
     link = take(subject)

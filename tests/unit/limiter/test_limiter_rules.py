@@ -1,5 +1,6 @@
 """Deciding by the fleet's rules, with collaborators that touch no network."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -250,6 +251,8 @@ def test_without_the_rule_the_policy_decides_and_it_is_loud(
     if text is None:
         [only] = subject.decide_all({"user": "u"})
         assert only.source is source
+        other = AsyncLimiter(Core(RELEASE, policy, Counters(), book_of(None)), backend)  # type: ignore[arg-type]
+        assert asyncio.run(other.decide_all({"user": "u"})) == (only,)
 
 
 def test_leases_by_rule() -> None:

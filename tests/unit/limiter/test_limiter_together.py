@@ -5,13 +5,29 @@ from typing import Any
 
 import pytest
 
-from rlctl.limiter import BrokenState, Cause, InvalidLimit, Limiter, LocalPolicy, Policy, Reason, Source
+from rlctl.limiter import (
+    BrokenState,
+    Cause,
+    Decision,
+    FixedWindow,
+    InvalidLimit,
+    Limiter,
+    LocalPolicy,
+    Policy,
+    Reason,
+    RollingRing,
+    RollingWindow,
+    Source,
+)
+from rlctl.limiter.algorithms import Costed
 from rlctl.limiter.asks import Ask
+from rlctl.limiter.calls import CostedCall
 from rlctl.limiter.core import Core
 from rlctl.limiter.counters import Counters
 from rlctl.limiter.failures import Failure
 from rlctl.limiter.resp import parse
 from rlctl.limiter.rulebook import RuleBook
+from rlctl.limiter.together import _room
 from tests.unit.rules.documents import RELEASE, revision
 
 RULES = """\
@@ -259,3 +275,27 @@ def test_many_rules_are_looked_at_in_rounds_of_a_bounded_size() -> None:
         for number in range(100):
             del LIMITS[f"tight-{number}"]
     assert [len(one) for one in table.rounds] == [64, 36, 1, 64, 35]
+
+
+@pytest.mark.parametrize(
+    ("rule", "seen", "room"),
+    [
+        pytest.param(FixedWindow(9, 10), {"remaining": 3}, 1, id="more than the cost"),
+        pytest.param(FixedWindow(9, 10), {"remaining": 1}, -1, id="less"),
+        pytest.param(FixedWindow(9, 10), {"allowed": False, "remaining": 3}, -1, id="denied"),
+        pytest.param(FixedWindow(9, 10), {"remaining": None}, -1, id="not known"),
+        pytest.param(RollingWindow(9, 10, 4), {"remaining": 9, "reset_after_ms": 0}, 7, id="no admission yet"),
+        pytest.param(RollingWindow(9, 10, 4), {"remaining": 8, "reset_after_ms": 6}, 6, id="long enough ago"),
+        pytest.param(RollingWindow(9, 10, 4), {"remaining": 8, "reset_after_ms": 7}, -1, id="too early"),
+        pytest.param(RollingRing(9, 10, 4), {"remaining": 8, "reset_after_ms": 7}, -1, id="too early for a ring"),
+        pytest.param(RollingWindow(9, 10, 10), {"remaining": 8, "reset_after_ms": 1}, -1, id="at the last moment"),
+        pytest.param(RollingWindow(9, 10, 1), {"remaining": 8, "reset_after_ms": 10}, -1, id="right now"),
+        pytest.param(RollingWindow(9, 10), {"remaining": 8, "reset_after_ms": 10}, 6, id="no minimum interval"),
+    ],
+)
+def test_the_room_that_a_look_shows(rule: Costed, seen: dict[str, Any], room: int) -> None:
+    script = RELEASE.script(rule.name)
+    assert script is not None
+    look: dict[str, Any] = {"allowed": True, "limit": 9, "retry_after_ms": 0, "reset_after_ms": None} | seen
+    decision = Decision(**look, reason=Reason.OK, source=Source.REDIS)
+    assert _room(CostedCall(script, rule, "api"), decision, 2) == room

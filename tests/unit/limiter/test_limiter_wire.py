@@ -106,7 +106,9 @@ def test_an_error_reply_is_a_value() -> None:
     assert (reply.prefix, reply.text) == ("MOVED", "MOVED 5 10.0.0.1:7000")
 
 
-@pytest.mark.parametrize("data", [b"HTTP/1.1 400\r\n", b":x\r\n", b"*99999999999\r\n", b"*1\r\n" * 20 + b":1\r\n"])
+@pytest.mark.parametrize(
+    "data", [b"HTTP/1.1 400\r\n", b"\r\n", b":x\r\n", b"*99999999999\r\n", b"*1\r\n" * 20 + b":1\r\n"]
+)
 def test_another_protocol_is_a_failure(data: bytes) -> None:
     with pytest.raises(Failure) as failure:
         parse(data)
