@@ -133,3 +133,26 @@ def test_a_decision_is_a_value() -> None:
     assert hash(decision(cause=Cause.TIMEOUT)) != hash(decision())
     with pytest.raises(AttributeError):
         decision().allowed = False  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("number", "field"),
+    [(-1, 0), (0, 0), (10**15 - 1, 10**15 - 1), (10**15, 10**15 - 1), (2**53, 10**15 - 1)],
+)
+def test_integers_of_structured_fields_have_fifteen_digits(number: int, field: int) -> None:
+    headers = decision(limit=number, remaining=number, reset_after_ms=number * 1000).headers()
+    assert headers["RateLimit-Policy"] == f'"api";q={field};w=60'
+    assert headers["RateLimit"] == f'"api";r={field};t={field}'
+    assert headers["X-RateLimit-Remaining"] == str(max(0, number))
+
+
+@pytest.mark.parametrize(("ms", "seconds"), [(-5, 0), (0, 0), (1, 1), (1000, 1), (1001, 2)])
+def test_seconds_are_rounded_up(ms: int, seconds: int) -> None:
+    assert decision(reset_after_ms=ms).headers()["X-RateLimit-Reset"] == str(seconds)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "retry_after_ms", "seconds"), [(False, -1, None), (False, 0, 1), (False, 1001, 2), (True, 5, None)]
+)
+def test_a_denial_that_ends_has_at_least_a_second(retry_after_ms: int, seconds: int | None, *, allowed: bool) -> None:
+    assert decision(allowed=allowed, retry_after_ms=retry_after_ms).retry_after_s == seconds

@@ -6,7 +6,7 @@ import pytest
 
 from rlctl.scripts.loader import load_scripts
 from rlctl.system.redis import Closed, CommandFailed, NodeLink
-from tests.unit.scripts.servers import RELEASE, Server
+from tests.unit.servers import RELEASE, Server
 
 FIRST, SECOND = RELEASE.scripts[:2]
 Command = tuple[Any, ...]

@@ -17,7 +17,7 @@ from rlctl.secrets import FleetSecrets, Secret, User
 from rlctl.system.redis import Closed, CommandFailed
 from rlctl.topology.model import Topology
 from tests.unit.fleets import FLEET_ID, REVISION, changed, cluster, fresh, healthy, killed, name, watched
-from tests.unit.scripts.servers import RELEASE, Server, Servers
+from tests.unit.servers import RELEASE, Server, Servers
 
 APPLIED = Registered(release=RELEASE.version, digest=RELEASE.digest, state="applied")
 FIELDS = {"release": RELEASE.version, "digest": RELEASE.digest}

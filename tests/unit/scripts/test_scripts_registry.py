@@ -17,7 +17,7 @@ from rlctl.scripts.registry import (
     write_registered,
 )
 from rlctl.system.redis import Closed, CommandFailed, NodeLink
-from tests.unit.scripts.servers import Server
+from tests.unit.servers import Server
 
 REGISTERED = Registered(release="1.0.0", digest="d", state="pending")
 

@@ -11,7 +11,7 @@ from rlctl.scripts.verify import scratch_key, serving, unserved_shards, verify
 from rlctl.system.redis import Closed, CommandFailed
 from rlctl.topology.model import Topology
 from tests.unit.fleets import changed, cluster, fresh, healthy, killed, name, watched
-from tests.unit.scripts.servers import RELEASE, Answer, Server, Servers
+from tests.unit.servers import RELEASE, Answer, Server, Servers
 
 FIRST = RELEASE.scripts[0]
 Command = tuple[Any, ...]

@@ -1,9 +1,10 @@
-"""A fleet of servers in memory: what the scripts' commands read and write there, and a server that fails."""
+"""A fleet of servers in memory: they keep hashes, lists and texts, and answer or fail as a test says."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +29,7 @@ class Server:
     endpoint: str = "127.0.0.1:7000"
     answer: Answer = lambda _command: None
     hashes: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    texts: dict[str, str] = field(default_factory=dict)
     lists: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     told: list[tuple[Any, ...]] = field(default_factory=list)
     is_closed: bool = False
@@ -51,34 +53,67 @@ class Server:
 
     def _own_answer(self, command: tuple[Any, ...]) -> object:
         match command:
-            case ("HGETALL", key):
-                return [word for pair in self.hashes[key].items() for word in pair]
-            case ("HSET", key, *words):
-                self.hashes[key] |= dict(zip(words[0::2], words[1::2], strict=True))
-                return len(words) // 2
-            case ("LPUSH", key, text):
-                self.lists[key].insert(0, text)
-                return len(self.lists[key])
-            case ("LTRIM", key, first, last):
-                self.lists[key] = self.lists[key][first : last + 1]
+            case ("HGETALL" | "HMGET" | "HSET" as verb, key, *words):
+                return self._hash(verb, self.hashes[key], words)
+            case ("LPUSH" | "LTRIM" | "LRANGE" as verb, key, *words):
+                return self._list(verb, self.lists[key], words)
+            case ("GET", key):
+                return self.texts.get(key)
+            case ("EXISTS", key):
+                return int(key in self.texts)
+            case ("READONLY",):
                 return "OK"
-            case ("LRANGE", key, first, last):
-                return self.lists[key][first : last + 1]
             case ("UNLINK", _key):
                 return 1
             case _:
                 return CommandFailed(f"ERR unknown command {command[0]}")
 
+    def _hash(self, verb: str, fields: dict[str, str], words: list[Any]) -> object:
+        if verb == "HGETALL":
+            return [word for pair in fields.items() for word in pair]
+        if verb == "HMGET":
+            return [fields.get(name) for name in words]
+        fields.update(zip(words[0::2], words[1::2], strict=True))
+        return len(words) // 2
+
+    def _list(self, verb: str, items: list[str], words: list[Any]) -> object:
+        if verb == "LPUSH":
+            items[:0] = words
+            return len(items)
+        first, last = words
+        if verb == "LRANGE":
+            return items[first : last + 1]
+        items[:] = items[first : last + 1]
+        return "OK"
+
+
+@dataclass
+class Hands:
+    """A clock that only sleeping moves."""
+
+    now_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+
 
 @dataclass
 class Servers:
-    """What scripts/ needs of a Fleet: its nodes by name, and the links as the limiter's user apart."""
+    """What `scripts` and `rules` need of a Fleet: links by the node's name, those of the limiter's user apart."""
 
     topology: Topology
     observed: Observed
     release: Release = RELEASE
     admin: dict[str, Server] = field(default_factory=lambda: defaultdict(Server))
     runtime: dict[str, Server] = field(default_factory=lambda: defaultdict(Server))
+    clock: Hands = field(default_factory=Hands)
+    journal: Path = Path()
 
     def as_fleet(self) -> Fleet:
         connector = SimpleNamespace(link=self._link, separate_link=self._separate_link)
@@ -86,7 +121,8 @@ class Servers:
             topology=self.topology,
             release=self.release,
             connector=connector,
-            clock=SimpleNamespace(now=lambda: datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)),
+            clock=self.clock,
+            home=SimpleNamespace(journal=lambda _name: self.journal),
             observe=lambda: self.observed,
             desired=lambda _observed: desired_of(self.topology),
         )
