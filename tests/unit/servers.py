@@ -122,6 +122,7 @@ class Servers:
             release=self.release,
             connector=connector,
             clock=self.clock,
+            new_services=(),
             home=SimpleNamespace(journal=lambda _name: self.journal),
             observe=lambda: self.observed,
             desired=lambda _observed: desired_of(self.topology),

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +13,6 @@ from rlctl.errors import AccessDenied, Declined, NotFound, Refused, RlctlError, 
 from rlctl.execute.locking import HeldFleet
 from rlctl.observe.model import Observed, Presence
 from rlctl.rules.admin import (
-    InForce,
     NotReadBack,
     Outcome,
     RampStep,
@@ -30,55 +28,13 @@ from rlctl.rules.store import Pointer
 from rlctl.scripts import registry
 from rlctl.system.redis import Closed, CommandFailed
 from rlctl.topology.model import Topology
-from tests.unit.fleets import changed, cluster, fresh, healthy, killed, watched
+from tests.unit.fleets import changed, fresh, healthy, killed, watched
 from tests.unit.rules.documents import EVERY, EXAMPLE, revision, rule_set
-from tests.unit.servers import Server, Servers
+from tests.unit.rules.fleets import HISTORIAN, KEEPER, REPLICA, WIDE, Fleet, pointer_fields
+from tests.unit.servers import Server
 
-# The rules of a cluster of five shards lie on node-3, whose replica is node-8; the fleet's history lies on node-4.
-WIDE, KEEPER, REPLICA, HISTORIAN = cluster(shards=5), "node-3", "node-8", "node-4"
 ONE, TWO = revision(EXAMPLE, 1), revision(EVERY, 2, 1)
 AT = "2026-01-02T03:04:05.678+00:00"
-
-
-class Fleet(Servers):
-    """Servers that hold every script, and revisions of which the last one is in force."""
-
-    def __init__(self, *stored: Revision, topology: Topology = WIDE, observed: Observed | None = None) -> None:
-        super().__init__(topology, observed or healthy(topology))
-        for node in self.observed.nodes:
-            self.admin[node.name] = server = Server(answer=partial(self.answer, node.name))
-            server.texts = {revision_key(one.number): one.to_text() for one in stored}
-            if stored:
-                server.hashes[POINTER_KEY] = pointer_fields(stored[-1])
-        self.lacking: dict[str, object] = {}
-        self.moved: list[tuple[Any, ...]] = []
-        self.is_quick = True
-        self.follows = True
-
-    def answer(self, node: str, command: tuple[Any, ...]) -> object:
-        match command:
-            case ("SCRIPT", "EXISTS", *sha1s):
-                return self.lacking.get(node, [1] * len(sha1s))
-            case ("EVAL", _script, 4, _pointer, key, _oldest, _history, *values):
-                return self.move(key, values)
-            case _:
-                return None
-
-    def move(self, key: str, values: list[Any]) -> int:
-        self.moved.append(tuple(values))
-        _revision, _digest, number, digest, document = values[:5]
-        for server in self.admin.values() if self.follows else [self.admin[KEEPER]]:
-            server.hashes[POINTER_KEY] |= {"revision": str(number), "digest": digest, "last": str(number)}
-            if document:
-                server.texts[key] = document
-        return int(self.is_quick)
-
-    def in_force(self) -> InForce:
-        return in_force(self.as_fleet())
-
-
-def pointer_fields(stored: Revision) -> dict[str, str]:
-    return {"revision": str(stored.number), "digest": stored.version.digest, "last": str(stored.number)}
 
 
 def apply(

@@ -65,6 +65,8 @@ def test_a_rule_in_shadow_enforces_nothing_that_could_end() -> None:
         ("rolling_window, limit: 10, window: 60s", "rolling_window, limit: 1, window: 1s", True),
         ("rolling_window, limit: 5, window: 15m, min_interval: 1s", "rolling_window, limit: 5, window: 15m", True),
         ("rolling_window, limit: 5, window: 15m", "rolling_ring, limit: 5, window: 15m", False),
+        ("rolling_window, limit: 5, window: 15m, min_interval: 1ms", "sliding_counter, limit: 1, window: 15m", True),
+        ("fixed_window, limit: 5, window: 15m", "rolling_window, limit: 1, window: 15m", False),
         # Two fixed windows meet.
         ("rolling_window, limit: 5, window: 15m", "fixed_window, limit: 5, window: 15m", True),
         ("fixed_window, limit: 5, window: 15m", "rolling_window, limit: 5, window: 15m", False),

@@ -132,6 +132,8 @@ def test_percent(percent: str, share: int) -> None:
         pytest.param(rule("key: api"), "`api` names nobody", id="no place"),
         pytest.param(rule('key: "u:{}"'), "`{}` is no dimension", id="empty place"),
         pytest.param(rule('key: "u:{user"'), "has a brace without its partner", id="open brace"),
+        pytest.param(rule('key: "u:{user}}"'), "has a brace without its partner", id="closing brace"),
+        pytest.param(rule(f'key: "{"u" * 195}{{user}}"'), "text of at most 200 characters", id="long"),
         pytest.param(rule('key: "u:{User Name}"'), "`{User Name}` is no dimension", id="place"),
         pytest.param(rule("key: []"), "key: at least one template", id="no template"),
         pytest.param(rule('key: ["{a}", "{a}"]'), "the same template stands here twice", id="twice"),
@@ -165,6 +167,11 @@ def test_mistakes(text: str, says: str) -> None:
         load(text)
     assert says in caught.value.message
     assert all(line.startswith("rules.yaml:") for line in caught.value.message.splitlines())
+
+
+def test_a_template_of_two_hundred_characters_is_read() -> None:
+    template = "u" * 194 + "{user}"
+    assert load(rule(f'key: "{template}"'))[0].keys == (template,)
 
 
 def test_five_thousand_rules_are_read() -> None:

@@ -41,6 +41,7 @@ def doubles(*values: float) -> list[int]:
         ("rolling_ring", RING, [NOW_US // 1000, 6, 6, 10], 6),
         ("rolling_ring", RING, [NOW_US // 1000 - 1000, 6, 6, 10], 0),
         ("rolling_ring", RING, [0, 0, 0, 0], 0),
+        ("rolling_ring", RING, [NOW_US // 1000 - 999, 9, 10, 10], 10),
         ("concurrent", LEASES, 6, 6),
     ],
 )
@@ -71,6 +72,7 @@ def test_the_sliding_counter_weighs_the_window_before() -> None:
         ("fixed_window", WINDOW, "7"),
         ("rolling_ring", RING, [NOW_US // 1000, 0, 0, 0]),
         ("rolling_ring", RING, [NOW_US // 1000, 1, 9, 5]),
+        ("rolling_ring", RING, [NOW_US // 1000, 5, 5, 5]),
     ],
 )
 def test_what_is_no_state_is_no_number(algorithm: str, values: dict[str, int], reply: Any) -> None:
@@ -100,3 +102,33 @@ def test_the_newest_entry(algorithm: str, reply: Any, at_us: int | None) -> None
 @pytest.mark.parametrize(("algorithm", "state"), [("gcra", 2), ("leaky", 1)])
 def test_what_this_version_does_not_know_is_not_guessed_at(algorithm: str, state: int) -> None:
     assert reading(algorithm, state) is None
+
+
+THREE = ("GET", "i64", "#0", "GET", "i64", "#1", "GET", "i64", "#2")
+HEADER = ("GET", "u48", 0, "GET", "u32", 96, "GET", "u32", 128, "GET", "u32", 160)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "values", "command", "newest"),
+    [
+        ("token_bucket", BUCKET, ("BITFIELD_RO", "k", *THREE), None),
+        ("gcra", METER, ("GET", "k"), None),
+        ("fixed_window", WINDOW, ("GET", "k"), None),
+        ("sliding_counter", WINDOW, ("BITFIELD_RO", "k", *THREE), None),
+        (
+            "rolling_window",
+            RING,
+            ("ZCOUNT", "k", f"({NOW_US - 1_000_000}", "+inf"),
+            ("ZRANGE", "k", -1, -1, "WITHSCORES"),
+        ),
+        ("rolling_ring", RING, ("BITFIELD_RO", "k", *HEADER), ("BITFIELD_RO", "k", "GET", "u48", 0)),
+        ("concurrent", LEASES, ("ZCOUNT", "k", f"({NOW_US}", "+inf"), None),
+    ],
+)
+def test_the_commands_that_read_a_key(
+    algorithm: str, values: dict[str, int], command: tuple[object, ...], newest: tuple[object, ...] | None
+) -> None:
+    how = reading(algorithm, 1)
+    assert how is not None
+    assert how.ask("k", values, NOW_US) == command
+    assert (how.newest and how.newest.ask("k")) == newest
