@@ -103,6 +103,23 @@ def test_where_a_package_and_its_tests_lie(packages: list[str], first: str, test
     assert (scope.files[0].as_posix(), scope.tests) == (first, tests)
 
 
+@pytest.mark.parametrize(
+    ("package", "pure", "other"),
+    [
+        ("rules", "rlctl/rules/match.py", "rlctl/rules/store.py"),
+        ("drills", "rlctl/drills/verdict.py", "rlctl/drills/client.py"),
+        ("limiter", "rlctl/limiter/resp.py", "rlctl/limiter/finder.py"),
+    ],
+)
+def test_pure_packages_have_modules_with_effects_that_are_drawn_by_name(package: str, pure: str, other: str) -> None:
+    scope = MUTANTS.scope_of(ROOT, [package])
+    assert Path(pure) in scope.files
+    assert (Path(other) in scope.files) is (package == "limiter")
+    assert (Path(other) in scope.left_out) is (package != "limiter")
+    named = MUTANTS.scope_of(ROOT, [other.removesuffix(".py"), "plan"])
+    assert (named.files[0], named.left_out) == (Path(other), ())
+
+
 @pytest.mark.parametrize("package", ["nothing", "plan/nothing", "secrets", "assets"])
 def test_a_package_that_is_not_there_or_has_no_tests(package: str) -> None:
     with pytest.raises(SystemExit, match=f"{package}: there are no such sources"):

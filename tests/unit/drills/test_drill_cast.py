@@ -65,6 +65,12 @@ def test_everybody_is_there_once(topology: Topology, slots: tuple[tuple[int, int
     assert [spec.is_sentinel for spec in parts.alone] == [False, True][: 1 + bool(parts.sentinels)]
 
 
+def test_three_primaries_of_other_shards_are_watched() -> None:
+    wide = fleets.cluster(shards=6, replicas=1)
+    watched = [spec.name for spec in cast(wide, fleets.healthy(wide)).watched]
+    assert watched == ["node-0", "node-6", "node-1", "node-2", "node-3"]
+
+
 def test_the_victim_is_the_primary_of_the_first_slots_whoever_that_is() -> None:
     parts = cast(CLUSTER, fleets.promoted(fleets.healthy(CLUSTER), "node-3"))
     assert (parts.victim.name, [spec.name for spec in parts.replicas]) == ("node-3", ["node-0"])

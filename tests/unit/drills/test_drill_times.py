@@ -105,6 +105,11 @@ SENTINEL_SPLIT = Line(
             id="killed victim: nothing acknowledged after it",
         ),
         pytest.param(
+            replace(CRASH, majority=[*CRASH.majority[:2], (7.8, 7.9, 1, NO), CRASH.majority[2]]),
+            {"detect": 2000.0, "elect": 750.0, "serve": 3000.0, "divergence": 0.0, "overlap": 0.0, "converge": 3000.0},
+            id="killed victim: what its successor refuses is not served",
+        ),
+        pytest.param(
             WRITE_LOSS,
             {
                 "detect": 2000.0,
