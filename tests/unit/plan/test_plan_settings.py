@@ -53,6 +53,15 @@ def test_a_drift(setting: str, wanted: str, found: str, sent: str) -> None:
     assert drift(setting, wanted, found) == [(sent, found)]
 
 
+@pytest.mark.parametrize(
+    ("unit", "size"),
+    [("", 1), ("b", 1), ("k", 10**3), ("m", 10**6), ("g", 10**9), ("kb", 2**10), ("mb", 2**20), ("gb", 2**30)],
+)
+def test_the_units_of_redis(unit: str, size: int) -> None:
+    assert drift("repl-backlog-size", f"3{unit}", str(3 * size)) == []
+    assert drift("repl-backlog-size", f"3{unit}", str(3 * size + 1)) != []
+
+
 def test_a_live_drift_is_configured() -> None:
     topology = replace(cluster(3, 0), redis=(("hz", "20"),))
     state = changed(healthy(topology), "node-2", settings={"hz": "10"})
