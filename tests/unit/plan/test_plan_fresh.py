@@ -44,6 +44,17 @@ def test_the_smallest_cluster_step_by_step() -> None:
     ]
 
 
+@pytest.mark.parametrize("done", range(7))
+def test_a_step_that_was_done_is_not_done_again(done: int) -> None:
+    """The server refuses a second epoch, and the rest of a deploy with it."""
+    topology = cluster(3, 0)
+    state = fresh(topology)
+    steps = make_plan(desired_of(topology), state).steps
+    for step in steps[:done]:
+        state = simulate(desired_of(topology), state, step)
+    assert make_plan(desired_of(topology), state).steps == steps[done:]
+
+
 def test_replicas_come_last() -> None:
     assert texts(cluster(3, 1))[-3:] == [
         "node-3: replicate node-0",
