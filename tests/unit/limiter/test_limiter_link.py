@@ -1,16 +1,18 @@
 """One connection of a thread: what it reads from a socket, in which time, and which failure it names."""
 
 import socket
+import ssl
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from rlctl.limiter.failures import Cause, Failure
-from rlctl.limiter.link import Link
+from rlctl.limiter.link import Link, tls_context
 from rlctl.limiter.resp import ErrorReply
-from rlctl.limiter.settings import Endpoint
+from rlctl.limiter.settings import Endpoint, read_settings
 
 HERE = Endpoint("10.0.0.1", 7000)
 NUMBERS = b"*6\r\n:1\r\n:10\r\n:9\r\n:0\r\n:1000\r\n:0\r\n"
@@ -42,6 +44,9 @@ class Channel:
         if isinstance(chunk, OSError):
             raise chunk
         return chunk
+
+    def setsockopt(self, *option: int) -> None:
+        assert option == (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def shutdown(self, _how: int) -> None:
         raise OSError(107, "not connected")
@@ -195,3 +200,129 @@ def test_hanging_up_never_fails() -> None:
     subject.wake()
     subject.close()
     assert channel.is_closed
+
+
+HELLO = b"*2\r\n$4\r\nrole\r\n$%d\r\n%b\r\n"
+LOGIN = read_settings({"host": "10.0.0.1", "port": 7000}).login
+
+
+class Context:
+    """TLS that is asked for, and may be refused."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.hosts: list[str] = []
+
+    def wrap_socket(self, channel: Channel, server_hostname: str) -> Channel:
+        self.hosts.append(server_hostname)
+        if self.failure is not None:
+            raise self.failure
+        return channel
+
+
+def opened(
+    monkeypatch: pytest.MonkeyPatch, channel: Channel | Exception, context: Context | None = None
+) -> tuple[Link, list[float]]:
+    waits_s: list[float] = []
+
+    def create(address: Endpoint, timeout: float) -> Channel:
+        assert address == HERE
+        waits_s.append(timeout)
+        if isinstance(channel, Exception):
+            raise channel
+        return channel
+
+    monkeypatch.setattr("rlctl.limiter.link.socket.create_connection", create)
+    return Link.open(HERE, LOGIN, cast("Any", context), LONG_S), waits_s
+
+
+@pytest.mark.parametrize(("role", "is_primary"), [(b"master", True), (b"replica", False)])
+def test_a_connection_is_opened_and_logged_in(
+    monkeypatch: pytest.MonkeyPatch, role: bytes, *, is_primary: bool
+) -> None:
+    channel = Channel(HELLO % (len(role), role))
+    before_s = time.monotonic()
+    subject, waits_s = opened(monkeypatch, channel)
+    assert (subject.is_primary, subject.endpoint, channel.sent) == (is_primary, HERE, LOGIN.hello())
+    assert before_s <= subject.used_at_s <= time.monotonic()
+    assert LONG_S - 10 < waits_s[0] <= LONG_S
+    assert not channel.is_closed
+
+
+@pytest.mark.parametrize(
+    ("channel", "cause", "evidence"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), Cause.UNREACHABLE, "Connection refused"),
+        (ValueError("a label is too long"), Cause.UNREACHABLE, "a label is too long"),
+        (OverflowError("port must be 0-65535."), Cause.UNREACHABLE, "port must be 0-65535."),
+        (TimeoutError("timed out"), Cause.UNREACHABLE, "timed out"),
+    ],
+)
+def test_a_connection_that_cannot_be_opened(
+    monkeypatch: pytest.MonkeyPatch, channel: Exception, cause: Cause, evidence: str
+) -> None:
+    with pytest.raises(Failure) as failure:
+        opened(monkeypatch, channel)
+    assert (failure.value.cause, failure.value.evidence) == (cause, f"10.0.0.1:7000: {evidence}")
+
+
+@pytest.mark.parametrize(
+    ("chunks", "cause"),
+    [
+        ([b"-WRONGPASS no\r\n"], Cause.AUTH),
+        ([b""], Cause.UNREACHABLE),
+        ([TimeoutError(), BlockingIOError()], Cause.UNREACHABLE),
+        ([b"HTTP/1.1 400\r\n"], Cause.UNREACHABLE),
+    ],
+)
+def test_a_server_that_does_not_log_us_in_is_hung_up_on(
+    monkeypatch: pytest.MonkeyPatch, chunks: Sequence[Chunk], cause: Cause
+) -> None:
+    channel = Channel(*chunks)
+    with pytest.raises(Failure) as failure:
+        opened(monkeypatch, channel)
+    assert channel.is_closed
+    assert failure.value.cause is cause
+    assert not failure.value.cause.is_indeterminate
+
+
+def test_an_interruption_of_the_login_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel()
+    monkeypatch.setattr(channel, "sendall", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        opened(monkeypatch, channel)
+    assert channel.is_closed
+
+
+def interrupt(_data: bytes) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_certificate_is_that_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel, context = Channel(HELLO % (6, b"master")), Context()
+    opened(monkeypatch, channel, context)
+    assert context.hosts == ["10.0.0.1"]
+    assert 0 < channel.timeouts_s[0] <= LONG_S
+
+
+@pytest.mark.parametrize(
+    ("failure", "cause"), [(ssl.SSLError(1, "bad certificate"), Cause.TLS), (RESET, Cause.UNREACHABLE)]
+)
+def test_a_handshake_that_fails(monkeypatch: pytest.MonkeyPatch, failure: OSError, cause: Cause) -> None:
+    channel = Channel()
+    monkeypatch.setattr(channel, "close", lambda: setattr(channel, "is_closed", True))
+    with pytest.raises(Failure) as caught:
+        opened(monkeypatch, channel, Context(failure))
+    assert (caught.value.cause, caught.value.evidence) == (cause, f"10.0.0.1:7000: {failure.strerror}")
+    assert channel.is_closed
+
+
+def test_without_tls_there_is_no_context() -> None:
+    assert tls_context(LOGIN) is None
+
+
+def test_a_certificate_that_cannot_be_read(tmp_path: Path) -> None:
+    settings = read_settings({"host": "10.0.0.1", "port": 7000, "tls": True, "ca": str(tmp_path / "ca.pem")})
+    with pytest.raises(Failure, match=r"ca\.pem: No such file or directory") as failure:
+        tls_context(settings.login)
+    assert failure.value.cause is Cause.TLS

@@ -80,6 +80,10 @@ def test_the_last_release_is_the_newest() -> None:
     assert release.digest == hashlib.sha256(MANIFEST.encode()).hexdigest()
 
 
+def test_a_traceback_does_not_print_whole_scripts() -> None:
+    assert "return 2" not in repr(read())
+
+
 def test_an_older_release_is_still_there() -> None:
     release = read(wanted="1.0.0")
     [script] = release.scripts
