@@ -127,6 +127,12 @@ def test_differences_have_a_stable_order() -> None:
     ]
 
 
+def test_differences_are_told_node_by_node() -> None:
+    first, *_, last = sorted(RELEASE.scripts, key=lambda script: script.name)
+    damages = [fact("node-1", scripts=ALL - {first.sha1}), fact("node-0", scripts=ALL - {last.sha1})]
+    assert drift(cluster(), *damages) == [("MISSING", "node-0", last.name), ("MISSING", "node-1", first.name)]
+
+
 def test_scripts_of_one_node_are_in_order() -> None:
     found = drift(cluster(), fact("node-0", scripts=frozenset()))
     assert [script for _kind, _node, script in found] == sorted(script.name for script in RELEASE.scripts)
