@@ -351,3 +351,42 @@ def test_a_line_with_impossible_slots_is_passed_over(slots: str) -> None:
 def test_a_table_of_too_many_nodes_is_refused() -> None:
     with pytest.raises(parse.BadReply, match="a table of 200000 nodes"):
         parse.table("a b\n" * 200_000)
+
+
+INSTANCE = ["ip", "10.0.0.1", "port", "7000"]
+LIMITS: list[tuple[str, Callable[[int], object], int]] = [
+    ("digits of a number", lambda count: parse.number("9" * count), 19),
+    ("digits below zero", lambda count: parse.number("-" + "9" * (count - 1)), 19),
+    ("a port", lambda number: parse.port(str(number)), 65_535),
+    ("characters of a text", lambda count: parse.text("a" * count), 4 * 2**20),
+    ("nodes of a table", lambda count: parse.table("a b\n" * count), 2000),
+    (
+        "replicas of a primary",
+        lambda count: parse.sentinel_view(INSTANCE, [INSTANCE] * count, [], quorum_ok=True),
+        2000,
+    ),
+    ("a slot", lambda slot: parse.slot_ranges([f"0-{slot}"]), 16_383),
+]
+
+
+@pytest.mark.parametrize(("read", "most"), [case[1:] for case in LIMITS], ids=[case[0] for case in LIMITS])
+def test_the_most_that_is_read(read: Callable[[int], object], most: int) -> None:
+    read(most)
+    with pytest.raises(parse.BadReply):
+        read(most + 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        pytest.param(7, "not a text, or too long a one: 7", id="a number"),
+        pytest.param("a" * 80, f"not a node id: '{'a' * 79}...", id="80 characters and their quotes"),
+        pytest.param("a" * 78, f"not a node id: '{'a' * 78}'", id="78 characters"),
+        pytest.param("b" * 9_000, f"not a node id: '{'b' * 79}...", id="many"),
+    ],
+)
+def test_a_bad_reply_is_shown_up_to_eighty_characters(found: object, shown: str) -> None:
+    read = parse.text if isinstance(found, int) else parse.own_id
+    with pytest.raises(parse.BadReply) as failure:
+        read(found)
+    assert str(failure.value) == shown
