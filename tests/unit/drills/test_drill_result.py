@@ -170,6 +170,14 @@ def test_a_client_is_measured_while_nothing_is_broken() -> None:
     assert never["acked_per_s"] is None
 
 
+@pytest.mark.parametrize("early_s", [0.0, 1.0])
+def test_a_client_that_was_never_undisturbed_has_no_rate(early_s: float) -> None:
+    run = loss()
+    broken = replace(run, events=tuple(sorted((event("cut", LOADED - early_s), *run.events), key=lambda one: one.at_s)))
+    [never] = document(broken)["clients"]  # type: ignore[misc]
+    assert never["acked_per_s"] is None
+
+
 def test_series_tell_when_what_happened() -> None:
     run = loss()
     told = replace(run, events=(*run.events, event("awaited", 15.0)))

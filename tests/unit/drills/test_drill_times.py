@@ -76,6 +76,7 @@ CRASH = Line(
     ],
     majority=[(4.98, 4.999, 0, ACK), (5.5, 6.5, 0, [Outcome.INDETERMINATE]), (7.9, 8.0, 1, ACK)],
 )
+BY_OTHER = [replace(one, sample=replace(one.sample, epoch=one.sample.epoch + 1)) for one in CRASH.looks]
 WRITE_LOSS = replace(
     CRASH,
     events=[cut(4.0, "replication", OTHER), *CRASH.events],
@@ -108,6 +109,11 @@ SENTINEL_SPLIT = Line(
             replace(CRASH, majority=[*CRASH.majority[:2], (7.8, 7.9, 1, NO), CRASH.majority[2]]),
             {"detect": 2000.0, "elect": 750.0, "serve": 3000.0, "divergence": 0.0, "overlap": 0.0, "converge": 3000.0},
             id="killed victim: what its successor refuses is not served",
+        ),
+        pytest.param(
+            replace(CRASH, looks=[look(3.0, OTHER, "master", 4), look(4.0, OTHER, "slave", 4), *BY_OTHER]),
+            {"detect": 2000.0, "elect": 750.0, "serve": 3000.0, "divergence": 0.0, "overlap": 0.0, "converge": 3000.0},
+            id="killed victim: a promotion before that is none of it",
         ),
         pytest.param(
             WRITE_LOSS,
