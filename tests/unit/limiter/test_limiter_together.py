@@ -117,6 +117,16 @@ def test_what_one_rule_denies_costs_the_others_nothing() -> None:
     assert (last.retry_after_ms, last.reason, last.source) == (7000, Reason.OVER_LIMIT, Source.REDIS)
 
 
+def test_the_last_unit_of_the_scarcest_rule_is_charged_first() -> None:
+    table = Table()
+    table.counts["tight"] = 4
+    subject = limiter(table, text=RULES.replace("min_interval: 10ms, ", ""))
+    assert [one for _name, one in decided(subject)] == [True] * 4
+    assert table.rounds[1:] == [[("tight", "charge")], [("wide", "charge"), ("log", "charge"), ("trial", "charge")]]
+    assert table.counts["tight"] == 5
+    assert decided(subject)[-1] == ("tight", False)
+
+
 def test_a_minimum_interval_is_seen_by_a_look() -> None:
     table = Table()
     subject = limiter(table)

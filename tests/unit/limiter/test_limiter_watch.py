@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -199,3 +201,72 @@ def test_nor_the_one_of_asyncio_which_reads_beside_the_loop(
     run_async(story())
     assert counters.snapshot().errors == {cause: 2}
     assert book.where not in {None, threading.main_thread()}
+
+
+class Moving(SpoiledLink):
+    """A keeper that is another one after two looks; remembers what it was asked, and for how long it was heard."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.events: list[str] = []
+        self.opened: list[str] = []
+        self.waits_s: list[float] = []
+
+    def rules_keeper(self) -> Endpoint:
+        return Endpoint("other.example", 1) if self.events.count("listen") >= 2 else self.endpoint
+
+    def open_link(self, endpoint: Endpoint) -> "Moving":
+        self.opened.append(endpoint.host)
+        return self
+
+    def exchange(self, question: bytes, deadline_s: float) -> Any:
+        self.events.append({SUBSCRIBE: "subscribe", POINTER: "look"}.get(question, "fetch"))
+        self.waits_s.append(deadline_s - time.monotonic())
+        return self.answer(question)
+
+    def answer(self, question: bytes) -> Any:
+        self.looks = 3
+        return super().answer(question)
+
+    def listen(self, deadline_s: float) -> None:
+        self.events.append("listen")
+        self.waits_s.append(deadline_s - time.monotonic())
+
+
+class MovingAsync(Moving):
+    async def open_link(self, endpoint: Endpoint) -> "MovingAsync":  # type: ignore[override]
+        super().open_link(endpoint)
+        return self
+
+    async def exchange(self, question: bytes, deadline_s: float) -> Any:
+        return super().exchange(question, deadline_s)
+
+    async def listen(self, seconds: float) -> None:  # type: ignore[override]
+        super().listen(time.monotonic() + seconds)
+
+
+def follow_with_a_thread(book: RuleBook) -> Moving:
+    backend = Moving()
+    RuleWatch(book, backend, 9.0)._follow()  # type: ignore[arg-type]
+    return backend
+
+
+def follow_with_a_task(book: RuleBook) -> Moving:
+    async def story() -> Moving:
+        backend = MovingAsync()
+        await AsyncRuleWatch(book, backend, 9.0)._follow([])  # type: ignore[arg-type]
+        return backend
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize("follow", [follow_with_a_thread, follow_with_a_task], ids=["threads", "asyncio"])
+def test_the_keeper_is_looked_at_and_heard_by_turns(follow: Callable[[RuleBook], Moving]) -> None:
+    """It listens before it looks, fetches only what is new, and ends when another node is the keeper."""
+    book = RuleBook(Counters())
+    backend = follow(book)
+    assert backend.events == ["subscribe", "look", "fetch", "listen", "look", "listen"]
+    assert backend.opened == ["here.example"] * 2
+    most_s = [9.0, 9.0, 9.0, 0.7, 9.0, 0.7]
+    assert all(0 < wait_s <= most for wait_s, most in zip(backend.waits_s, most_s, strict=True))
+    assert book.rule("api-per-key") is not None
