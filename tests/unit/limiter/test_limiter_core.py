@@ -208,6 +208,14 @@ def test_a_pool_opens_once_and_gives_again() -> None:
     assert take(subject) is first
 
 
+def test_a_connection_that_came_back_before_a_thread_stands_in_line_is_its_own() -> None:
+    subject = pool(FakeLink, limit=1)
+    first = take(subject)
+    subject.give(first, time.monotonic())
+    now_s = time.monotonic()
+    assert subject._wait(now_s, now_s + 0.05) is first
+
+
 def test_a_failure_to_open_reaches_who_waits_at_once() -> None:
     def refuse() -> Link:
         raise Failure(Cause.UNREACHABLE, "refused")
@@ -517,3 +525,10 @@ def test_a_concurrent_limit_has_no_cost_and_others_have_no_leases() -> None:
         core.costed(Concurrent(5, 1000), "r")  # type: ignore[arg-type]
     with pytest.raises(InvalidLimit, match="fixed_window has no leases: decide it"):
         core.concurrent(RULE, "r")  # type: ignore[arg-type]
+
+
+def test_without_a_release_the_shipped_one_is_used() -> None:
+    core = Core(None, "open", Counters())
+    assert core.release == load_release()
+    older = load_release(wanted="1.0.0")
+    assert Core(older, "open", Counters()).release is older

@@ -124,6 +124,7 @@ def test_the_first_template_that_fits_and_the_conditions_choose() -> None:
     for rule, who in (("fixed", {"user": "u"}), ("meter", {"user": "u", "endpoint": "/c"})):
         decision = subject.decide(rule, who)
         assert (decision.allowed, decision.source, decision.reason) == (True, Source.RULES, Reason.UNMATCHED)
+        assert (decision.retry_after_ms, decision.reset_after_ms, decision.headers()) == (0, None, {})
         assert decision.headers() == {}
     with pytest.raises(InvalidLimit, match="counts by user, endpoint"):
         subject.decide("meter", "u")

@@ -8,12 +8,13 @@ from typing import Any, cast
 import pytest
 
 from rlctl.limiter.asks import Ask
-from rlctl.limiter.async_backend import AsyncBackend
+from rlctl.limiter.async_backend import AsyncBackend, AsyncNode
 from rlctl.limiter.async_link import AsyncLink
 from rlctl.limiter.backend import Backend
 from rlctl.limiter.breaker import BreakerSettings
 from rlctl.limiter.counters import Counters
 from rlctl.limiter.failures import Cause, ErrorReply, Failure
+from rlctl.limiter.guards import Guards
 from rlctl.limiter.link import Link
 from rlctl.limiter.lookup import Question
 from rlctl.limiter.options import Options
@@ -368,3 +369,104 @@ def test_a_defect_in_a_look_up_is_counted(monkeypatch: pytest.MonkeyPatch) -> No
 def test_settings_name_the_kind() -> None:
     kinds: list[Settings] = [read_settings(one) for one in (SINGLE, CLUSTER, SENTINEL)]
     assert [one.kind for one in kinds] == [FleetKind.SINGLE, FleetKind.CLUSTER, FleetKind.SENTINEL]
+
+
+class Slow:
+    """A fleet that opens a connection when it is told to."""
+
+    def __init__(self, outcome: Opened | Failure | None = None) -> None:
+        self.outcome = outcome or AsyncOpened(A)
+        self.free = asyncio.Event()
+        self.count = 0
+
+    async def open_link(self, _endpoint: Endpoint) -> Any:
+        self.count += 1
+        await self.free.wait()
+        if isinstance(self.outcome, Failure):
+            raise self.outcome
+        return self.outcome
+
+
+def node_of(fleet: Slow) -> AsyncNode:
+    return AsyncNode(A, Guards(str(A), OPTIONS.breaker, Counters()), cast("Any", fleet))
+
+
+async def started(node: AsyncNode, *, wait_s: float = 60.0) -> "asyncio.Task[Any]":
+    task = asyncio.create_task(node.exchange(b"call", asyncio.get_running_loop().time() + wait_s, 1))
+    await asyncio.sleep(0)
+    return task
+
+
+def test_tasks_share_one_connection() -> None:
+    async def story() -> None:
+        fleet = Slow()
+        node = node_of(fleet)
+        tasks = [await started(node) for _ in range(3)]
+        fleet.free.set()
+        assert await asyncio.gather(*tasks) == [YES] * 3
+        assert await (await started(node)) == YES
+        assert fleet.count == 1
+        cast("Opened", fleet.outcome).is_open = False
+        fleet.outcome = AsyncOpened(A)
+        await (await started(node))
+        assert fleet.count == 2
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_opens_too_late_serves_the_next_task() -> None:
+    async def story() -> None:
+        fleet = Slow()
+        node = node_of(fleet)
+        with pytest.raises(Failure, match="no connection within the budget") as failure:
+            await (await started(node, wait_s=0.2))
+        assert failure.value.cause is Cause.NO_CONNECTION
+        fleet.free.set()
+        assert await (await started(node)) == YES
+        assert fleet.count == 1
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_cannot_be_opened_fails_all_tasks_and_is_tried_again() -> None:
+    async def story() -> None:
+        fleet = Slow(Failure(Cause.AUTH, "WRONGPASS"))
+        node = node_of(fleet)
+        tasks = [await started(node) for _ in range(2)]
+        fleet.free.set()
+        failures = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [cast("Failure", failure).cause for failure in failures] == [Cause.AUTH] * 2
+        assert failures[0] is not failures[1]
+        fleet.outcome = AsyncOpened(A)
+        assert await (await started(node)) == YES
+
+    asyncio.run(story())
+
+
+def test_closing_a_node_ends_what_waits_for_its_connection() -> None:
+    async def story() -> None:
+        node = node_of(Slow())
+        task = await started(node)
+        node.close()
+        with pytest.raises(Failure) as failure:
+            await task
+        assert failure.value.cause in {Cause.NO_CONNECTION, Cause.SATURATED}
+        with pytest.raises(Failure, match="the limiter is closed"):
+            await (await started(node))
+
+    asyncio.run(story())
+
+
+def test_hanging_up_closes_the_connection_and_the_next_call_opens_another() -> None:
+    async def story() -> None:
+        fleet = Slow()
+        fleet.free.set()
+        node = node_of(fleet)
+        node.hang_up()
+        await (await started(node))
+        node.hang_up()
+        assert not cast("Opened", fleet.outcome).is_open
+        fleet.outcome = AsyncOpened(A)
+        assert await (await started(node)) == YES
+
+    asyncio.run(story())
