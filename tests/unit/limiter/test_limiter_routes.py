@@ -85,6 +85,12 @@ def test_settings_of_a_single_node() -> None:
     assert parse(settings.login.hello())[0] == [b"HELLO", b"2", b"SETNAME", b"rlctl-limiter"]
 
 
+@pytest.mark.parametrize(("ca", "found"), [(None, None), ("", None), ("/ca.pem", "/ca.pem")])
+def test_a_certificate_is_a_path_or_that_of_the_system(ca: str | None, found: str | None) -> None:
+    login = read_settings(ENV | {"tls": True, "ca": ca}).login
+    assert (login.tls, login.ca) == (True, found)
+
+
 def test_settings_of_a_service() -> None:
     assert read_settings(ENV | {"service": "checkout", "key_prefix": "rl:checkout:"}).service == "checkout"
     assert read_settings(ENV).service is None

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -163,3 +164,77 @@ def test_the_callers_fault_and_a_broken_key_are_no_failures_of_redis() -> None:
     for text in ("RLCTL_STATE not a count: k", "WRONGTYPE Operation against a key"):
         with pytest.raises(BrokenState):
             failure_of(ErrorReply(text), "here:1")
+
+
+def nested(depth: int) -> bytes:
+    return b"*1\r\n" * depth + b":1\r\n"
+
+
+EDGES: list[tuple[str, Callable[[int], bytes], int]] = [
+    ("digits", lambda count: b":%b\r\n" % (b"9" * count), 20),
+    ("a sign and digits", lambda count: b":-%b\r\n" % (b"9" * (count - 1)), 20),
+    ("depth", nested, 8),
+    ("items", lambda count: b"*%d\r\n" % count + b":1\r\n" * count, 262_144),
+    ("a line", lambda count: b"+%b\r\n" % (b"a" * (count - 3)), 65_536),
+]
+
+
+@pytest.mark.parametrize(("make", "most"), [edge[1:] for edge in EDGES], ids=[edge[0] for edge in EDGES])
+def test_the_largest_reply(make: Callable[[int], bytes], most: int) -> None:
+    assert parse(make(most))[1] == len(make(most))
+    with pytest.raises(Failure, match="not a reply of Redis"):
+        parse(make(most + 1))
+
+
+def test_items_of_all_depths_are_counted_together() -> None:
+    half = b"*131072\r\n" + b":1\r\n" * 131_072
+    with pytest.raises(Failure):
+        parse(b"*2\r\n" + half + half)
+
+
+@pytest.mark.parametrize(
+    ("data", "is_foreign"),
+    [
+        pytest.param(b"$67108864\r\n", False, id="the largest text"),
+        pytest.param(b"$67108865\r\n", True, id="a larger one"),
+        pytest.param(b"$1\r\nab", True, id="a text without an end"),
+        pytest.param(b"$1\r\na\r", False, id="half an end"),
+        pytest.param(b"a" * 65_535, False, id="a line that may go on"),
+        pytest.param(b"a" * 65_536, True, id="a line without an end"),
+        pytest.param(b"$2\r\na", False, id="half a text"),
+        pytest.param(b"*2\r\n:1\r\n", False, id="half a list"),
+    ],
+)
+def test_what_may_still_become_a_reply(data: bytes, *, is_foreign: bool) -> None:
+    with pytest.raises(Failure if is_foreign else Incomplete):
+        parse(data)
+
+
+def test_a_reply_begins_where_it_is_told() -> None:
+    data = b":1\r\n$-1\r\n*-1\r\n:4\r\n"
+    found, at = [], 0
+    while at < len(data):
+        reply, at = parse(data, at)
+        found.append(reply)
+    assert found == [1, None, None, 4]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"*6\r\n" + b":1\r\n" * 5,
+        b"*6\r\n" + b":1\r\n" * 7,
+        b"*6\r\n" + b":%b\r\n" % (b"9" * 20) * 6 + b":1\r\n",
+        b"*6\r\n" + b":1\r\n" * 6 + b"+",
+        b"*5\r\n" + b":1\r\n" * 6,
+    ],
+)
+def test_the_fast_path_takes_six_numbers_and_nothing_else(data: bytes) -> None:
+    assert decision_numbers(data) is None
+
+
+def test_the_fast_path_takes_the_longest_numbers() -> None:
+    longest = -(10**18 - 1) * 10 - 9
+    data = b"*6\r\n" + b":%d\r\n" % longest * 6
+    assert len(b"%d" % longest) == 20
+    assert decision_numbers(data) == [longest] * 6
