@@ -48,6 +48,20 @@ def test_a_primary_tells_all() -> None:
     assert one.allocator is None
 
 
+def test_what_a_server_does_not_tell_is_nothing() -> None:
+    """A server before 7.2, or a module of another vendor, leaves lines out."""
+    kept = ("redis_version", "used_memory:", "# Keyspace", "db0")
+    one = read_info("".join(f"{line}\n" for line in INFO.splitlines() if line.startswith(kept)), "", 0)
+    assert (one.own_bytes, one.used_bytes, one.counted_bytes) == (50_000_000, 50_000_000, 50_000_000)
+    assert (one.rss_bytes, one.maxmemory_bytes, one.uptime_s, one.grown_bytes) == (None, 0, 0, None)
+    assert (one.policy, one.stale_share, one.is_primary, one.run_id) == (None, None, False, "")
+
+
+def test_growth_is_what_the_state_takes() -> None:
+    assert read_info(INFO, "", 0).grown_bytes == 48_000_000
+    assert read_info(INFO.replace("startup:1000000", "startup:90000000"), "", 0).grown_bytes == 0
+
+
 def test_a_replica_does_not_know_what_is_stale() -> None:
     assert read_info(INFO.replace("role:master", "role:slave"), "", 0).stale_share is None
 

@@ -40,6 +40,13 @@ def test_the_example() -> None:
     )
 
 
+def test_what_a_rule_does_not_say_has_its_default() -> None:
+    [found] = load(rule())
+    assert found.shadow is False
+    assert (found.rule_class, found.on_failure, found.owner, found.pin) == (RuleClass.GENERAL, "open", None, None)
+    assert (found.tiers, found.match, found.canary) == ({}, {}, None)
+
+
 def test_every_algorithm_and_key() -> None:
     bucket, meter, fixed, counter, log, ring, jobs = load(EVERY)
     assert bucket.parameters == {"capacity": 10, "rate": 100, "period_ms": 60_000}
