@@ -101,6 +101,13 @@ def mistakes(front: str = FRONT, body: str = BODY, name: str = NAME) -> list[str
     return caught.value.message.splitlines()
 
 
+@pytest.mark.parametrize("language", ["", "text"])
+def test_a_block_without_attributes_is_for_the_reader(language: str) -> None:
+    shown = f"Mend it.\n```{language}\ntwo nodes answered\n```\n"
+    page = read_page(FRONT + BODY.replace("Mend it.\n", shown), NAME)
+    assert [step.id for step in page.steps] == ["look", "doctor", "history", "fix", "well", "unfence"]
+
+
 def test_a_page_that_is_well() -> None:
     page = read_page(FRONT + BODY, NAME)
     assert (page.id, page.slug, page.name, page.kinds) == ("RB-90", "a-page", "RB-90-a-page", (Kind.CLUSTER,))
