@@ -96,14 +96,19 @@ class Prediction:
 def predict(question: Question, states: Mapping[str, int], *, keys_on_primary: int | None = None) -> Prediction:
     """Answer; `states` is the state format that the manifest gives each script. Other rules' keys share the tables."""
     state = state_of(question, states)
-    keys = keys_on_primary or max(1, ceil(question.users * state.keys_per_user))
+    keys = keys_on_primary or _keys(question, state)
     return predict_state(question, state, Spread(keys=keys, slots=question.slots or 1))
+
+
+def _keys(question: Question, state: UserState) -> int:
+    return max(1, ceil(question.users * state.keys_per_user))
 
 
 def predict_state(question: Question, state: UserState, spread: Spread) -> Prediction:
     """Answer for what was seen to be stored."""
     layout = layout_of(question)
-    each = state.keys_per_user
+    # A hash of a hundred users is a whole key, however few of them there are.
+    each = _keys(question, state) / question.users
     one = layout.key(spread)
     parts = Parts(
         key=each * one.key,

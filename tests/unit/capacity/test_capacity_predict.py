@@ -68,6 +68,15 @@ def test_more_users_never_take_less_together(given_: dict[str, Any], more: int) 
     assert answer(**larger).total_bytes >= answer(**given_).total_bytes * (1 - 1e-6) - 1
 
 
+@pytest.mark.parametrize("slots", [{}, {"cluster": True, "slots": 1}])
+def test_a_hash_of_a_hundred_users_is_a_whole_key_however_few_there_are(slots: dict[str, Any]) -> None:
+    """The second hash, of the 101st user, took something off the first one's share of tables and slots."""
+    many: dict[str, Any] = {"algorithm": "gcra", "encoding": "hash-100", "server": "redis-8.0", **slots}
+    totals = [answer(**many, users=users).total_bytes for users in range(1, 301)]
+    assert totals == sorted(totals)
+    assert answer(**many, users=1).parts.key == answer(**many, users=100).parts.key * 100
+
+
 def test_every_script_of_the_release_has_a_formula() -> None:
     assert set(STATES.items()) <= known_states()
     assert {algorithm.value for algorithm in Algorithm} == set(STATES)
