@@ -234,7 +234,10 @@ def test_the_journal_is_read_from_where_it_ended_before_the_start(shown: str, op
 class Trial(DIRECTIVES.Trial):
     """A server that refuses some lines by their number, and dies of others."""
 
+    starts = 0
+
     def start(self, directives: list[str]) -> str:
+        self.starts += 1
         for number, line in enumerate(directives, start=1):
             if line in {"hz fast", "no-such-thing 1"}:
                 return f"*** FATAL CONFIG FILE ERROR ***\nReading, at line {number}\n>>> '{line}'\nno good\n"
@@ -256,7 +259,9 @@ def trial() -> Trial:
     ],
 )
 def test_directives_that_a_host_refuses(directives: list[str], refused: list[str]) -> None:
-    assert trial().refused(directives) == dict.fromkeys(refused, "no good")
+    tried = trial()
+    assert tried.refused(directives) == dict.fromkeys(refused, "no good")
+    assert tried.starts == 1 + len(refused), "each refused line costs one start more"
 
 
 def test_one_that_a_server_of_a_host_dies_of_is_found_alone() -> None:
