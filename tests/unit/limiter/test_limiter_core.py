@@ -356,16 +356,19 @@ def test_the_last_idle_connection_is_not_taken_without_opening_another() -> None
     gate.free.set()
     subject = pool(gate)
     first = take(subject)
-    subject.give(first, time.monotonic())
-    assert take(subject) is first
+    now_s = time.monotonic()
+
+    def give_and_take(at_s: float) -> None:
+        subject.give(first, at_s)
+        assert subject.take(at_s, at_s + LATER_S) is first
+
+    give_and_take(now_s)
     wait_until(lambda: len(subject._idle) == 1)
     assert [first, *subject._idle] == gate.opened
-    # Not again within a tenth of a second.
-    take(subject)
-    assert subject._opening == 0
-    subject._grow_at_s = 0.0
-    subject.give(first, time.monotonic())
-    take(subject)
+    subject._idle.clear()
+    give_and_take(now_s + 0.09)
+    assert (subject._opening, len(subject._idle)) == (0, 0), "not again within a tenth of a second"
+    give_and_take(now_s + 0.11)
     wait_until(lambda: len(subject._idle) == 1)
 
 

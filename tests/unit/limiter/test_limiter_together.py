@@ -262,6 +262,16 @@ def test_a_broken_key_is_raised_before_anything_is_charged_or_after_the_refund()
     assert table.counts["log"] == 0
 
 
+def test_a_look_at_a_broken_key_refunds_nothing() -> None:
+    table = Table()
+    table.broken = {"tight": BrokenState("WRONGTYPE")}
+    subject = limiter(table)
+    with pytest.raises(BrokenState):
+        decided(subject, cost=0)
+    assert [len(one) for one in table.rounds] == [4]
+    assert (subject.stats.refunds, subject.stats.unrefunded) == ({}, {})
+
+
 def test_a_cost_that_no_script_takes_is_raised_before_anything_is_sent() -> None:
     table = Table()
     with pytest.raises(InvalidLimit):
