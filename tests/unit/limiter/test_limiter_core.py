@@ -469,6 +469,28 @@ def test_a_missing_script_does_not_keep_the_others_back() -> None:
     assert counters.snapshot().fallback_s == pytest.approx(0.2)
 
 
+def test_a_good_answer_forgets_the_failures_before_it() -> None:
+    clock = Hands()
+    subject, counters = guards(clock)
+    late = Failure(Cause.TIMEOUT, "here:1: late")
+    for _ in range(4):
+        subject.admit("aa")
+        subject.failed(late, "aa")
+        subject.admit("aa")
+        subject.answered("aa")
+    for _ in range(2):
+        subject.admit("aa")
+        subject.failed(late, "aa")
+    with pytest.raises(Failure):
+        subject.admit("aa")
+    clock.now_s += 10
+    subject.admit("aa")
+    subject.answered("aa")
+    for _ in range(3):
+        subject.admit("aa")
+    assert (counters.snapshot().breakers_opened, counters.snapshot().fallback_s) == (1, 10)
+
+
 def test_a_broken_script_does_not_keep_the_others_back() -> None:
     subject, _counters = guards(Hands())
     for _ in range(2):
