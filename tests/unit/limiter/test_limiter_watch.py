@@ -203,6 +203,10 @@ def test_nor_the_one_of_asyncio_which_reads_beside_the_loop(
     assert book.where not in {None, threading.main_thread()}
 
 
+def test_the_thread_does_not_keep_the_process_alive() -> None:
+    assert RuleWatch(RuleBook(Counters()), SpoiledLink(None), 1.0)._thread.daemon  # type: ignore[arg-type]
+
+
 class Moving(SpoiledLink):
     """A keeper that is another one after two looks; remembers what it was asked, and for how long it was heard."""
 
