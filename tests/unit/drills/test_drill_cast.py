@@ -65,6 +65,36 @@ def test_everybody_is_there_once(topology: Topology, slots: tuple[tuple[int, int
     assert [spec.is_sentinel for spec in parts.alone] == [False, True][: 1 + bool(parts.sentinels)]
 
 
+@pytest.mark.parametrize("topology", [CLUSTER, WATCHED], ids=["cluster", "sentinel"])
+def test_the_parts_of_a_fleet_to_come_are_those_of_a_healthy_one(topology: Topology) -> None:
+    assert replace(planned_cast(topology), other_slots=()) == replace(
+        cast(topology, fleets.healthy(topology)), other_slots=()
+    )
+
+
+@pytest.mark.parametrize(
+    ("topology", "why"),
+    [
+        pytest.param(CLUSTER, None, id="one of three primaries"),
+        pytest.param(WATCHED, None, id="one of three sentinels"),
+        pytest.param(
+            fleets.watched(replicas=2, sentinels=1), "1 of 1 sentinels (sentinel-0) would be cut off", id="the only one"
+        ),
+        pytest.param(
+            fleets.watched(replicas=2, sentinels=2), "1 of 2 sentinels (sentinel-0) would be cut off", id="a half"
+        ),
+        pytest.param(ON_HOSTS, None, id="a host of three"),
+        pytest.param(
+            replace(ON_HOSTS, hosts=HOSTS[:1]),
+            "3 of 3 primaries (node-0, node-1, node-2) would be cut off",
+            id="one host",
+        ),
+    ],
+)
+def test_a_cut_that_leaves_too_few_to_elect(topology: Topology, why: str | None) -> None:
+    assert planned_cast(topology).why_nobody_is_elected() == why
+
+
 def test_three_primaries_of_other_shards_are_watched() -> None:
     wide = fleets.cluster(shards=6, replicas=1)
     watched = [spec.name for spec in cast(wide, fleets.healthy(wide)).watched]

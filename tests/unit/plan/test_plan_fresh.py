@@ -55,6 +55,15 @@ def test_a_step_that_was_done_is_not_done_again(done: int) -> None:
     assert make_plan(desired_of(topology), state).steps == steps[done:]
 
 
+def test_behind_sentinels_no_node_has_a_table_of_a_cluster() -> None:
+    topology = watched(2, 3)
+    state = fresh(topology)
+    for step in make_plan(desired_of(topology), state).steps:
+        state = simulate(desired_of(topology), state, step)
+    assert {node.table for node in state.nodes} == {()}
+    assert [node.role.value for node in state.nodes if node.role and not node.sentinel] == ["primary", *["replica"] * 2]
+
+
 def test_replicas_come_last() -> None:
     assert texts(cluster(3, 1))[-3:] == [
         "node-3: replicate node-0",

@@ -7,6 +7,8 @@ from functools import partial
 import pytest
 
 from rlctl.observe.model import Observed, Peer, Presence, Role, Saved
+from rlctl.plan.cluster import _must_wait
+from rlctl.plan.ownership import shards
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.sentinel import RETURN_MS, believed_primary
 from rlctl.plan.steps import danger, describe
@@ -497,3 +499,24 @@ def test_most_sentinels_of_one_epoch_are_believed(others: tuple[str, ...]) -> No
         assert own is not None
         state = changed(state, f"sentinel-{index}", sentinel=replace(own, primary=(spec.address, spec.port)))
     assert believed_primary(desired, state).name == others[1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "saved", "waits"),
+    [
+        (PersistenceMode.AOF, Saved.LOG, False),
+        (PersistenceMode.AOF, Saved.SNAPSHOT, True),
+        (PersistenceMode.AOF, Saved.NOTHING, True),
+        (PersistenceMode.RDB, Saved.SNAPSHOT, True),
+        (PersistenceMode.RDB, Saved.LOG, True),
+        (PersistenceMode.NONE, Saved.LOG, True),
+    ],
+)
+def test_only_a_log_that_is_read_has_all_counts(mode: PersistenceMode, saved: Saved, *, waits: bool) -> None:
+    """An owner that comes back with less than its replicas hold empties them."""
+    topology = cluster(mode=mode)
+    state = killed(healthy(topology), "node-0", saved)
+    first = shards(topology, state)[0]
+    assert first.owner is not None
+    assert _must_wait(desired_of(topology), first, first.owner) is waits
+    assert not _must_wait(desired_of(topology), first, first.others[0])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from rlctl.observe.model import Link, NodeFacts, Observed, Role, SentinelView
 from rlctl.plan.fence import FENCE, SETTING
 from rlctl.plan.views import Primary, View, Views, views_of
 from rlctl.topology.model import Topology
+from rlctl.topology.nodes import NodeId
 from tests.unit.fleets import (
     Damage,
     changed,
@@ -251,6 +253,18 @@ def test_a_sentinel_that_watches_nothing() -> None:
     view = view_of(seen(watched(), opinion("sentinel-0", primary=None)), "sentinel-0")
     assert (view.ok, dict(view.primaries)) == (False, {})
     assert len(view.unknown) == 5
+
+
+@pytest.mark.parametrize("strange", [{"id": NodeId("e" * 40)}, {"handshake": True}], ids=["stranger", "handshake"])
+def test_a_table_with_a_node_that_is_no_member(strange: dict[str, Any]) -> None:
+    """Nobody's opinion counts it: a primary by that name is none, and a member in a handshake is not known yet."""
+    state = healthy(cluster())
+    lines = [
+        replace(peer, **strange, epoch=99) if peer.id == id_of("node-1") else peer
+        for peer in state.node(name("node-0")).table
+    ]
+    view = view_of(views_of(desired_of(cluster()), changed(state, "node-0", table=tuple(lines))), "node-0")
+    assert (view.unknown, view.primaries) == (("node-1",), {0: "node-0", 2: "node-2"})
 
 
 def test_a_replica_of_a_stranger() -> None:
