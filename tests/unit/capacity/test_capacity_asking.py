@@ -116,3 +116,11 @@ def test_a_mix_is_refused_whole_with_its_line() -> None:
 def test_every_answer_is_a_prediction_or_an_error() -> None:
     for line in answer_lines('{"algorithm": "gcra"}\n{}', ASKING, {}):
         assert isinstance(line.answer, Prediction | RlctlError)
+
+
+def test_the_longest_string_of_a_server() -> None:
+    """12 bytes, and 4 for each entry, are 512 MiB at most."""
+    most = (512 * 2**20 - 12) // 4
+    assert ask(algorithm="rolling_window", encoding="packed4", limit=most).limit == most
+    with pytest.raises(UsageFault):
+        ask(algorithm="rolling_window", encoding="packed4", limit=most + 1)

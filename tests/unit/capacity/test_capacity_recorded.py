@@ -1,4 +1,4 @@
-"""Predictions and plans as they were when the measurements were last compared with them, to the byte.
+"""Predictions, plans and costs as they were when the measurements were last compared with them, to the byte.
 
 The comparison with measurements allows a margin; this one notices a formula that changes inside it. After a change on
 purpose: `python -m tests.unit.capacity.test_capacity_recorded` writes the file anew; look at its diff.
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rlctl.capacity.allocator import Allocator
+from rlctl.capacity.costs import cost_of
 from rlctl.capacity.encodings import encodings_of
 from rlctl.capacity.plan import Mix, Reserve, plan
 from rlctl.capacity.question import Algorithm, Server
@@ -20,6 +21,8 @@ from tests.unit.capacity.asked import STATES, answer, ask
 
 FILE = Path(__file__).parents[2] / "data" / "capacity-recorded.jsonl"
 Document = dict[str, Any]
+# Around the limits that were measured.
+LIMITS = (1, 49, 50, 99, 100, 101, 127, 128, 129, 199, 200, 201, 999, 1_000, 1_001)
 COUNTERS: Document = {"algorithm": "sliding_counter", "users": 3_000_000}
 LOGS: Document = {"algorithm": "rolling_window", "users": 70_000, "limit": 100}
 
@@ -67,11 +70,21 @@ def planned(given: list[Document], reserve: Document, machines: Document) -> Doc
     return plan(mix, Reserve(**reserve), **machines).to_json()
 
 
+def costs() -> Iterator[tuple[str, Document]]:
+    """What was measured of each encoding at round limits; most of them were not measured."""
+    for algorithm, server in product(Algorithm, Server):
+        for encoding, limit in product(encodings_of(algorithm), LIMITS):
+            question = {"algorithm": algorithm.value, "encoding": encoding, "server": server.value, "limit": limit}
+            if (cost := cost_of(ask(**question))) is not None:
+                yield json.dumps(question), {"admit": cost.admit, "reject": cost.reject}
+
+
 def documents() -> Iterator[tuple[str, Document]]:
     for question in questions():
         yield json.dumps(question), predicted(question)
     for given in plans():
         yield json.dumps(given), planned(*given)
+    yield from costs()
 
 
 def recorded() -> list[Document]:

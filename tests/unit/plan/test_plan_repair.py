@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from types import ModuleType
 
 import pytest
 
 from rlctl.observe.model import Observed, Peer, Presence, Role, Saved
+from rlctl.plan import cluster as cluster_phases
+from rlctl.plan import sentinel as sentinel_phases
 from rlctl.plan.cluster import _must_wait
 from rlctl.plan.ownership import shards
 from rlctl.plan.planner import Plan, make_plan
@@ -520,3 +523,23 @@ def test_only_a_log_that_is_read_has_all_counts(mode: PersistenceMode, saved: Sa
     assert first.owner is not None
     assert _must_wait(desired_of(topology), first, first.owner) is waits
     assert not _must_wait(desired_of(topology), first, first.others[0])
+
+
+@pytest.mark.parametrize(
+    ("topology", "phases"), [(cluster(mode=NONE), cluster_phases), (watched(mode=NONE), sentinel_phases)]
+)
+def test_a_loss_is_only_for_a_primary_that_nobody_can_replace(topology: Topology, phases: ModuleType) -> None:
+    """The phase says so by itself, whatever the phases before it did."""
+    others = [node.name for node in healthy(topology).nodes if node.role is Role.REPLICA]
+    state = killed(healthy(topology), "node-0", mode=NONE)
+    assert list(phases.revive_with_loss(desired_of(topology), state)) == []
+    for other in others:
+        state = killed(state, other, mode=NONE)
+    [step] = phases.revive_with_loss(desired_of(topology), state)
+    assert (step.node, bool(step.loss)) == ("node-0", True)
+
+
+def test_a_node_that_calls_itself_a_primary_is_no_live_replica() -> None:
+    state = changed(healthy(cluster()), "node-3", role=Role.PRIMARY)
+    assert [node.name for node in shards(cluster(), healthy(cluster()))[0].live_replicas()] == ["node-3"]
+    assert list(shards(cluster(), state)[0].live_replicas()) == []
