@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from rlctl.observe.model import Observed, Peer, Presence, Role, Saved
+from rlctl.observe.model import Observed, OnDisk, Peer, Presence, Role, Saved
 from rlctl.plan import cluster as cluster_phases
 from rlctl.plan import sentinel as sentinel_phases
-from rlctl.plan.cluster import _must_wait
+from rlctl.plan.cluster import _brings_counts, _must_wait
 from rlctl.plan.ownership import shards
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.sentinel import RETURN_MS, believed_primary
@@ -537,6 +537,13 @@ def test_a_loss_is_only_for_a_primary_that_nobody_can_replace(topology: Topology
         state = killed(state, other, mode=NONE)
     [step] = phases.revive_with_loss(desired_of(topology), state)
     assert (step.node, bool(step.loss)) == ("node-0", True)
+
+
+@pytest.mark.parametrize(("keys", "brings"), [(0, False), (1, True), (None, True)])
+def test_one_key_in_memory_is_a_count(keys: int | None, *, brings: bool) -> None:
+    """What is in memory counts; only where that is not known the disk does."""
+    state = changed(healthy(cluster()), "node-3", keys=keys, disk=OnDisk(saved=Saved.LOG))
+    assert _brings_counts(desired_of(cluster()), state.node(name("node-3"))) is brings
 
 
 def test_a_node_that_calls_itself_a_primary_is_no_live_replica() -> None:

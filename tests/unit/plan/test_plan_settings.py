@@ -47,6 +47,8 @@ def test_the_same(setting: str, wanted: str, found: str) -> None:
         pytest.param("save", '""', "3600 1", "", id="no snapshots"),
         pytest.param("save", "3600 1", "3600 1 60 100", "3600 1", id="other snapshots"),
         pytest.param("notify-keyspace-events", "Ex", "x", "Ex", id="events"),
+        pytest.param("loglevel", "'", "", "'", id="one quote quotes nothing"),
+        pytest.param("loglevel", "'a\"", "a", "'a\"", id="nor do two different ones"),
     ],
 )
 def test_a_drift(setting: str, wanted: str, found: str, sent: str) -> None:

@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 
 from rlctl.plan.planner import Plan
+from rlctl.plan.simulate import simulate
 from rlctl.plan.steps import (
     AssignSlots,
     AwaitFailover,
@@ -26,7 +27,7 @@ from rlctl.plan.steps import (
     format_slots,
     kind,
 )
-from tests.unit.fleets import name
+from tests.unit.fleets import changed, cluster, desired_of, healthy, name
 
 A, B = name("node-0"), name("node-1")
 TABLE: list[tuple[Step, str, str, str | None]] = [
@@ -117,3 +118,22 @@ def test_the_json_of_a_plan_has_kinds_and_texts_and_nothing_else() -> None:
 def test_a_danger_is_told_once() -> None:
     step = StartNode(node=A, loss="all is lost")
     assert Plan(fleet="f", topology="t", observed="o", steps=(step, step)).dangers == ("all is lost",)
+
+
+@pytest.mark.parametrize(
+    ("owned", "more", "joined"),
+    [
+        pytest.param(((0, 9),), ((10, 19),), ((0, 19),), id="next to each other"),
+        pytest.param(((0, 9),), ((11, 19),), ((0, 9), (11, 19)), id="a slot between them"),
+        pytest.param(((10, 19),), ((0, 9),), ((0, 19),), id="in another order"),
+        pytest.param(((0, 19),), ((5, 9),), ((0, 19),), id="one in the other"),
+        pytest.param((), ((5, 5),), ((5, 5),), id="the first"),
+    ],
+)
+def test_slots_that_are_assigned_join_those_that_were(
+    owned: tuple[tuple[int, int], ...], more: tuple[tuple[int, int], ...], joined: tuple[tuple[int, int], ...]
+) -> None:
+    topology = cluster()
+    state = changed(healthy(topology), "node-0", slots=owned)
+    after = simulate(desired_of(topology), state, AssignSlots(node=name("node-0"), slots=more))
+    assert after.node(name("node-0")).slots == joined
