@@ -103,6 +103,14 @@ def chosen(topology: Topology, damages: list[Damage], mode: Mode = PLANNED, shar
         pytest.param(watched(), [fact("node-2", offset=9_000)], PLANNED, "node-0", "node-2", id="behind Sentinel"),
         pytest.param(
             watched(),
+            [fact(node, offset=9, priority=1, run_id=run_id) for node, run_id in (("node-1", "b"), ("node-2", None))],
+            PLANNED,
+            "node-0",
+            "node-2",
+            id="a run id that was not read is the smallest",
+        ),
+        pytest.param(
+            watched(),
             [fact("node-1", priority=1, offset=1), fact("node-2", priority=100)],
             PLANNED,
             "node-0",
@@ -194,6 +202,9 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Mode, o
         ),
         pytest.param(
             cluster(), [dead("node-1"), dead("node-2")], PLANNED, "no-majority", "votes", "--takeover", id="no majority"
+        ),
+        pytest.param(
+            cluster(4), [dead("node-1"), dead("node-2")], PLANNED, "no-majority", "votes", "--takeover", id="a half"
         ),
         pytest.param(
             cluster(),

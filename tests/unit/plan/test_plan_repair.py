@@ -504,6 +504,23 @@ def test_most_sentinels_of_one_epoch_are_believed(others: tuple[str, ...]) -> No
     assert believed_primary(desired, state).name == others[1]
 
 
+def following_a_dead_node() -> Observed:
+    """The sentinels are gone; two nodes follow the third, which is dead and empty."""
+    state = damaged(healthy(watched()), [partial(wiped, node=f"sentinel-{index}") for index in range(3)])
+    state = killed(state, "node-2", Saved.NOTHING)
+    return damaged(state, [partial(following, node=node, primary="node-2") for node in ("node-0", "node-1")])
+
+
+def test_without_sentinels_the_node_that_replicas_follow_is_the_primary() -> None:
+    assert believed_primary(desired_of(watched()), following_a_dead_node()).name == "node-2"
+
+
+def test_a_sentinel_that_hangs_has_no_opinion() -> None:
+    before = healthy(watched()).node(name("sentinel-0"))
+    state = changed(following_a_dead_node(), "sentinel-0", presence=Presence.HUNG, sentinel=before.sentinel)
+    assert believed_primary(desired_of(watched()), state).name == "node-2"
+
+
 @pytest.mark.parametrize(
     ("mode", "saved", "waits"),
     [
