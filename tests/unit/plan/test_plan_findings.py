@@ -556,6 +556,11 @@ def test_a_lost_quorum_says_more_than_tilt() -> None:
     assert [one.code for one in findings if one.severity is CRITICAL] == ["quorum-lost"]
 
 
+def test_a_half_of_the_sentinels_doubts_the_quorum_for_a_reason_that_is_told_once() -> None:
+    findings = found(watched(2, 4), [*kill("sentinel-0", "sentinel-2"), view("sentinel-1", usable_quorum=False)])
+    assert {one.code for one in findings} & {"quorum-lost", "quorum-doubted"} == {"quorum-lost"}
+
+
 def test_a_lost_quorum_is_told_once_and_not_by_every_sentinel() -> None:
     findings = found(watched(), [*kill("sentinel-0", "sentinel-2"), view("sentinel-1", usable_quorum=False)])
     assert "quorum-doubted" not in {finding.code for finding in findings}

@@ -26,6 +26,7 @@ from rlctl.plan.steps import (
     describe,
     format_slots,
     kind,
+    place,
 )
 from tests.unit.fleets import changed, cluster, desired_of, healthy, name
 
@@ -99,6 +100,11 @@ def test_many_peers_are_counted() -> None:
     peers = tuple(name(f"node-{number}") for number in range(1, 7))
     assert describe(Meet(node=A, peers=peers)) == "node-0: meet node-1, node-2, node-3 and 3 more"
     assert describe(Meet(node=A, peers=peers[:3])) == "node-0: meet node-1, node-2, node-3"
+
+
+@pytest.mark.parametrize("step", [step for step, *_rest in TABLE], ids=lambda step: type(step).__name__)
+def test_a_step_is_carried_out_on_a_node_or_a_host(step: Step) -> None:
+    assert place(step) == (step.host if isinstance(step, PreparePlace) else step.node)
 
 
 def test_no_slots_are_no_text() -> None:

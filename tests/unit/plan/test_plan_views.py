@@ -139,6 +139,12 @@ def test_nobody_answers() -> None:
     assert not views.agree
 
 
+def test_one_of_two_primaries_that_takes_writes_is_enough() -> None:
+    views = seen(cluster(), split, lacking("node-0", FENCE, 0))
+    assert [primary(views, node).writable for node in ("node-0", "node-3")] == [False, True]
+    assert "no-writer" not in {code for code, _severity, _subject in codes(views)}
+
+
 def test_a_split_cluster() -> None:
     views = seen(cluster(), split)
     assert codes(views) == [("two-writers", "critical", "shard 0"), ("views-split", "degraded", "shard 0")]
