@@ -178,6 +178,21 @@ def test_a_client_that_was_never_undisturbed_has_no_rate(early_s: float) -> None
     assert never["acked_per_s"] is None
 
 
+def test_latencies_are_told_to_the_microsecond() -> None:
+    run = loss()
+    times_ms = [1.23456, 2.34567, 9.87654, 100.00049]
+    batches = [batch(n, [Outcome.ADMITTED], LOADED, LOADED + ms / 1000) for n, ms in enumerate(times_ms)]
+    [only] = document(replace(run, clients=(replace(run.clients[0], batches=tuple(batches)),)))["clients"]  # type: ignore[misc]
+    assert (only["p50_ms"], only["p99_ms"]) == (9.877, 100.0)
+
+
+def test_rates_are_counted_in_bins_of_50_ms() -> None:
+    found = series(judge(loss()))
+    assert found["bin_ms"] == 50
+    rates: dict[str, dict[str, list[int]]] = found["rates"]  # type: ignore[assignment]
+    assert len(rates["majority"]["acked"]) == (STOPPED - LOADED) * 1000 // 50 + 1
+
+
 def test_series_tell_when_what_happened() -> None:
     run = loss()
     told = replace(run, events=(*run.events, event("awaited", 15.0)))

@@ -116,6 +116,11 @@ SENTINEL_SPLIT = Line(
             id="killed victim: a promotion before that is none of it",
         ),
         pytest.param(
+            replace(CRASH, looks=[witness(5.0, condemns=True), *CRASH.looks[3:]]),
+            {"detect": 0.0, "elect": 2750.0, "serve": 3000.0, "divergence": 0.0, "overlap": 0.0, "converge": 3000.0},
+            id="killed victim: condemned in the moment of its death",
+        ),
+        pytest.param(
             WRITE_LOSS,
             {
                 "detect": 2000.0,
