@@ -561,6 +561,11 @@ def test_a_half_of_the_sentinels_doubts_the_quorum_for_a_reason_that_is_told_onc
     assert {one.code for one in findings} & {"quorum-lost", "quorum-doubted"} == {"quorum-lost"}
 
 
+def test_a_primary_that_hangs_serves_nobody_whatever_it_was() -> None:
+    findings = found(watched(), [fact("node-0", presence=Presence.HUNG, role=Role.PRIMARY)])
+    assert "no-primary" in {one.code for one in findings}
+
+
 def test_a_lost_quorum_is_told_once_and_not_by_every_sentinel() -> None:
     findings = found(watched(), [*kill("sentinel-0", "sentinel-2"), view("sentinel-1", usable_quorum=False)])
     assert "quorum-doubted" not in {finding.code for finding in findings}
