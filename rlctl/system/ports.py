@@ -3,7 +3,6 @@
 import random
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -16,9 +15,6 @@ LOOPBACK = "127.0.0.1"
 LOWEST = 11_000
 EPHEMERAL_DEFAULT = 32_768
 ATTEMPTS = 200
-# The kernel's table of TCP sockets, and the state of one that accepts connections.
-_SOCKETS = Path("/proc/net/tcp")
-_LISTENS = "0A"
 
 
 def free_base_port(count: int) -> int:
@@ -47,28 +43,6 @@ def answers(address: str, port: int) -> bool:
     except OSError as failure:
         raise_at_limit(failure)
         return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """A socket that accepts connections: the user of its process, and the number by which the process holds it."""
-
-    uid: int
-    inode: int
-
-
-def listener(address: str, port: int) -> Listener | None:
-    """What accepts the connections that go there, as Linux tells every user; None where the system does not tell."""
-    try:
-        table = _SOCKETS.read_text(encoding="ascii")
-    except OSError as failure:
-        raise_at_limit(failure)
-        return None
-    rows = (row.split() for row in table.splitlines() if f" {_LISTENS} " in row)
-    found = {row[1]: Listener(uid=int(row[7]), inode=int(row[9])) for row in rows}
-    packed = socket.inet_aton(address)[::-1].hex().upper()
-    # The kernel prefers the socket of the very address.
-    return found.get(f"{packed}:{port:04X}") or found.get(f"00000000:{port:04X}")
 
 
 def listeners() -> dict[tuple[str, int], int]:

@@ -17,8 +17,8 @@ import psutil
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.system.clock import SystemClock
 from rlctl.system.files import cannot, open_own, read_damaged, write_private
+from rlctl.system.listeners import Listener
 from rlctl.system.open_files import raise_at_limit
-from rlctl.system.ports import Listener
 
 # Our own interpreter, blind to the working folder: there anybody may have put a module that is called like one of ours.
 OWN_PYTHON = (sys.executable, "-P")

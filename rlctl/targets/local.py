@@ -18,7 +18,8 @@ from rlctl.state.accepted import Accepted
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
-from rlctl.system.ports import Listener, answers, listener
+from rlctl.system.listeners import Listener, listener
+from rlctl.system.ports import answers
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
 from rlctl.system.scratch import start_once
 from rlctl.targets.base import Launch, NodeResult, OnThisMachine

@@ -5,10 +5,21 @@ import socket
 import subprocess
 import sys
 
-from rlctl.system.ports import LOOPBACK, listener
+import pytest
+
+from rlctl.system import listeners
+from rlctl.system.listeners import listener
+from rlctl.system.ports import LOOPBACK
 from rlctl.system.process import ProcessId
 
 SLEEP = "import sys; sys.stdin.read()"
+
+
+@pytest.fixture(autouse=True, params=["sock_diag", "table"])
+def _source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel is asked, and as it is read where it has no sock_diag."""
+    if request.param == "table":
+        monkeypatch.setattr(listeners, "_NETLINK_SOCK_DIAG", 31)
 
 
 def test_a_listener_is_its_own_process() -> None:

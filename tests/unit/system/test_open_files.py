@@ -9,8 +9,8 @@ import pytest
 from rlctl.cli import main
 from rlctl.errors import Unreachable
 from rlctl.system.files import append_line, read_own
+from rlctl.system.listeners import listener
 from rlctl.system.open_files import limit_reached
-from rlctl.system.ports import listener
 from rlctl.system.process import processes_below
 from tests.limits import no_file_left
 
