@@ -93,7 +93,7 @@ def _line_of(text: bytes, offset: int) -> int:
 class _Composer:
     def __init__(self, text: str, mistakes: Mistakes) -> None:
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
-        # The end of the text is on the line after the last line break, which editors do not show.
+        # libyaml also names the line after the last one, which editors do not show.
         self._last_line = text.rstrip("\n").count("\n") + 1
         self._mistakes = mistakes
         self._line = 1
@@ -119,7 +119,7 @@ class _Composer:
             # Without libyaml, chr() and int() speak for escapes and versions out of range.
             self._mistakes.stop(self._line, f"this is not valid YAML ({error}); write plain values")
         if event.start_mark:
-            self._line = event.start_mark.line + 1
+            self._line = min(event.start_mark.line + 1, self._last_line)
         return event
 
     def _node(self, event: yaml.Event, depth: int) -> Node:

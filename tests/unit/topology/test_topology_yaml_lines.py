@@ -49,6 +49,7 @@ NOT_YAML = "this is not valid YAML"
     [
         pytest.param(b"", ["1: the file is empty; write `key: value` lines"], id="empty"),
         pytest.param(b"# only\n# comments\n", ["1: the file is empty; write `key: value` lines"], id="comments"),
+        pytest.param(b"---\n#", ["2: the file holds a single value; write `key: value` lines"], id="comment-last"),
         pytest.param(b"\n- a\n", ["2: the file holds a list; write `key: value` lines"], id="list"),
         pytest.param(b"\n\nabc\n", ["3: the file holds a single value; write `key: value` lines"], id="scalar"),
         pytest.param(b"a: 1\nb: \xff\n", ["2: this is not UTF-8 text; save the file as UTF-8"], id="not-utf-8"),
