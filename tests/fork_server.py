@@ -28,8 +28,10 @@ LARGEST_REQUEST = 1 << 20
 # What Python or the C library reads only while it starts.
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ")
 # Imported by commands when they need them; no library here starts a thread when it is imported.
-_PRELOADED = ("rlctl.cli", "rlctl.execute", "rlctl.drills", "rlctl.rules", "rlctl.limiter", "rlctl.runbooks")
-_LIBRARIES = ("rich.console", "rich.markup", "rich.table", "yaml", "cryptography.x509", "jinja2")
+_LIBRARIES = (
+    *("rich.console", "rich.markup", "rich.table", "cryptography.x509", "jinja2"),
+    *("matplotlib.figure", "matplotlib.backends.backend_svg"),
+)
 
 
 def needs_a_real_start(changed: Mapping[str, str]) -> bool:
@@ -120,9 +122,8 @@ def serve(channel: socket.socket) -> None:
 
 
 def _preload() -> None:
-    for package in _PRELOADED:
-        for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
-            import_module(module.name)
+    for module in pkgutil.walk_packages(import_module("rlctl").__path__, "rlctl."):
+        import_module(module.name)
     for library in _LIBRARIES:
         import_module(library)
     assert threading.active_count() == 1, "a fork must not lose threads"
