@@ -10,18 +10,18 @@ from statistics import fmean
 
 from table import render_table
 
-from rlctl.capacity.allocator import classes_of
-from rlctl.capacity.estimate import RuleRow, rows_of
-from rlctl.capacity.question import Server
-from rlctl.capacity.sampled import Place, RuleName, name_of
-from rlctl.capacity.sampling import Sampler
+from rlctl.capacity.layout.allocator import classes_of
+from rlctl.capacity.measure.estimate import RuleRow, rows_of
+from rlctl.capacity.measure.sampled import Place, RuleName, name_of
+from rlctl.capacity.measure.sampling import Sampler
+from rlctl.capacity.request import Server
 from rlctl.observe.parse import info
 from rlctl.scripts.loader import load_scripts
 from rlctl.scripts.release import load_release
 from rlctl.system.clock import SystemClock
 from rlctl.system.process import ProcessRunner
 from rlctl.system.redis import NodeLink
-from rlctl.system.scratch import scratch_server
+from rlctl.system.scratch_server import scratch_server
 from rlctl.targets.server_program import find_any_server
 
 GOAL_ERROR, GOAL_SHARE = 0.05, 0.01

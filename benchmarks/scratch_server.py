@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from rlctl.bench.stats import NOTHING_SPENT, Spent, command_spent
 from rlctl.limiter import Limiter
-from rlctl.scripts.model import Release
+from rlctl.limits.release import Release
 from rlctl.scripts.release import load_release
 from rlctl.system.ports import free_base_port
 from rlctl.system.redis import NodeLink

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import psutil
 
-from rlctl.drills.schema import runs_schema
+from rlctl.drills.scenario.schema import runs_schema
 from tests.driver import Fleet, Ran, wait_for
 from tests.reruns import until_undisturbed
 
@@ -88,7 +88,7 @@ def journal(folder: Path | None) -> str:
 
 def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
     """rlctl and the process that carries the run out, as an out-of-memory killer might; not the watchdog."""
-    carriers = _below(started, "rlctl.drills.inside")
+    carriers = _below(started, "rlctl.drills.engine.worker")
     started.kill()
     _kill(carriers)
     started.communicate()
@@ -96,7 +96,7 @@ def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
 
 def kill_carriers(started: "subprocess.Popen[str]") -> None:
     """Only the processes that carry the run out: rlctl lives on."""
-    _kill(_below(started, "rlctl.drills.inside"))
+    _kill(_below(started, "rlctl.drills.engine.worker"))
 
 
 def _kill(processes: list[psutil.Process]) -> None:
@@ -125,7 +125,7 @@ def kill_at(fleet: Fleet, event: str, *words: str, watchdog: bool = False) -> Pa
     folder = run_folder(fleet)
     assert folder is not None
     wait_for(lambda: f'"event": "{event}"' in journal(folder), what=event)
-    watchdogs = _below(started, "rlctl.drills.watchdog") if watchdog else []
+    watchdogs = _below(started, "rlctl.drills.engine.watchdog") if watchdog else []
     for one in watchdogs:
         one.kill()
     kill_all_of_it(started)

@@ -9,10 +9,10 @@ from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
 from rlctl.bench.subjects import at_instant, chosen_scripts
 from rlctl.errors import TimedOut, UsageFault
 from rlctl.execute.stop import StopFlag
-from rlctl.limiter.algorithms import Costed, FixedWindow, Gcra, RollingRing, RollingWindow, SlidingCounter, TokenBucket
-from rlctl.limiter.calls import CostedCall
-from rlctl.limiter.failures import Cause, Failure
-from rlctl.scripts.model import Release, Script
+from rlctl.limiter.core.calls import CostedCall
+from rlctl.limits.algorithms import Costed, FixedWindow, Gcra, RollingRing, RollingWindow, SlidingCounter, TokenBucket
+from rlctl.limits.failures import Cause, Failure
+from rlctl.limits.release import Release, Script
 
 LIMIT = 100
 WINDOW_MS = 60_000

@@ -11,9 +11,9 @@ from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
 from rlctl.bench.stats import admitted, is_whole
 from rlctl.bench.subjects import Subject
 from rlctl.execute.stop import StopFlag
-from rlctl.limiter.failures import ErrorReply, failure_of
-from rlctl.limiter.link import Link
-from rlctl.limiter.resp import Reply
+from rlctl.limiter.threads.link import Link
+from rlctl.limits.failures import ErrorReply, failure_of
+from rlctl.limits.resp import Reply
 
 DEPTH = 50
 # However fast the fleet is: no slice makes more calls.

@@ -17,11 +17,11 @@ from rlctl.bench.session import Session, bench_session
 from rlctl.bench.speed import SpeedReport, speed_rows
 from rlctl.bench.subjects import Answer, Subject, subjects
 from rlctl.errors import Interrupted, RlctlError
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.limiter.windows import window_without_edge
+from rlctl.limits.windows import window_without_edge
 from rlctl.topology.model import TargetName
 
 SCALED = ("gcra",)

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 
 from rlctl.bench.stats import NOTHING_SPENT, Spent, command_spent
 from rlctl.errors import NotFound, Refused, Unreachable
-from rlctl.execute.connection import As, connection
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.progress import Progress
-from rlctl.limiter.failures import Failure
-from rlctl.limiter.link import Link, tls_context
-from rlctl.limiter.routes import slot_of
-from rlctl.limiter.settings import Endpoint, read_settings
+from rlctl.execute.session import Fleet
+from rlctl.limiter.core.routes import slot_of
+from rlctl.limiter.core.settings import Endpoint, read_settings
+from rlctl.limiter.threads.link import Link, tls_context
+from rlctl.limits.failures import Failure
 from rlctl.observe import parse
 from rlctl.observe.model import NodeFacts, Observed, SlotRange
-from rlctl.scripts.drift import missing
-from rlctl.scripts.verify import serving
+from rlctl.operations.env import As, connection
+from rlctl.operations.script_check import serving
+from rlctl.operations.script_drift import missing
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
 from rlctl.topology.model import MIB
 from rlctl.topology.nodes import NodeName, all_nodes

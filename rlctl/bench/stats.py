@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from rlctl.limiter.failures import ErrorReply, failure_of
-from rlctl.limiter.resp import Incomplete, parse
+from rlctl.limits.failures import ErrorReply, failure_of
+from rlctl.limits.resp import Incomplete, parse
 
 # A reply of six integers takes seven lines, one integer takes one.
 _DECISION_LINES = 7

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from rlctl.errors import NotFound
-from rlctl.limiter.algorithms import (
+from rlctl.limiter.core.calls import ConcurrentCall, CostedCall, bind
+from rlctl.limits.algorithms import (
     Concurrent,
     Costed,
     FixedWindow,
@@ -16,9 +17,8 @@ from rlctl.limiter.algorithms import (
     SlidingCounter,
     TokenBucket,
 )
-from rlctl.limiter.calls import ConcurrentCall, CostedCall, bind
-from rlctl.limiter.resp import command
-from rlctl.scripts.model import Release, Script
+from rlctl.limits.release import Release, Script
+from rlctl.limits.resp import command
 
 INCR = "incr"
 # Every key ends by itself after about this long, should nobody be left to remove it.

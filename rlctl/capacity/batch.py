@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rlctl.capacity.asking import Asking
+from rlctl.capacity.parse_request import Asking
 from rlctl.capacity.predict import Prediction, predict
-from rlctl.capacity.question import Question
+from rlctl.capacity.request import Question
 from rlctl.errors import InvalidFile, RlctlError, UsageFault
 
 _HINT = 'a line is an object such as {"id": "a1", "algorithm": "gcra", "users": 50000, "key_length": 20}'

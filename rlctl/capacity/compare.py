@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlctl.capacity.costs import Cost, cost_of
-from rlctl.capacity.encodings import encodings_of
+from rlctl.capacity.layout.encodings import encodings_of
 from rlctl.capacity.predict import Prediction, predict
-from rlctl.capacity.question import SCRIPT, Algorithm, Question
+from rlctl.capacity.request import SCRIPT, Algorithm, Question
 
 _GIVES_UP: dict[tuple[Algorithm, str], tuple[str, ...]] = {
     (Algorithm.TOKEN_BUCKET, SCRIPT): ("two short fields would be readable; this is three packed doubles",),

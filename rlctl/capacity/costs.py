@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rlctl.capacity.question import SCRIPT, Algorithm, Question, Server
+from rlctl.capacity.request import SCRIPT, Algorithm, Question, Server
 
 # Where a cost does not grow with the limit, by construction.
 _ANY = range(1, 2**63)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rlctl.capacity.question import SCRIPT, Algorithm
+from rlctl.capacity.request import SCRIPT, Algorithm
 
 # The gateway design's own figures: two keys a user, 70 bytes each, for ten million users and a window of a minute.
 GATEWAY_USERS = 10_000_000

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import ceil
 
-from rlctl.capacity.encodings import state_of
+from rlctl.capacity.layout.encodings import state_of
 from rlctl.capacity.predict import Prediction, predict
-from rlctl.capacity.question import SLOTS, Question, Server
+from rlctl.capacity.request import SLOTS, Question, Server
 from rlctl.capacity.warnings import Warn
 from rlctl.topology.model import MIB
 

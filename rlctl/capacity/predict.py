@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import assert_never
 
-from rlctl.capacity.encodings import state_of
-from rlctl.capacity.layout import Layout
+from rlctl.capacity.layout.common import Layout
+from rlctl.capacity.layout.encodings import state_of
+from rlctl.capacity.layout.redis import RedisLayout
+from rlctl.capacity.layout.shapes import UserState
+from rlctl.capacity.layout.tables import Spread
+from rlctl.capacity.layout.valkey import ValkeyLayout
 from rlctl.capacity.models import claimed_bytes
-from rlctl.capacity.question import Question, Server
-from rlctl.capacity.redis_layout import RedisLayout
-from rlctl.capacity.shapes import UserState
-from rlctl.capacity.tables import Spread
-from rlctl.capacity.valkey_layout import ValkeyLayout
+from rlctl.capacity.request import Question, Server
 from rlctl.capacity.warnings import Warn, warnings_of
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlctl.capacity.allocator import Allocator
-from rlctl.capacity.listpack import Form
+from rlctl.capacity.layout.allocator import Allocator
+from rlctl.capacity.layout.listpack import Form
 from rlctl.capacity.models import Claim, claims, traffic
 from rlctl.capacity.predict import Prediction, predict
-from rlctl.capacity.question import Algorithm, Question, Server
+from rlctl.capacity.request import Algorithm, Question, Server
 
 _REQUEST_ID = Form(name="text:36")
 _MS = Form(name="ms")

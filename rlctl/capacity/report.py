@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rlctl.capacity.drawing import GRID, INK, SERIES, Drawing, drawing, size_words
-from rlctl.capacity.listpack import Form
-from rlctl.capacity.measure import Measured
+from rlctl.capacity.layout.listpack import Form
+from rlctl.capacity.measure.fleet import Measured
 from rlctl.capacity.models import claimed_bytes
-from rlctl.capacity.page import Chapter, Table, page
 from rlctl.capacity.plan import Plan, Shard
 from rlctl.capacity.predict import predict
 from rlctl.capacity.published import Published
-from rlctl.capacity.question import Algorithm, Question
-from rlctl.capacity.reading import growth_rate
-from rlctl.topology.problems import printable
+from rlctl.capacity.request import Algorithm, Question
+from rlctl.capacity.server_memory import growth_rate
+from rlctl.files.mistakes import printable
+from rlctl.reports.drawing import GRID, INK, SERIES, Drawing, drawing, size_words
+from rlctl.reports.page import Chapter, Table, page
 
 _LOGS = (Algorithm.ROLLING_WINDOW, Algorithm.ROLLING_RING, Algorithm.CONCURRENT)
 _LIMITS = sorted({round(10 ** (step / 12)) for step in range(40)} | {127, 128, 129, 130, 2000})

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Mapping
 
-from rlctl.capacity.asking import Asking
-from rlctl.capacity.question import Question
+from rlctl.capacity.parse_request import Asking
+from rlctl.capacity.request import Question
 from rlctl.errors import NotFound, UsageFault
-from rlctl.limiter.algorithms import ALGORITHMS
-from rlctl.limiter.keys import key_end
+from rlctl.files.mistakes import Mistakes, shown
+from rlctl.files.units import format_duration
+from rlctl.limits.algorithms import ALGORITHMS
+from rlctl.limits.keys import key_end
+from rlctl.limits.match import PLACE
+from rlctl.limits.rule import Definition
 from rlctl.rules.load import RulesFile, load_rules
-from rlctl.rules.match import PLACE
-from rlctl.rules.model import Definition
-from rlctl.topology.problems import Mistakes, shown
-from rlctl.topology.units import format_duration
 
 # How many bytes a value in a key template is taken to have: an address, an API key's id.
 ASSUMED_VALUE_BYTES = 16

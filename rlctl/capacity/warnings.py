@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from rlctl.capacity.allocator import rounded
-from rlctl.capacity.layout import HASH_LISTPACK_ENTRIES, LISTPACK_TEXT, Layout, longest_text
-from rlctl.capacity.question import Question, Server
-from rlctl.capacity.shapes import LeaseHash, Number, Shape, SortedSet, UserState
-from rlctl.capacity.tables import buckets_7_0, buckets_8_0, valkey_capacity
+from rlctl.capacity.layout.allocator import rounded
+from rlctl.capacity.layout.common import HASH_LISTPACK_ENTRIES, LISTPACK_TEXT, Layout, longest_text
+from rlctl.capacity.layout.shapes import LeaseHash, Number, Shape, SortedSet, UserState
+from rlctl.capacity.layout.tables import buckets_7_0, buckets_8_0, valkey_capacity
+from rlctl.capacity.request import Question, Server
 
 NEAR_CAP = 0.9
 NEAR_DOUBLING = 0.95

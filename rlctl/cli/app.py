@@ -15,13 +15,13 @@ from rlctl.cli.output import Output
 from rlctl.cli.streams import is_dropped
 from rlctl.errors import Declined, NotFound, Unreachable
 from rlctl.execute.stop import ended_by_signals
+from rlctl.files.mistakes import ImpossibleSettings
+from rlctl.files.units import parse_duration, parse_size
+from rlctl.files.yaml import MAX_BYTES
 from rlctl.state.home import Home
 from rlctl.system.files import read_given
 from rlctl.topology.load import blame, load_topology
 from rlctl.topology.model import Topology
-from rlctl.topology.problems import ImpossibleSettings
-from rlctl.topology.units import parse_duration, parse_size
-from rlctl.topology.yaml_lines import MAX_BYTES
 
 DEFAULT_FILE = "topology.yaml"
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -23,8 +23,8 @@ from rlctl.bench.subjects import subjects
 from rlctl.cli.app import App, Duration, with_app
 from rlctl.cli.opened import opened
 from rlctl.errors import Exit, NotFound, UsageFault
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.topology.model import Kind
 

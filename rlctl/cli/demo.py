@@ -3,10 +3,10 @@
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.cli.drill_output import show_run
-from rlctl.cli.failover_drill import write_pages
+from rlctl.cli.demo_run import run_demo
+from rlctl.cli.drill.group import write_pages
+from rlctl.cli.drill.output import show_run
 from rlctl.cli.status import show
-from rlctl.execute.demo import run_demo
 from rlctl.execute.stop import StopFlag
 
 DEMO_S = 60.0

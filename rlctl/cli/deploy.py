@@ -6,10 +6,10 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.errors import Exit, UsageFault
-from rlctl.execute.deploy import DeployOptions, DeployReport, plan_deploy, read_saved, run_deploy
-from rlctl.execute.fleet import open_fleet
 from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
+from rlctl.operations.deploy import DeployOptions, DeployReport, plan_deploy, read_saved, run_deploy
 from rlctl.plan.planner import Plan
 from rlctl.plan.saved import to_text
 from rlctl.plan.steps import describe, kind

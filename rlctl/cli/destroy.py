@@ -4,9 +4,9 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.errors import UsageFault
-from rlctl.execute.destroy import DestroyReport, run_destroy
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
+from rlctl.operations.destroy import DestroyReport, run_destroy
 from rlctl.topology.model import TargetName
 
 

@@ -1,6 +1,7 @@
 """rlctl doctor: checks with evidence and fixes, and whether an operation may begin."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import click
 
@@ -8,8 +9,9 @@ from rlctl.cli.app import App, with_app
 from rlctl.doctor.gates import Operation, closing
 from rlctl.doctor.model import Check, Severity
 from rlctl.errors import Exit, NotFound
-from rlctl.execute.doctor import run_doctor
-from rlctl.execute.fleet import open_fleet
+from rlctl.execute.session import open_fleet
+from rlctl.operations.doctor import run_doctor
+from rlctl.runbooks.catalog import by_finding
 from rlctl.topology.model import Topology
 
 
@@ -37,7 +39,7 @@ def doctor(app: App, gate: str | None) -> int:
             raise NotFound(
                 f"fleet {topology.name} is not deployed: no {gate} can begin", hint="`rlctl deploy` builds it"
             )
-        checks = run_doctor(fleet, observed)
+        checks = tuple(map(_with_runbook, run_doctor(fleet, observed)))
     if gate is not None:
         return _gate(app, topology, Operation(gate), checks)
     if app.output.as_json:
@@ -48,6 +50,11 @@ def doctor(app: App, gate: str | None) -> int:
     if Severity.CRITICAL in severities:
         return Exit.CRITICAL
     return Exit.DEGRADED if severities & {Severity.WARNING, Severity.UNKNOWN} else Exit.OK
+
+
+def _with_runbook(check: Check) -> Check:
+    """What is not well names its page, where there is one."""
+    return check if check.severity is Severity.OK else replace(check, runbook=by_finding().get(check.name))
 
 
 def _document(topology: Topology, checks: Iterable[Check]) -> dict[str, object]:

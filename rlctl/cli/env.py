@@ -7,7 +7,7 @@ import click
 from rlctl.cli.app import App, with_app
 from rlctl.cli.opened import opened
 from rlctl.errors import NotFound
-from rlctl.execute.connection import As, connection
+from rlctl.operations.env import As, connection
 
 
 @click.command()

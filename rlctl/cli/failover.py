@@ -5,10 +5,10 @@ import click
 from rlctl.cli.app import App, with_app
 from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import Exit, UsageFault
-from rlctl.execute.handover import HandoverOptions, HandoverReport, plan_handover, run_handover
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
-from rlctl.plan.handover import Handover, Mode
+from rlctl.operations.failover import HandoverOptions, HandoverReport, plan_handover, run_handover
+from rlctl.plan.failover import Handover, Mode
 from rlctl.topology.model import Kind, Topology
 
 

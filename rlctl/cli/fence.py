@@ -8,9 +8,9 @@ import click
 from rlctl.cli.app import App, with_app
 from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import Exit
-from rlctl.execute.fence import FencePlan, FenceReport, plan_fence, run_fence, run_unfence
 from rlctl.execute.locking import HeldFleet, Waiting, hold
 from rlctl.execute.stop import StopFlag
+from rlctl.operations.fence import FencePlan, FenceReport, plan_fence, run_fence, run_unfence
 from rlctl.plan.fence import loss
 from rlctl.topology.model import Topology
 

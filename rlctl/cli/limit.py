@@ -9,11 +9,11 @@ import click
 from rlctl.cli.app import App, Duration, with_app
 from rlctl.cli.opened import opened
 from rlctl.errors import NotFound, UsageFault
-from rlctl.execute.connection import As, connection
 from rlctl.limiter import ALGORITHMS, Algorithm, Cause, Concurrent, Decision, Limiter, Source, new_request_id
-from rlctl.rules.admin import in_force
+from rlctl.operations.env import As, connection
+from rlctl.rules.change import in_force
 from rlctl.rules.explain import typed_dimensions, unknown_tier
-from rlctl.runbooks.shelf import by_cause
+from rlctl.runbooks.catalog import by_cause
 
 # A person waits longer than a service does; the budget of a service would also count the first connection.
 BUDGET_S = 1.0

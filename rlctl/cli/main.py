@@ -30,14 +30,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("rlctl.cli.doctor:doctor", "Preflight and health checks, with evidence and fixes."),
     "failover": ("rlctl.cli.failover:failover", "Move a shard's primary to its best replica, safely or by force."),
     "scripts": ("rlctl.cli.scripts:scripts", "The Lua limiter scripts: what every node holds of them."),
-    "rules": ("rlctl.cli.rules:rules", "Limits as data: plan, apply, canary, roll back, explain."),
+    "rules": ("rlctl.cli.rules.group:rules", "Limits as data: plan, apply, canary, roll back, explain."),
     "limit": ("rlctl.cli.limit:limit", "One decision, with the response headers it would give."),
     "fence": ("rlctl.cli.fence:fence", "Let a node refuse every write, until it is unfenced."),
     "unfence": ("rlctl.cli.fence:unfence", "Let a fenced node take writes again."),
-    "failover-drill": ("rlctl.cli.failover_drill:failover_drill", "Break a twin on purpose, and prove what is lost."),
-    "runbook": ("rlctl.cli.runbook:runbook", "Incident pages: read them, follow them, try them."),
+    "failover-drill": ("rlctl.cli.drill.group:failover_drill", "Break a twin on purpose, and prove what is lost."),
+    "runbook": ("rlctl.cli.runbook.group:runbook", "Incident pages: read them, follow them, try them."),
     "bench": ("rlctl.cli.bench:bench", "How fast and how exact the scripts are on this fleet."),
-    "capacity": ("rlctl.cli.capacity:capacity", "Memory: the models, the truth, and the plan."),
+    "capacity": ("rlctl.cli.capacity.group:capacity", "Memory: the models, the truth, and the plan."),
     "resize": ("rlctl.cli.resize:resize", "More memory for every data node: edits the topology, applies it."),
     "env": ("rlctl.cli.env:env", "Connection settings for other programs; prints secrets."),
     "history": ("rlctl.cli.history:history", "Who did what to the fleet, when, with what outcome."),
@@ -185,7 +185,7 @@ def _fail(argv: Sequence[str], code: int, name: str, message: str, hint: str) ->
 
 def _runbook(code: str) -> str | None:
     """The page that answers an error; a broken installation has none, and that is not the error to tell now."""
-    from rlctl.runbooks.shelf import by_error  # noqa: PLC0415  only a failure needs it
+    from rlctl.runbooks.catalog import by_error  # noqa: PLC0415  only a failure needs it
 
     try:
         return by_error().get(code)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rlctl.cli.app import App
-from rlctl.execute.fleet import Fleet, open_fleet
+from rlctl.execute.session import Fleet, open_fleet
+from rlctl.limits.release import Release
 from rlctl.plan.findings import differences
-from rlctl.scripts.model import Release
 
 
 @contextmanager

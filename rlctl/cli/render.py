@@ -7,7 +7,7 @@ import click
 from rlctl.assets import asset_folder
 from rlctl.cli.app import App, with_app
 from rlctl.errors import Refused, UsageFault
-from rlctl.execute.staging import Occasion, stage_host
+from rlctl.operations.staging import Occasion, stage_host
 from rlctl.render.acl import node_acl
 from rlctl.render.compose import compose_file
 from rlctl.render.redis_conf import NodeFiles, static_conf

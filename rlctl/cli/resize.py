@@ -5,10 +5,10 @@ import click
 from rlctl.cli.app import App, Size, with_app
 from rlctl.cli.deploy import DEPLOY_S, planned_steps
 from rlctl.errors import Exit
-from rlctl.execute.deploy import DeployOptions
 from rlctl.execute.locking import Waiting, hold
-from rlctl.execute.resize import Resize, make_resize, plan_resize, run_resize
 from rlctl.execute.stop import StopFlag
+from rlctl.operations.deploy import DeployOptions
+from rlctl.operations.resize import Resize, make_resize, plan_resize, run_resize
 from rlctl.plan.planner import Plan
 from rlctl.plan.steps import describe
 

@@ -3,7 +3,7 @@
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.drills.schema import runs_schema, scenario_schema
+from rlctl.drills.scenario.schema import runs_schema, scenario_schema
 from rlctl.rules.schema import rules_schema
 from rlctl.topology.schema import json_schema
 

@@ -9,12 +9,13 @@ import click
 from rlctl.cli.app import App, Duration, with_app
 from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import CheckFailed, Exit, NotFound, PartlyDone, Refused, TimedOut, Unreachable
-from rlctl.execute.fleet import open_fleet
 from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.plan.planner import Plan
-from rlctl.plan.steps import describe, kind
-from rlctl.scripts.lifecycle import (
+from rlctl.limits.release import Release
+from rlctl.operations.script_check import unserved_shards
+from rlctl.operations.script_check import verify as verify_scripts
+from rlctl.operations.scripts import (
     ApplyReport,
     ScriptsStatus,
     fleet_history,
@@ -23,11 +24,10 @@ from rlctl.scripts.lifecycle import (
     run_apply,
     script_plan,
 )
-from rlctl.scripts.model import Release
+from rlctl.plan.planner import Plan
+from rlctl.plan.steps import describe, kind
 from rlctl.scripts.release import load_release
 from rlctl.scripts.rights import RightsChange
-from rlctl.scripts.verify import unserved_shards
-from rlctl.scripts.verify import verify as verify_scripts
 from rlctl.system.clock import SystemClock
 
 # What a watcher outlives: another node is down meanwhile, the fleet is locked for long, a server is full.

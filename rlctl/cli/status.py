@@ -3,14 +3,14 @@
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.cli.looking import Question
 from rlctl.cli.opened import note_differences
+from rlctl.cli.polling import Question
 from rlctl.cli.views import VIEWS
 from rlctl.errors import Exit
-from rlctl.execute.fleet import open_fleet
-from rlctl.execute.status import FleetStatus, NodeStatus, read_status
+from rlctl.execute.session import open_fleet
+from rlctl.operations.status import FleetStatus, NodeStatus, read_status
 from rlctl.plan.finding import State
-from rlctl.runbooks.shelf import by_finding
+from rlctl.runbooks.catalog import by_finding
 
 _EXITS = {
     State.HEALTHY: Exit.OK,

@@ -4,7 +4,7 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.cli.opened import opened
-from rlctl.execute.unlock import break_lock, look
+from rlctl.operations.unlock import break_lock, look
 
 
 @click.command()

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from rlctl.cli.app import App
-from rlctl.cli.looking import Question
+from rlctl.cli.polling import Question
 from rlctl.errors import Exit
-from rlctl.execute.status import read_views
+from rlctl.operations.status import read_views
 from rlctl.plan.finding import Finding, Severity
 from rlctl.plan.views import Primary, View, Views
-from rlctl.runbooks.shelf import by_finding
+from rlctl.runbooks.catalog import by_finding
 
 # So many columns fit beside the others into 80 characters.
 MOST_SHARDS = 4

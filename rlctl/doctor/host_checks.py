@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from rlctl.doctor.host_facts import HostFacts
 from rlctl.doctor.kernel_checks import kernel_checks
 from rlctl.doctor.model import Check, sort_checks
 from rlctl.doctor.network_checks import network_checks
 from rlctl.doctor.remote_checks import remote_checks
 from rlctl.doctor.resource_checks import resource_checks
 from rlctl.doctor.shape_checks import shape_checks
+from rlctl.system.host_facts import HostFacts
 from rlctl.topology.model import TargetName, Topology
 
 

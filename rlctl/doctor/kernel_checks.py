@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from rlctl.doctor.host_facts import UNLIMITED, HostFacts
 from rlctl.doctor.model import Check, passed, unread, warned
 from rlctl.render.redis_conf import OWN_OPEN_FILES, open_files
+from rlctl.system.host_facts import UNLIMITED, HostFacts
 from rlctl.topology.model import TargetName, Topology
 
 MACHINE: Final = "this machine"

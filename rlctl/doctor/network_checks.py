@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from rlctl.doctor.host_facts import HostFacts, PortRange
 from rlctl.doctor.kernel_checks import MACHINE, by_hand
 from rlctl.doctor.model import Check, passed, unread, warned
 from rlctl.render.redis_conf import backlog
+from rlctl.system.host_facts import HostFacts, PortRange
 from rlctl.topology.model import Kind, TargetName, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, all_nodes, data_nodes
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from rlctl.doctor.host_facts import HostFacts
 from rlctl.doctor.kernel_checks import kernel_checks
 from rlctl.doctor.model import Check, failed, passed, unread, warned
 from rlctl.doctor.network_checks import network_checks
 from rlctl.doctor.resource_checks import size_text
+from rlctl.system.host_facts import HostFacts
 from rlctl.topology.model import PersistenceMode, Topology
 from rlctl.topology.nodes import data_nodes
 

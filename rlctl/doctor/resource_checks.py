@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from rlctl.doctor.host_facts import HostFacts
 from rlctl.doctor.kernel_checks import MACHINE
 from rlctl.doctor.model import Check, failed, passed, unread, warned
+from rlctl.system.host_facts import HostFacts
 from rlctl.topology.model import PersistenceMode, Topology
 from rlctl.topology.nodes import all_nodes, data_nodes
 

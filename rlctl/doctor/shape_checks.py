@@ -2,8 +2,8 @@
 
 from rlctl.doctor.model import Check, passed, warned
 from rlctl.topology.model import EvictionPolicy, Kind, PersistenceMode, TargetName, Topology
-from rlctl.topology.nearness import placement_faults
 from rlctl.topology.nodes import data_nodes
+from rlctl.topology.placement_advice import placement_faults
 
 
 def shape_checks(topology: Topology) -> tuple[Check, ...]:

@@ -1,1 +1,4 @@
-"""Failover drills: a scenario is data, a run is recorded, and pure checkers say what was lost and why."""
+"""Failover drills: a scenario is data, a run is recorded, and pure checkers say what was lost and why.
+
+Pure: `judge`.
+"""

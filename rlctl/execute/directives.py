@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from rlctl.execute.fleet import Fleet
+from rlctl.execute.session import Fleet
+from rlctl.files.mistakes import ImpossibleSettings, Problem, shown
 from rlctl.targets.trial import Refusal
 from rlctl.topology.model import Topology
-from rlctl.topology.problems import ImpossibleSettings, Problem, shown
 
 _HINT = (
     "correct these directives or delete their lines; nothing was changed. "

@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import TypeVar, assert_never
 
 from rlctl.errors import Interrupted, PartlyDone, RlctlError, TimedOut
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.formation import Errors, Formation
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.users import load_users
 from rlctl.execute.waits import wait_observed

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from rlctl.errors import TimedOut
 from rlctl.execute.stop import StopFlag
+from rlctl.observe.connect import Connector
 from rlctl.plan.steps import AssignSlots, Configure, Meet, MonitorPrimary, Replicate, SetEpoch, TakeOver
 from rlctl.render.sentinel_conf import sentinel_login, sentinel_options
 from rlctl.secrets import FleetSecrets
 from rlctl.system.clock import Clock, wait_until
-from rlctl.system.connect import Connector
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec, all_nodes, node_id

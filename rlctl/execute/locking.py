@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from redis.crc import key_slot
 
 from rlctl.errors import LockHeld, Refused, TimedOut, Unreachable
-from rlctl.execute.fleet import Fleet, check_openable, open_fleet, open_fleet_for_removal
 from rlctl.execute.lock import LOCK_KEY, FleetLock, Owner, file_lock
 from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet, check_openable, open_fleet, open_fleet_for_removal
 from rlctl.execute.stop import StopFlag
+from rlctl.limits.release import Release
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.plan.unproven import not_asked, way_out
-from rlctl.scripts.model import Release
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink

@@ -11,3 +11,16 @@ class Progress(Protocol):
 
     def step(self, number: int, of: int, text: str, outcome: str) -> None:
         """A step's outcome."""
+
+
+class Quiet:
+    """Progress that no one reads."""
+
+    def note(self, text: str) -> None:
+        """Drop it."""
+
+    def step(self, number: int, of: int, text: str, outcome: str) -> None:
+        """Drop it."""
+
+
+QUIET = Quiet()

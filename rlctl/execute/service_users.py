@@ -1,7 +1,7 @@
 """Users of services that are not on the fleet yet: when their passwords may be generated, and when not."""
 
 from rlctl.errors import AccessDenied, NotFound, Refused
-from rlctl.execute.fleet import Fleet
+from rlctl.execute.session import Fleet
 from rlctl.observe.model import Observed
 from rlctl.services import user_of
 from rlctl.system.redis import CommandFailed, LinkFailure

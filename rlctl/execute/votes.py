@@ -8,13 +8,13 @@ shard in two node time-outs.
 from datetime import datetime
 
 from rlctl.execute import journal
-from rlctl.execute.fleet import Fleet
-from rlctl.execute.orders import UNCHANGED, in_own_words
 from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
-from rlctl.plan.handover import Handover, unlinked_nodes
+from rlctl.plan.failover import Handover, unlinked_nodes
 from rlctl.system.clock import wait_until
+from rlctl.system.redis_errors import UNCHANGED, in_own_words
 from rlctl.topology.nodes import all_nodes
 
 # Nodes reconnect ten times a second; a busy machine takes longer.

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 
 from rlctl.errors import TimedOut
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.formation import MEET_AGAIN_S, meeting
 from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.observe.model import Observed

@@ -5,7 +5,11 @@ Importing it is cheap; nothing is read or connected before `Limiter.connect` or 
 
 from typing import TYPE_CHECKING
 
-from rlctl.limiter.algorithms import (
+from rlctl.limiter.core.breaker import BreakerSettings
+from rlctl.limiter.core.counters import Stats
+from rlctl.limiter.core.policy import LocalPolicy, Policy
+from rlctl.limiter.threads.limiter import Limiter, new_request_id
+from rlctl.limits.algorithms import (
     ALGORITHMS,
     Algorithm,
     Concurrent,
@@ -16,16 +20,12 @@ from rlctl.limiter.algorithms import (
     SlidingCounter,
     TokenBucket,
 )
-from rlctl.limiter.breaker import BreakerSettings
-from rlctl.limiter.counters import Stats
-from rlctl.limiter.decision import Decision, Quota, Reason, Source
-from rlctl.limiter.failures import BrokenState, Cause, InvalidLimit
-from rlctl.limiter.keys import Filled, fill, key
-from rlctl.limiter.limiter import Limiter, new_request_id
-from rlctl.limiter.policy import LocalPolicy, Policy
+from rlctl.limits.decision import Decision, Quota, Reason, Source
+from rlctl.limits.failures import BrokenState, Cause, InvalidLimit
+from rlctl.limits.keys import Filled, fill, key
 
 if TYPE_CHECKING:
-    from rlctl.limiter.async_limiter import AsyncLimiter
+    from rlctl.limiter.aio.limiter import AsyncLimiter
 
 __all__ = [
     "ALGORITHMS",
@@ -60,7 +60,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # asyncio takes longer to import than all the rest; services with threads do without it.
     if name == "AsyncLimiter":
-        from rlctl.limiter.async_limiter import AsyncLimiter  # noqa: PLC0415
+        from rlctl.limiter.aio.limiter import AsyncLimiter  # noqa: PLC0415
 
         return AsyncLimiter
     raise AttributeError(name)

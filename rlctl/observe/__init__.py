@@ -1,1 +1,1 @@
-"""What is really there: every node's own answer, as a frozen value."""
+"""What is really there: every node's own answer, as a frozen value. Pure: `model`, `parse`."""

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from rlctl.limits.release import Release
 from rlctl.observe import parse
+from rlctl.observe.connect import ANSWER_S, Connector
 from rlctl.observe.model import Link, NodeFacts, Observed, OnDisk, Presence, Role, SentinelView
 from rlctl.render.acl import REVISION_USER, users_of
 from rlctl.render.redis_conf import MAXCLIENTS, tunables
-from rlctl.scripts.model import Release
 from rlctl.secrets import FleetSecrets, Secret
 from rlctl.system.clock import Clock
-from rlctl.system.connect import ANSWER_S, Connector
 from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, Nonsense, Reply, Silent
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, node_id

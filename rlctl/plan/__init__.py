@@ -1,1 +1,1 @@
-"""From wish and reality to steps: a pure planner, its simulation, and what is wrong right now."""
+"""The steps from what is there to what the topology asks for, their simulation, and findings. Pure."""

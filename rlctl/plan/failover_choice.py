@@ -7,8 +7,8 @@ from rlctl.errors import Refused
 from rlctl.observe.model import Link, NodeFacts, Observed, Role
 from rlctl.plan.cluster import successor, was_revived
 from rlctl.plan.desired import Desired
+from rlctl.plan.failover import Handover, Mode, shard_of
 from rlctl.plan.fence import is_fenced
-from rlctl.plan.handover import Handover, Mode, shard_of
 from rlctl.plan.ownership import Shard, shards
 from rlctl.plan.sentinel import address_of, at, named_primaries, sentinels
 from rlctl.plan.tilt import is_in_tilt

@@ -5,10 +5,10 @@ from pathlib import PurePath
 from typing import Any
 
 from rlctl.errors import Refused
+from rlctl.files.mistakes import printable
 from rlctl.render.redis_conf import own_directives
 from rlctl.topology.model import HostEntry, Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec, all_nodes, host_name
-from rlctl.topology.problems import printable
 
 Variables = dict[str, object]
 _TEMPLATE_MARKS = ("{{", "{%", "{#")

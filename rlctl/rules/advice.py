@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rlctl.limiter.algorithms import ALGORITHMS
-from rlctl.rules.bucket import WHOLE
-from rlctl.rules.match import PLACE
-from rlctl.rules.model import Definition, Parameters, Rule, RuleClass, RuleSet, percent
-from rlctl.topology.units import format_duration
+from rlctl.files.units import format_duration
+from rlctl.limits.algorithms import ALGORITHMS
+from rlctl.limits.bucket import WHOLE
+from rlctl.limits.match import PLACE
+from rlctl.limits.rule import Definition, Parameters, Rule, RuleClass, RuleSet, percent
 
 _FEW = 10
 _LISTPACK = 128

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from rlctl.errors import NotFound
-from rlctl.limiter.algorithms import ALGORITHMS
+from rlctl.files.mistakes import Mistakes
+from rlctl.limits.algorithms import ALGORITHMS
+from rlctl.limits.release import Release, Script
+from rlctl.limits.rule import Definition, Rule, RuleSet, ScriptRef
 from rlctl.rules.load import HINT, RulesFile
-from rlctl.rules.model import Definition, Rule, RuleSet, ScriptRef
-from rlctl.scripts.model import Release, Script
-from rlctl.topology.problems import Mistakes
 
 
 def compile_file(file: RulesFile, release: Release) -> RuleSet:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rlctl.topology.problems import shown
-from rlctl.topology.units import parse_duration
+from rlctl.files.mistakes import shown
+from rlctl.files.units import parse_duration
 
 _FORM = re.compile(r"(?P<signal>[a-z0-9]+)\s*>\s*(?P<most>\S+)")
 _WHOLE = 100

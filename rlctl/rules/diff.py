@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from rlctl.rules.model import Rule, RuleSet
+from rlctl.limits.rule import Rule, RuleSet
 
 Kind = Literal["add", "change", "remove", "reorder"]
 # The compiled form follows from the rest, but for the script behind it.

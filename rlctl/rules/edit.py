@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rlctl.errors import NotFound, UsageFault
+from rlctl.files.yaml import Scalar
+from rlctl.limits.release import Release
+from rlctl.limits.rule import Canary, Definition, Rule, RuleSet
 from rlctl.rules.compile import compile_rules
 from rlctl.rules.load import numbers
-from rlctl.rules.model import Canary, Definition, Rule, RuleSet
 from rlctl.rules.table import PARAMETERS, parameter_keys
-from rlctl.scripts.model import Release
-from rlctl.topology.yaml_lines import Scalar
 
 _AS_IN_A_FILE = "values are spelled as in a rules file, such as --limit 800 --window 60s"
 

@@ -6,11 +6,11 @@ from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
 
-from rlctl.limiter.algorithms import ALGORITHMS, Algorithm, Concurrent, Costed, FixedWindow, Gcra, TokenBucket
-from rlctl.rules.bucket import WHOLE
-from rlctl.rules.match import ANY
-from rlctl.rules.model import Definition, Parameters, Rule, RuleClass, RuleSet, percent
-from rlctl.topology.units import format_duration
+from rlctl.files.units import format_duration
+from rlctl.limits.algorithms import ALGORITHMS, Algorithm, Concurrent, Costed, FixedWindow, Gcra, TokenBucket
+from rlctl.limits.bucket import WHOLE
+from rlctl.limits.match import ANY
+from rlctl.limits.rule import Definition, Parameters, Rule, RuleClass, RuleSet, percent
 
 _MOST_SHOWN = 5
 

@@ -7,16 +7,16 @@ from redis.crc import key_slot
 
 from rlctl.errors import NotFound, UsageFault
 from rlctl.execute.service_users import check_service
-from rlctl.limiter.algorithms import ALGORITHMS
-from rlctl.limiter.calls import Call
-from rlctl.limiter.failures import InvalidLimit
-from rlctl.limiter.keys import encode
-from rlctl.rules.admin import InForce
-from rlctl.rules.bucket import bucket
-from rlctl.rules.counted import counted
+from rlctl.limiter.core.calls import Call
+from rlctl.limits.algorithms import ALGORITHMS
+from rlctl.limits.bucket import bucket
+from rlctl.limits.failures import InvalidLimit
+from rlctl.limits.keys import encode
+from rlctl.limits.match import TIER, Template, concerns, first_fit, read_dimensions
+from rlctl.limits.rule import Rule, percent
+from rlctl.rules.change import InForce
 from rlctl.rules.edit import find
-from rlctl.rules.match import TIER, Template, concerns, first_fit, read_dimensions
-from rlctl.rules.model import Rule, percent
+from rlctl.rules.key_usage import counted
 from rlctl.topology.model import Kind
 
 

@@ -5,10 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rlctl.limiter.algorithms import ALGORITHMS
-from rlctl.limiter.failures import InvalidLimit
-from rlctl.rules.match import DIMENSION
-from rlctl.rules.model import Canary, Definition, RuleClass, VariantName
+from rlctl.files.mistakes import Mistakes, shown
+from rlctl.files.reader import NodeReader
+from rlctl.files.table import Field
+from rlctl.files.values import text
+from rlctl.files.yaml import Entry, Node, Sequence, compose
+from rlctl.files.yaml import Mapping as Map
+from rlctl.limits.algorithms import ALGORITHMS
+from rlctl.limits.failures import InvalidLimit
+from rlctl.limits.match import DIMENSION
+from rlctl.limits.rule import Canary, Definition, RuleClass, VariantName
 from rlctl.rules.table import (
     ALGORITHM,
     CONDITION,
@@ -23,12 +29,6 @@ from rlctl.rules.table import (
     WANTED,
     parameter_keys,
 )
-from rlctl.topology.fields import Field
-from rlctl.topology.problems import Mistakes, shown
-from rlctl.topology.reading import NodeReader
-from rlctl.topology.values import text
-from rlctl.topology.yaml_lines import Entry, Node, Sequence, compose
-from rlctl.topology.yaml_lines import Mapping as Map
 
 HINT = "`rlctl schema rules` prints every key; README.md shows a file that works"
 _NAME = text(DIMENSION, "lower-case letters, digits and underscores")

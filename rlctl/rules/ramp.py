@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from rlctl.errors import CheckFailed, Declined, Interrupted, NotFound, Refused, RlctlError
-from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, RampStep
+from rlctl.limits.rule import Revision, RuleSet, Version, percent
+from rlctl.rules.change import InForce, Make, NotReadBack, Outcome, RampStep
 from rlctl.rules.conditions import Signal
-from rlctl.rules.holding import CANNOT_LOOK, LOOK_EVERY_S, PATIENCE_S, Hands, Overtaken, Ramp, hold
-from rlctl.rules.model import Revision, RuleSet, Version, percent
+from rlctl.rules.ramp_watch import CANNOT_LOOK, LOOK_EVERY_S, PATIENCE_S, Hands, Overtaken, Ramp, hold
 from rlctl.system.redis import CommandFailed, LinkFailure
 
 _FAILS = (RlctlError, LinkFailure, CommandFailed)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 from rlctl.errors import TimedOut
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.locking import keeper
+from rlctl.execute.session import Fleet
+from rlctl.limits.rule import POINTER_KEY, Version, revision_key
 from rlctl.observe.model import Observed
-from rlctl.rules.model import POINTER_KEY, Version, revision_key
 from rlctl.rules.store import revision_number, texts
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure

@@ -1,8 +1,8 @@
 """The rules file as a JSON Schema, for editors; generated from the table of keys. Pure."""
 
-from rlctl.rules.match import DIMENSION
+from rlctl.files.table import Field
+from rlctl.limits.match import DIMENSION
 from rlctl.rules.table import ALGORITHM, CONDITION, FIELDS, ID, PARAMETERS, PERCENT, TEMPLATE
-from rlctl.topology.fields import Field
 
 Schema = dict[str, object]
 

@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlctl.limiter.algorithms import ALGORITHMS, Concurrent
-from rlctl.limiter.calls import bind
-from rlctl.limiter.keys import encode, key_end
+from rlctl.limiter.core.calls import bind
+from rlctl.limits.algorithms import ALGORITHMS, Concurrent
+from rlctl.limits.bucket import takes_part
+from rlctl.limits.keys import encode, key_end
+from rlctl.limits.match import Template
+from rlctl.limits.rule import Rule
 from rlctl.observe import parse
-from rlctl.rules.admin import InForce
-from rlctl.rules.bucket import takes_part
+from rlctl.operations.script_check import serving
+from rlctl.rules.change import InForce
 from rlctl.rules.conditions import Seen, Signal, apart, p99_ms
-from rlctl.rules.match import Template
-from rlctl.rules.model import Rule
-from rlctl.scripts.verify import serving
 from rlctl.services import split_key
 from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import data_nodes

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rlctl.errors import NotFound, Refused, Unreachable
-from rlctl.rules.model import CHANNEL, HISTORY_KEY, POINTER_KEY, Revision, Version, read_revision, revision_key
+from rlctl.limits.rule import CHANNEL, HISTORY_KEY, POINTER_KEY, Revision, Version, read_revision, revision_key
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Nonsense, Reply
 
 KEPT_REVISIONS = 100

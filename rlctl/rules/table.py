@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from rlctl.limiter.algorithms import ALGORITHMS
-from rlctl.rules.bucket import WHOLE
-from rlctl.rules.match import DIMENSION, PLACE
-from rlctl.rules.model import RuleClass
-from rlctl.topology.fields import Field
-from rlctl.topology.problems import shown
-from rlctl.topology.units import parse_duration
-from rlctl.topology.values import ValueType, boolean, choice, duration, format_version, integer, text
-from rlctl.topology.yaml_lines import Scalar
+from rlctl.files.mistakes import shown
+from rlctl.files.table import Field
+from rlctl.files.units import parse_duration
+from rlctl.files.values import ValueType, boolean, choice, duration, format_version, integer, text
+from rlctl.files.yaml import Scalar
+from rlctl.limits.algorithms import ALGORITHMS
+from rlctl.limits.bucket import WHOLE
+from rlctl.limits.match import DIMENSION, PLACE
+from rlctl.limits.rule import RuleClass
 
 Algorithm = StrEnum("Algorithm", [(name.upper(), name) for name in ALGORITHMS])  # type: ignore[misc]
 _YEAR_MS = parse_duration("8760h")

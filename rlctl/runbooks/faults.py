@@ -7,22 +7,21 @@ from signal import Signals
 
 from redis.crc import key_slot
 
-from rlctl.drills.cast import Cast
-from rlctl.drills.cuts import isolation
-from rlctl.drills.faults import SandboxFaults
-from rlctl.drills.model import Who
 from rlctl.errors import Unreachable
-from rlctl.execute.fleet import Fleet
+from rlctl.execute.fleet_records import RELEASE_KEY, write_registered
 from rlctl.execute.locking import keeper
+from rlctl.execute.session import Fleet
+from rlctl.lab.faults import SandboxFaults
+from rlctl.lab.partition import isolation
+from rlctl.lab.roles import Cast, Who
+from rlctl.limits.release import Registered
+from rlctl.limits.rule import POINTER_KEY
 from rlctl.observe.model import Link, NodeFacts, Observed, Role
 from rlctl.observe.parse import info
 from rlctl.plan.fence import FENCE, SETTING, lacks_replicas
 from rlctl.plan.ownership import shards
 from rlctl.plan.sentinel import believed_primary
-from rlctl.rules.model import POINTER_KEY
-from rlctl.runbooks.model import Fault
-from rlctl.scripts.drift import Registered
-from rlctl.scripts.registry import RELEASE_KEY, write_registered
+from rlctl.runbooks.page.model import Fault
 from rlctl.secrets import User
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, NodeLink, Reply

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import closing
 
-from rlctl.execute.fleet import Fleet
+from rlctl.execute.session import Fleet
 from rlctl.observe import parse
 from rlctl.render.redis_conf import tunables
 from rlctl.topology.nodes import NodeName, data_nodes

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlctl.runbooks.model import Runbook
-from rlctl.runbooks.walk import Outcome, StepResult, Walked
+from rlctl.runbooks.page.model import Runbook
+from rlctl.runbooks.run import Outcome, StepResult, Walked
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock
 from rlctl.system.files import append_line, make_private_folder

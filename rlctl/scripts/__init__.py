@@ -1,1 +1,4 @@
-"""The life of the Lua limiter scripts: the release, what every node holds of it, loading and verifying."""
+"""The release of Lua limiter scripts: its manifest, what it may run, and how a node is given it.
+
+Pure: `manifest`, `rights`.
+"""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rlctl.scripts.model import Script
+from rlctl.limits.release import Script
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable
 
 from rlctl.errors import NotFound
-from rlctl.scripts.model import Argument, Example, Release, Script
+from rlctl.files.mistakes import Mistakes, shown
+from rlctl.files.yaml import Mapping, Node, Scalar, Sequence, compose
+from rlctl.limits.release import Argument, Example, Release, Script
 from rlctl.scripts.rights import GRANTABLE
-from rlctl.topology.problems import Mistakes, shown
-from rlctl.topology.yaml_lines import Mapping, Node, Scalar, Sequence, compose
 
 FORMAT = "1"
 REPLY = ("allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "reason")

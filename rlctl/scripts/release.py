@@ -4,8 +4,8 @@ from pathlib import Path
 
 from rlctl.assets import asset_folder
 from rlctl.errors import NotFound
+from rlctl.limits.release import Release
 from rlctl.scripts.manifest import read_release
-from rlctl.scripts.model import Release
 
 
 def load_release(folder: Path | None = None, wanted: str | None = None) -> Release:

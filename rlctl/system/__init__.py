@@ -1,1 +1,4 @@
-"""The effects: one wrapper for each thing outside rlctl."""
+"""The effects: one wrapper for each thing outside rlctl.
+
+Pure: `host_facts`, `open_files`, `playbook_events`, `server_log`.
+"""

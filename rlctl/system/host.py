@@ -11,7 +11,7 @@ from typing import Final
 
 import psutil
 
-from rlctl.doctor.host_facts import (
+from rlctl.system.host_facts import (
     HostFacts,
     MemoryFacts,
     parse_clock,

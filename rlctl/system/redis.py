@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from rlctl.limiter.failures import ErrorReply, Failure
-from rlctl.limiter.resp import Incomplete, command, parse
+from rlctl.limits.failures import ErrorReply, Failure
+from rlctl.limits.resp import Incomplete, command, parse
 from rlctl.secrets import Secret
 from rlctl.system.open_files import limit_reached
 

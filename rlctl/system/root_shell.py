@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rlctl.errors import Unreachable
-from rlctl.system.talk import Child
+from rlctl.system.child import Child
 
 ANSWER_S = 30.0
 # Root needs no sudo, and may have none.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlctl.errors import TimedOut, Unreachable
+from rlctl.system.child import Child
 from rlctl.system.process import Runner, find_program
-from rlctl.system.talk import Child
 
 _PROBE_S = 10.0
 _NFT_S = 10.0

@@ -1,1 +1,1 @@
-"""Where processes live: local children, containers, hosts. Forming the fleet is not their job."""
+"""Where processes live: local children, containers, hosts. Forming the fleet is not their job. Pure: `remains`."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from signal import Signals
 from typing import Protocol
 
-from rlctl.doctor.host_facts import HostFacts
 from rlctl.errors import RlctlError
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
+from rlctl.system.host_facts import HostFacts
 from rlctl.targets.trial import Refusal
 from rlctl.topology.nodes import NodeName, NodeSpec
 

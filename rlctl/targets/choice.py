@@ -31,11 +31,11 @@ def open_target(
             return LocalTarget(topology, secrets, folder, commands, ProcessRunner(), clock, accepted)
         case TargetName.DOCKER:
             from rlctl.system.docker import DockerEngine  # noqa: PLC0415  the SDK costs start-up time that only Docker pays
-            from rlctl.targets.docker import DockerTarget  # noqa: PLC0415  likewise
+            from rlctl.targets.docker.target import DockerTarget  # noqa: PLC0415  likewise
 
             return DockerTarget(topology, secrets, folder, commands, DockerEngine(ProcessRunner()), clock, accepted)
         case TargetName.HOSTS:
-            from rlctl.targets.hosts import HostsTarget  # noqa: PLC0415  likewise
+            from rlctl.targets.hosts.target import HostsTarget  # noqa: PLC0415  likewise
 
             return HostsTarget(topology, secrets, home, commands, clock, watcher)
 
@@ -44,7 +44,7 @@ def _in_a_network(topology: Topology, record: FleetRecord | None) -> Topology:
     if topology.docker.subnet != AUTO:
         return topology
     from rlctl.system.docker import DockerEngine  # noqa: PLC0415  as above
-    from rlctl.targets.docker_network import chosen_network  # noqa: PLC0415  likewise
+    from rlctl.targets.docker.network import chosen_network  # noqa: PLC0415  likewise
 
     network = chosen_network(topology, record, DockerEngine(ProcessRunner()))
     return replace(topology, docker=replace(topology.docker, subnet=str(network)))

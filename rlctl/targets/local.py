@@ -21,7 +21,7 @@ from rlctl.system.files import make_private_folder, read_damaged
 from rlctl.system.listeners import Listener, listener
 from rlctl.system.ports import answers
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
-from rlctl.system.scratch import start_once
+from rlctl.system.scratch_server import start_once
 from rlctl.targets.base import Launch, NodeResult, OnThisMachine
 from rlctl.targets.listening import await_listening
 from rlctl.targets.node_folder import LogSizes, NodeFolder, delete_folder

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from rlctl.observe.model import OnDisk
-from rlctl.observe.server_log import last_error
 from rlctl.render.acl import Version, node_acl
 from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, replica_cluster_conf, start_argv, static_conf
 from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_static_conf
 from rlctl.secrets import Authority, FleetSecrets
 from rlctl.system.files import make_private_folder, read_damaged, write_private
+from rlctl.system.server_log import last_error
 from rlctl.targets.base import Launch, NodeResult
 from rlctl.targets.remains import Remains, is_own_table, on_disk
 from rlctl.topology.model import Kind, Topology

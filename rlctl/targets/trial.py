@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rlctl.errors import Unreachable
-from rlctl.observe.server_log import config_error, is_ready, last_error, without_stamps
 from rlctl.render.text import Directive
 from rlctl.render.trial_conf import trial_conf
 from rlctl.state.accepted import Accepted
+from rlctl.system.server_log import config_error, is_ready, last_error, without_stamps
 
 # Starts a server with this configuration, ends it, and returns what it said until it was ready or had ended.
 Start = Callable[[str], str]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rlctl.topology.model import EvictionPolicy, Kind, PersistenceMode, SentinelShape, Topology
-from rlctl.topology.nearness import placement_faults
+from rlctl.topology.placement_advice import placement_faults
 
 
 def warnings(topology: Topology) -> tuple[str, ...]:

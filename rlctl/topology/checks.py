@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from rlctl.files.mistakes import Problem, printable
 from rlctl.topology.directives import refuse_directive
+from rlctl.topology.host_checks import refuse_docker, refuse_engines, refuse_hosts
 from rlctl.topology.model import LocalPlace, TargetName, Topology
-from rlctl.topology.places import refuse_docker, refuse_engines, refuse_hosts
-from rlctl.topology.problems import Problem, printable
-from rlctl.topology.shape import refuse_ports, refuse_shapes
+from rlctl.topology.shape_checks import refuse_ports, refuse_shapes
 from rlctl.topology.table import settings
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from rlctl.topology.problems import shown
+from rlctl.files.mistakes import shown
 
 NAME_PATTERN = "[a-z][a-z0-9-]{0,63}"
 _LONGEST = 1_000

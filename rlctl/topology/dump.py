@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rlctl.topology.fields import Section
+from rlctl.files.table import Section
 from rlctl.topology.model import Topology
 from rlctl.topology.table import HOSTS, SECTIONS, TOP
 

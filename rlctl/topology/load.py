@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
+from rlctl.files.mistakes import ImpossibleSettings, Mistakes, Problem, printable, shown
+from rlctl.files.table import Field, Section
+from rlctl.files.values import ValueType
+from rlctl.files.yaml import Mapping, Node, Scalar, Sequence, compose
 from rlctl.topology.checks import check
-from rlctl.topology.fields import Field, Section
 from rlctl.topology.model import HostEntry, Topology
-from rlctl.topology.problems import ImpossibleSettings, Mistakes, Problem, printable, shown
 from rlctl.topology.table import HOSTS, KEYS, SECTIONS, TOP
-from rlctl.topology.values import ValueType
-from rlctl.topology.yaml_lines import Mapping, Node, Scalar, Sequence, compose
 
 _HINT = "`rlctl init` writes a commented sample; `rlctl schema topology` prints every key for editors"
 _HOST_EXAMPLE = "- address: 10.0.0.11"

@@ -1,7 +1,7 @@
 """The topology file as a JSON Schema, for editors; generated from the table of settings."""
 
+from rlctl.files.table import Field, Section
 from rlctl.topology.directives import NAME_PATTERN, OWNED, OWNED_PREFIXES
-from rlctl.topology.fields import Field, Section
 from rlctl.topology.table import HOSTS, REDIS_DOC, SECTIONS, TOP
 
 

@@ -4,6 +4,8 @@ import hashlib
 import ipaddress
 from collections.abc import Iterator
 
+from rlctl.files.mistakes import shown
+from rlctl.files.values import ValueType, checked_text
 from rlctl.topology.model import Topology
 
 AUTO = "auto"
@@ -59,3 +61,21 @@ def data_address(network: ipaddress.IPv4Network, index: int) -> str:
 def sentinel_address(network: ipaddress.IPv4Network, index: int) -> str:
     """Sentinels count down from the broadcast address."""
     return str(network[-2 - index])
+
+
+def subnet() -> ValueType[str]:
+    """`auto`, or a network where Docker keeps its own."""
+    return checked_text(_refuse_subnet, {"type": "string", "pattern": r"^(auto|172\.[0-9.]+/[0-9]+)$"})
+
+
+def _refuse_subnet(value: str) -> str:
+    if value == AUTO:
+        return ""
+    right = "write auto, or a network such as 172.28.0.0/24"
+    try:
+        network = ipaddress.IPv4Network(value)
+    except ValueError as error:
+        return f"{shown(value)} is not an IPv4 network ({shown(str(error))}); {right}"
+    if "/" not in value or not network.subnet_of(DOCKER_NETWORKS):
+        return f"{shown(value)} is not a network within {DOCKER_NETWORKS}; {right}"
+    return ""

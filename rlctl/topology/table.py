@@ -8,11 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from rlctl import services
-from rlctl.topology import model
-from rlctl.topology.fields import Field, Section
-from rlctl.topology.model import Kind, TargetName, Topology
-from rlctl.topology.units import parse_duration, parse_size
-from rlctl.topology.values import (
+from rlctl.files.table import Field, Section
+from rlctl.files.units import parse_duration, parse_size
+from rlctl.files.values import (
     address,
     boolean,
     choice,
@@ -21,9 +19,11 @@ from rlctl.topology.values import (
     integer,
     names,
     size,
-    subnet,
     text,
 )
+from rlctl.topology import model
+from rlctl.topology.model import Kind, TargetName, Topology
+from rlctl.topology.subnets import subnet
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _LABEL_RULE = "up to 63 letters, digits, dots, dashes or underscores"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rlctl.topology.fields import Field, Section
+from rlctl.files.table import Field, Section
 from rlctl.topology.model import Kind, TargetName
 from rlctl.topology.table import HOSTS, REDIS_DOC, SECTIONS, TOP
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlctl.assets import asset_folder
-from rlctl.drills.cuts import no_rules, table_of
+from rlctl.lab.partition import no_rules, table_of
 from rlctl.render.compose import container_name
 from rlctl.system.docker import DockerEngine
 from rlctl.system.process import ProcessRunner

@@ -17,7 +17,7 @@ from rlctl.scripts.release import load_release
 from rlctl.state.home import Home
 from rlctl.state.vault import read
 from rlctl.targets.base import Launch
-from rlctl.targets.host_files import staged_node
+from rlctl.targets.hosts.files import staged_node
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeSpec, all_nodes, node_id

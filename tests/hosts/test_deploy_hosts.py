@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.targets.host_proofs import ANSWER_S
+from rlctl.targets.hosts.proofs import ANSWER_S
 from tests.hosts.fleets import HostsFleet, path_of, power, with_hanging_ssh, without_sudo
 from tests.lab.hosts import Lab
 from tests.local.driver import wait_for

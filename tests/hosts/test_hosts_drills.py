@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.drills.cuts import island_rules, isolation, no_rules, table_of
-from rlctl.drills.gates import HostGate
+from rlctl.lab.packet_filter import HostGate
+from rlctl.lab.partition import island_rules, isolation, no_rules, table_of
 from rlctl.system.ssh import socket_folder
-from rlctl.targets.host_shells import HostShells
+from rlctl.targets.hosts.shells import HostShells
 from rlctl.topology.load import load_topology
 from rlctl.topology.nodes import data_nodes
 from tests.drills import drill, journal, kill_at, run_folder

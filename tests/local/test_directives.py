@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from rlctl.assets import asset_folder
-from rlctl.observe.server_log import ConfigError, config_error, is_ready
 from rlctl.render.trial_conf import trial_conf
-from rlctl.targets.docker_image import START
+from rlctl.system.server_log import ConfigError, config_error, is_ready
+from rlctl.targets.docker.image import START
 from tests.conftest import skip_or_fail
 from tests.local.driver import LocalFleet, cluster_document, is_gone, servers_below, wait_for
 from tests.local.failures import assert_fails

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.drills.library import all_shipped
+from rlctl.drills.scenario.library import all_shipped
 from rlctl.topology.model import Kind
 from tests.drills import drill, drills
 from tests.local.driver import LocalFleet, cluster_document

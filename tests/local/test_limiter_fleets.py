@@ -32,9 +32,9 @@ from rlctl.limiter import (
     TokenBucket,
     key,
 )
-from rlctl.limiter.algorithms import Costed
-from rlctl.limiter.keys import tag_of
-from rlctl.limiter.routes import slot_of
+from rlctl.limiter.core.routes import slot_of
+from rlctl.limits.algorithms import Costed
+from rlctl.limits.keys import tag_of
 from rlctl.scripts.release import load_release
 from tests.conftest import RunAsync
 from tests.local.driver import LocalFleet, wait_for

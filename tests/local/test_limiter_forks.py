@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rlctl.limiter import FixedWindow, Limiter, LocalPolicy
-from rlctl.limiter.breaker import Breaker, BreakerSettings, Circuit
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.local import LocalLimits
+from rlctl.limiter.core.breaker import Breaker, BreakerSettings, Circuit
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.local import LocalLimits
 from tests.local.driver import PATIENCE_S, wait_for
 from tests.local.ports import next_base_port
 

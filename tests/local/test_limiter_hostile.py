@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlctl.limiter import AsyncLimiter, Decision, FixedWindow, Limiter, Source
-from rlctl.limiter.counters import Stats
+from rlctl.limiter.core.counters import Stats
 from tests.local.hostile_resp import HELLO, HOST, MODES, hostile
 from tests.local.ports import next_base_port
 

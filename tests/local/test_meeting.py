@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rlctl.execute.fleet import Fleet, open_fleet
 from rlctl.execute.formation import Formation
-from rlctl.execute.quiet import QUIET
+from rlctl.execute.progress import QUIET
+from rlctl.execute.session import Fleet, open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
 from rlctl.plan.steps import Replicate

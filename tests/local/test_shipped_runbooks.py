@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.runbooks.shelf import all_shipped
+from rlctl.runbooks.catalog import all_shipped
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import why_not
 from rlctl.topology.model import Kind

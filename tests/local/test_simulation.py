@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rlctl.execute.executor import Executor
-from rlctl.execute.fleet import Fleet, open_fleet
 from rlctl.execute.journal import Journal
+from rlctl.execute.session import Fleet, open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import NodeFacts, Observed
 from rlctl.plan.desired import Desired

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.execute.fleet import Fleet, open_fleet
+from rlctl.execute.session import Fleet, open_fleet
 from rlctl.observe.collect import OVERSLEPT_S, Collector
+from rlctl.observe.connect import ANSWER_S
 from rlctl.observe.model import Presence
 from rlctl.plan.steps import Configure
 from rlctl.secrets import Secret
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
-from rlctl.system.connect import ANSWER_S
 from rlctl.system.redis import Login, NodeLink
 from rlctl.topology.load import load_topology
 from rlctl.topology.nodes import NodeName

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from rlctl.errors import Exit
-from rlctl.execute.fleet import open_fleet
+from rlctl.execute.session import open_fleet
 from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
 from tests.kills import kill_at_line

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rlctl.drills.evidence import Event, Evidence, Heard, Seen
-from rlctl.drills.history import HOT, NOWHERE, WAITED, Batch, ClientHistory, Outcome
-from rlctl.drills.ledger import Ledger
-from rlctl.drills.model import Expectation, Hold, Load, Scenario
-from rlctl.drills.sample import SILENT, Sample
+from rlctl.drills.record.evidence import Event, Evidence, Heard, Seen
+from rlctl.drills.record.ledger import Ledger
+from rlctl.drills.record.ops import HOT, NOWHERE, WAITED, Batch, ClientHistory, Outcome
+from rlctl.drills.record.sample import SILENT, Sample
+from rlctl.drills.scenario.model import Expectation, Hold, Load, Scenario
 from rlctl.topology.model import Kind
 
 VICTIM, OTHER = "node-0", "node-3"

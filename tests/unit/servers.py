@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from rlctl.execute.fleet import Fleet
+from rlctl.execute.session import Fleet
+from rlctl.limits.release import Release
 from rlctl.observe.model import Observed
-from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
 from rlctl.secrets import User
 from rlctl.system.redis import CommandFailed

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.cli.lines import commands_in, parse_line
 from rlctl.cli.main import COMMANDS
+from tests.command_lines import commands_in, parse_line
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

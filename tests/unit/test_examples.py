@@ -6,14 +6,14 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from rlctl.drills.scenario import read_scenario
-from rlctl.limiter.rulebook import Ruled
+from rlctl.drills.scenario.load import read_scenario
+from rlctl.limiter.core.rulebook import Ruled
+from rlctl.limits.rule import RuleSet
 from rlctl.render.compose import compose_file
 from rlctl.render.inventory import inventory
 from rlctl.render.redis_conf import NodeFiles, static_conf
 from rlctl.render.sentinel_conf import sentinel_static_conf
 from rlctl.rules.advice import advise
-from rlctl.rules.model import RuleSet
 from rlctl.secrets import generate, with_services
 from rlctl.topology.advice import warnings
 from rlctl.topology.load import load_topology

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rlctl.errors import InvalidFile
 from rlctl.execute.journal import read
-from rlctl.limiter.failures import Failure
-from rlctl.limiter.resp import Incomplete, Reply, command, decision_numbers, parse
+from rlctl.limits.failures import Failure
+from rlctl.limits.resp import Incomplete, Reply, command, decision_numbers, parse
 from rlctl.observe import parse as observe
 from rlctl.plan.planner import make_plan
 from rlctl.plan.saved import SavedPlan, to_text

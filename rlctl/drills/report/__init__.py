@@ -1,11 +1,15 @@
-"""Shows runs to people and to CI: a page that needs nothing else, lines for a terminal, JUnit."""
+"""Shows runs to people and to CI: a page that needs nothing else, lines for a terminal, JUnit.
+
+Pure: `html`, `junit`, `labels`, `latency`, `notes`, `overview`, `plots`, `slope`, `spans`, `targets`, `text`,
+`timeline`, `values`, `words`.
+"""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlctl.drills.records import RunFolder
 from rlctl.drills.report.values import Document
+from rlctl.lab.run_folder import RunFolder
 from rlctl.system.files import write_private
 
 

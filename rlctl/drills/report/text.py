@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from textwrap import wrap
 
-from rlctl.drills.model import Metric
 from rlctl.drills.report.values import (
     UNMEASURED,
     Document,
@@ -18,6 +17,7 @@ from rlctl.drills.report.values import (
     wanted,
 )
 from rlctl.drills.report.words import METRICS, TIMES
+from rlctl.drills.scenario.model import Metric
 
 WIDTH = 80
 EXPECTED_HEADERS = ("", "figure", "expected", "seen")

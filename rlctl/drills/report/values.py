@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rlctl.drills.model import Metric
 from rlctl.drills.report.words import METRICS, Unit
+from rlctl.drills.scenario.model import Metric
 
 # A result or a series as JSON has it: this package renders what result.py wrote down.
 Document = Mapping[str, Any]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rlctl.drills.model import Metric
+from rlctl.drills.scenario.model import Metric
 
 
 class Unit(StrEnum):

@@ -11,7 +11,7 @@ from typing import Any
 from redis import ConnectionError as RedisConnectionError
 from redis import Redis, ResponseError
 
-from rlctl.scripts.model import Release
+from rlctl.limits.release import Release
 from rlctl.scripts.release import load_release
 from tests.local.driver import PATIENCE_S, wait_for
 from tests.local.ports import next_base_port

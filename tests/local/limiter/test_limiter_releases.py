@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from rlctl.scripts.model import Script
+from rlctl.limits.release import Script
 from rlctl.scripts.release import load_release
 from tests.local.limiter.server import Argument, Limiter
 from tests.local.limiter.walks import SEED, WALKS, calls, chance_of

@@ -9,17 +9,17 @@ import pytest
 
 from rlctl.limiter import AsyncLimiter, Decision, Source
 from rlctl.limiter import Limiter as Subject
-from rlctl.limiter.asks import Ask, Outcome
-from rlctl.limiter.async_backend import AsyncBackend
-from rlctl.limiter.backend import Backend
-from rlctl.limiter.core import Core
-from rlctl.limiter.counters import Counters, Stats
-from rlctl.limiter.options import Options
-from rlctl.limiter.rulebook import RuleBook
-from rlctl.limiter.settings import read_settings
+from rlctl.limiter.aio.backend import AsyncBackend
+from rlctl.limiter.core.asks import Ask, Outcome
+from rlctl.limiter.core.counters import Counters, Stats
+from rlctl.limiter.core.deciding import Core
+from rlctl.limiter.core.options import Options
+from rlctl.limiter.core.rulebook import RuleBook
+from rlctl.limiter.core.settings import read_settings
+from rlctl.limiter.threads.backend import Backend
+from rlctl.limits.rule import Revision
 from rlctl.rules.compile import compile_file
 from rlctl.rules.load import load_rules
-from rlctl.rules.model import Revision
 from tests.local.limiter.server import Limiter
 
 PATIENT = Options(budget_ms=60_000, connect_timeout_ms=60_000)

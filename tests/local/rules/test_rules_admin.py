@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from redis import RedisCluster
 
-from rlctl.execute.fleet import open_fleet
-from rlctl.rules.admin import Request, in_force
-from rlctl.rules.admin import status as admin_status
+from rlctl.execute.session import open_fleet
+from rlctl.rules.change import Request, in_force
+from rlctl.rules.change import status as admin_status
 from rlctl.rules.compile import compile_file
+from rlctl.rules.edits import applied, canaried
 from rlctl.rules.load import load_rules
 from rlctl.rules.locked import change_rules
-from rlctl.rules.verbs import applied, canaried
 from rlctl.scripts.release import load_release
 from rlctl.state.home import Home
 from rlctl.topology.load import load_topology

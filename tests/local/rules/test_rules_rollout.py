@@ -9,7 +9,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from rlctl.limiter import Limiter
-from rlctl.rules.bucket import bucket
+from rlctl.limits.bucket import bucket
 from tests.kills import kill_at_journal_line
 from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
 from tests.local.rules.clients import CLIENTS, Clients, running

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from rlctl.limiter import AsyncLimiter, Cause, Limiter, Reason, Source, async_watch, watch
+from rlctl.limiter import AsyncLimiter, Cause, Limiter, Reason, Source
+from rlctl.limiter.aio import watch as async_watch
+from rlctl.limiter.threads import watch
 from tests.conftest import RunAsync
 from tests.local.driver import LocalFleet, wait_for
 from tests.local.rules.files import apply, rule

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from rlctl.bench.stats import NOTHING_SPENT, Spent, admitted, command_spent, is_whole, middle, percentile
 from rlctl.limiter import BrokenState, InvalidLimit
-from rlctl.limiter.failures import Cause, Failure
+from rlctl.limits.failures import Cause, Failure
 
 STATS = """# Commandstats\r
 cmdstat_evalsha:calls=7,usec=21,usec_per_call=3.00,rejected_calls=0,failed_calls=0\r

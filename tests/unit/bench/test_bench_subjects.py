@@ -5,7 +5,7 @@ import pytest
 from rlctl.bench.subjects import KEPT_MS, Answer, Subject, subjects
 from rlctl.errors import NotFound
 from rlctl.limiter import ALGORITHMS
-from rlctl.limiter.resp import parse
+from rlctl.limits.resp import parse
 from rlctl.scripts.release import load_release
 
 RELEASE = load_release()

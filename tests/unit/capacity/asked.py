@@ -1,8 +1,8 @@
 """Questions in the words of the command line, for the release that rlctl ships."""
 
-from rlctl.capacity.asking import Asking
+from rlctl.capacity.parse_request import Asking
 from rlctl.capacity.predict import Prediction, predict
-from rlctl.capacity.question import Question
+from rlctl.capacity.request import Question
 from rlctl.scripts.release import load_release
 
 STATES = {script.name: script.state for script in load_release().scripts}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlctl.capacity.allocator import Allocator, classes_of, rounded
+from rlctl.capacity.layout.allocator import Allocator, classes_of, rounded
 
 COMMON = [160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560]
 CLASSES = {

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from rlctl.capacity.compare import compare
-from rlctl.capacity.encodings import encodings_of
-from rlctl.capacity.question import Algorithm
+from rlctl.capacity.layout.encodings import encodings_of
+from rlctl.capacity.request import Algorithm
 from tests.unit.capacity.asked import STATES, ask
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from rlctl.capacity.costs import cost_of
-from rlctl.capacity.encodings import encodings_of, state_of
-from rlctl.capacity.listpack import Form
-from rlctl.capacity.question import Algorithm
-from rlctl.capacity.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.layout.encodings import encodings_of, state_of
+from rlctl.capacity.layout.listpack import Form
+from rlctl.capacity.layout.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.request import Algorithm
 from tests.unit.capacity.asked import STATES, ask
 
 MS, US, NAME = Form(name="ms"), Form(name="us"), Form(name="text:36")

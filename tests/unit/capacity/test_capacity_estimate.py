@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.capacity.allocator import Allocator
-from rlctl.capacity.estimate import ShardSample, rows_of
-from rlctl.capacity.question import Server
-from rlctl.capacity.sampled import Place, RuleName, Sampled, name_of, slots_filled, true_bytes
-from rlctl.capacity.sampling import draw, spreads
+from rlctl.capacity.layout.allocator import Allocator
+from rlctl.capacity.measure.estimate import ShardSample, rows_of
+from rlctl.capacity.measure.sampled import Place, RuleName, Sampled, name_of, slots_filled, true_bytes
+from rlctl.capacity.measure.sampling import draw, spreads
+from rlctl.capacity.request import Server
 from rlctl.topology.model import EvictionPolicy
 from tests.unit.capacity.asked import STATES
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlctl.capacity.listpack import Form, integer_entry, parse_form, text_entry
+from rlctl.capacity.layout.listpack import Form, integer_entry, parse_form, text_entry
 
 
 @pytest.mark.parametrize(

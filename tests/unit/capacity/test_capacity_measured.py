@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rlctl.capacity.encodings import encodings_of
-from rlctl.capacity.question import Algorithm, Server
-from rlctl.capacity.sampled import Place, RuleName, Sampled, predicted_bytes, true_bytes
+from rlctl.capacity.layout.encodings import encodings_of
+from rlctl.capacity.measure.sampled import Place, RuleName, Sampled, predicted_bytes, true_bytes
+from rlctl.capacity.request import Algorithm, Server
 from rlctl.topology.model import EvictionPolicy
 from tests.unit.capacity.asked import STATES, answer, ask, codes
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rlctl.capacity.published import check_claims
-from rlctl.capacity.question import Algorithm
+from rlctl.capacity.request import Algorithm
 from tests.unit.capacity.asked import STATES, ask
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rlctl.capacity.encodings import encodings_of, known_states, state_of
+from rlctl.capacity.layout.encodings import encodings_of, known_states, state_of
+from rlctl.capacity.layout.shapes import Text
 from rlctl.capacity.predict import layout_of
-from rlctl.capacity.question import Algorithm
-from rlctl.capacity.shapes import Text
+from rlctl.capacity.request import Algorithm
 from tests.unit.capacity.asked import STATES, answer, ask, codes
 
 SERVERS = ("redis-7.0", "redis-8.0", "valkey-8.1")

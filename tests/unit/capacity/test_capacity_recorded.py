@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from rlctl.capacity.allocator import Allocator
 from rlctl.capacity.costs import cost_of
-from rlctl.capacity.encodings import encodings_of
+from rlctl.capacity.layout.allocator import Allocator
+from rlctl.capacity.layout.encodings import encodings_of
 from rlctl.capacity.plan import Mix, Reserve, plan
-from rlctl.capacity.question import Algorithm, Server
+from rlctl.capacity.request import Algorithm, Server
 from tests.unit.capacity.asked import STATES, answer, ask
 
 FILE = Path(__file__).parents[2] / "data" / "capacity-recorded.jsonl"

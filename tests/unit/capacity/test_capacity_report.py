@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from rlctl.capacity.drawing import drawing
-from rlctl.capacity.page import Chapter, Table, page
 from rlctl.capacity.plan import Mix, Reserve, plan
 from rlctl.capacity.published import check_claims
 from rlctl.capacity.report import model_page, plan_page
+from rlctl.reports.drawing import drawing
+from rlctl.reports.page import Chapter, Table, page
 from tests.unit.capacity.asked import STATES, ask
 
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}

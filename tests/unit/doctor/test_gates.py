@@ -14,12 +14,12 @@ def findings() -> frozenset[str]:
 def test_the_names_are_found_in_the_source() -> None:
     assert {"node-down", "two-primaries", "users-drift"} <= findings()
     assert {"disk", "ports", "memory-used", "host-facts"} <= sayings("doctor/*.py")
-    assert {"server", "scripts-run"} <= sayings("execute/doctor.py")
+    assert {"server", "scripts-run"} <= sayings("operations/doctor.py")
 
 
 @pytest.mark.parametrize("operation", list(Operation))
 def test_a_gate_names_only_what_exists(operation: Operation) -> None:
-    assert set(GATES[operation]) <= findings() | sayings("doctor/*.py") | sayings("execute/doctor.py")
+    assert set(GATES[operation]) <= findings() | sayings("doctor/*.py") | sayings("operations/doctor.py")
     assert set(GATES[operation].values()) <= {Severity.WARNING, Severity.CRITICAL}
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from rlctl.doctor.host_checks import host_checks
-from rlctl.doctor.host_facts import UNLIMITED, HostFacts
 from rlctl.doctor.model import Check, Severity
 from rlctl.doctor.network_checks import ports_text
 from rlctl.doctor.resource_checks import lacking_room, size_text
+from rlctl.system.host_facts import UNLIMITED, HostFacts
 from rlctl.topology.model import (
     HostEntry,
     Kind,

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.doctor.host_facts import HostFacts
 from rlctl.doctor.model import Severity
 from rlctl.doctor.remote_checks import remote_checks
+from rlctl.system.host_facts import HostFacts
 from rlctl.topology.model import HostEntry, Kind, Memory, Persistence, PersistenceMode, TargetName, Topology
 
 GIB = 1024**3

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rlctl.drills.accounts import Account, account
-from rlctl.drills.admission import CAUSES, Admission, admission, served_admission
-from rlctl.drills.history import HOT, Outcome
-from rlctl.drills.ledger import Ledger
+from rlctl.drills.judge.accounts import Account, account
+from rlctl.drills.judge.admission import CAUSES, Admission, admission, served_admission
+from rlctl.drills.record.ledger import Ledger
+from rlctl.drills.record.ops import HOT, Outcome
 from tests.unit.drill_runs import SHARD, batch, client, ledger
 
 PROMOTED = 14.0

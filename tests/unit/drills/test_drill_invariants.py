@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.drills.accounts import account
-from rlctl.drills.evidence import Evidence, Heard
-from rlctl.drills.history import HOT, Outcome
-from rlctl.drills.invariants import verified_cut
-from rlctl.drills.ledger import Ledger
-from rlctl.drills.model import Expectation, Load, Metric
-from rlctl.drills.verdict import Verdict, judge
+from rlctl.drills.judge.accounts import account
+from rlctl.drills.judge.invariants import verified_cut
+from rlctl.drills.judge.verdict import Verdict, judge
+from rlctl.drills.record.evidence import Evidence, Heard
+from rlctl.drills.record.ledger import Ledger
+from rlctl.drills.record.ops import HOT, Outcome
+from rlctl.drills.scenario.model import Expectation, Load, Metric
 from tests.unit.drill_runs import (
     DEMOTED,
     FORK,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlctl.drills import library
-from rlctl.drills.ledger import COLD_USERS, EMPTY, Keys, Ledger, read_bitmap, read_list, tag_in, wrap
-from rlctl.limiter.routes import slot_of
-from rlctl.scripts.model import Script
+from rlctl.drills.record.ledger import COLD_USERS, EMPTY, Keys, Ledger, read_bitmap, read_list, tag_in, wrap
+from rlctl.drills.scenario import library
+from rlctl.limiter.core.routes import slot_of
+from rlctl.limits.release import Script
 from rlctl.scripts.release import load_release
 
-FRAME = (library.FOLDER.parent / "ledger.lua").read_bytes()
+FRAME = (library.FOLDER.parent / "engine/ledger.lua").read_bytes()
 EACH = pytest.mark.parametrize("script", load_release().scripts, ids=lambda script: script.name)
 
 

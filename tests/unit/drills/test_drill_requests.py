@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlctl.drills.history import (
+from rlctl.drills.engine.requests import HOT_EVERY, Redirect, Requests, Work, read, redirect
+from rlctl.drills.record.ops import (
     HOT,
     NOWHERE,
     WAITED,
@@ -16,7 +17,6 @@ from rlctl.drills.history import (
     outcome,
     unpack,
 )
-from rlctl.drills.requests import HOT_EVERY, Redirect, Requests, Work, read, redirect
 
 INSIDE = "script: 8442eae24ca2bfdba53d315ca80deb169c1dfcd3, on @user_script:2."
 ADMIT = b"*6\r\n:1\r\n:0\r\n:4\r\n:0\r\n:600000\r\n:1763469600000000\r\n"

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.drills.evidence import Evidence
-from rlctl.drills.history import Outcome
-from rlctl.drills.model import Expectation, Load, Metric, Mode
-from rlctl.drills.result import MOST_POINTS, run_json, series
-from rlctl.drills.verdict import judge
+from rlctl.drills.judge.result import MOST_POINTS, run_json, series
+from rlctl.drills.judge.verdict import judge
+from rlctl.drills.record.evidence import Evidence
+from rlctl.drills.record.ops import Outcome
+from rlctl.drills.scenario.model import Expectation, Load, Metric, Mode
 from tests.unit.drill_runs import (
     FORK,
     LOADED,

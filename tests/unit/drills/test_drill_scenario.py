@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.drills.library import FLAGSHIPS, FOLDER, ORDER, find, flagships, shipped
-from rlctl.drills.model import (
+from rlctl.drills.engine.run_files import rerun
+from rlctl.drills.engine.run_request import Order
+from rlctl.drills.scenario.library import FLAGSHIPS, FOLDER, ORDER, find, flagships, shipped
+from rlctl.drills.scenario.load import ScenarioFile, read_scenario
+from rlctl.drills.scenario.model import (
     Await,
     Budget,
     Burst,
@@ -14,7 +17,6 @@ from rlctl.drills.model import (
     Cut,
     Expectation,
     Failover,
-    Flow,
     Hold,
     Kill,
     Load,
@@ -28,13 +30,11 @@ from rlctl.drills.model import (
     Resume,
     Scenario,
     Side,
-    Who,
 )
-from rlctl.drills.order import Order
-from rlctl.drills.ordered import rerun
-from rlctl.drills.records import RunFolder
-from rlctl.drills.scenario import ScenarioFile, read_scenario
 from rlctl.errors import InvalidFile, NotFound, UsageFault
+from rlctl.lab.partition import Flow
+from rlctl.lab.roles import Who
+from rlctl.lab.run_folder import RunFolder
 from rlctl.topology.model import Kind
 
 HEAD = "version: 1\nname: x\ntitle: t\nteaches: t\nneeds: t\nbreaks: t\nclaim: t\n"

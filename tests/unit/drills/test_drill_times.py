@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from rlctl.drills.evidence import Event, Evidence, Seen
-from rlctl.drills.history import Batch, Outcome
-from rlctl.drills.model import Metric
-from rlctl.drills.times import Times, longest_gap_ms, promotions, sampler_gap_ms, times
-from rlctl.drills.verdict import judge
+from rlctl.drills.judge.times import Times, longest_gap_ms, promotions, sampler_gap_ms, times
+from rlctl.drills.judge.verdict import judge
+from rlctl.drills.record.evidence import Event, Evidence, Seen
+from rlctl.drills.record.ops import Batch, Outcome
+from rlctl.drills.scenario.model import Metric
 from rlctl.topology.model import Kind
 from tests.unit.drill_runs import OTHER, SHARD, VICTIM, batch, client, event, look, scenario
 

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlctl.drills.evidence import Evidence
-from rlctl.drills.result import run_json, series
-from rlctl.drills.verdict import Judged, Verdict, judge, totals
+from rlctl.drills.judge.result import run_json, series
+from rlctl.drills.judge.verdict import Judged, Verdict, judge, totals
+from rlctl.drills.record.evidence import Evidence
 from tests.unit.drill_runs import Fate, Phase, Story, Truth, tell
 
 FATES = st.lists(st.tuples(st.sampled_from(Fate), st.booleans()), min_size=1, max_size=6).map(tuple)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rlctl.drills import watchdog
-from rlctl.drills.leases import DONE
-from rlctl.drills.watchdog import last_word
+from rlctl.drills.engine import watchdog
+from rlctl.drills.engine.watchdog import last_word
+from rlctl.drills.engine.watchdog_client import DONE
 
 LONG_S, SHORT_S = 600.0, 0.05
 

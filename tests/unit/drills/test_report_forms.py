@@ -11,12 +11,12 @@ import yaml
 from click.testing import CliRunner
 
 from rlctl.cli.schema import schema as schema_command
-from rlctl.drills import scenario
-from rlctl.drills.library import FOLDER
-from rlctl.drills.model import Metric
 from rlctl.drills.report import text
 from rlctl.drills.report.junit import junit
-from rlctl.drills.schema import run_schema, runs_schema, scenario_schema
+from rlctl.drills.scenario import load
+from rlctl.drills.scenario.library import FOLDER
+from rlctl.drills.scenario.model import Metric
+from rlctl.drills.scenario.schema import run_schema, runs_schema, scenario_schema
 from tests.unit.drill_documents import NAMES, changed, killed, recorded, sweep
 
 SCENARIOS = sorted(FOLDER.glob("*.yaml"))
@@ -105,9 +105,9 @@ def test_shipped_scenarios_are_as_the_schema_says(path: Path) -> None:
 
 def test_schema_knows_what_the_reader_knows() -> None:
     properties: Any = scenario_schema()["properties"]
-    assert set(properties) == set(scenario._TOP)
-    assert set(properties["load"]["properties"]) == set(scenario._LOAD)
-    assert set(properties["steps"]["items"]["properties"]) == {*scenario._VERBS, "only"}
+    assert set(properties) == set(load._TOP)
+    assert set(properties["load"]["properties"]) == set(load._LOAD)
+    assert set(properties["steps"]["items"]["properties"]) == {*load._VERBS, "only"}
     assert set(properties["expect"]["items"]["properties"]["metric"]["enum"]) == set(Metric)
 
 

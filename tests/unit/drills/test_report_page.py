@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rlctl.drills.records import RunFolder
 from rlctl.drills.report import write_overview, write_report
 from rlctl.drills.report.html import overview, page
 from rlctl.drills.report.overview import groups
+from rlctl.lab.run_folder import RunFolder
 from tests.unit.drill_documents import NAMES, changed, killed, recorded, sweep
 
 MOST_BYTES = 3_000_000

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlctl.drills.admission import CAUSES
-from rlctl.drills.model import Metric, Side
+from rlctl.drills.judge.admission import CAUSES
 from rlctl.drills.report import values, words
 from rlctl.drills.report.labels import Mark, reach_ms, rows
 from rlctl.drills.report.slope import fitted
 from rlctl.drills.report.spans import faults, lane, marks
 from rlctl.drills.report.targets import targets
+from rlctl.drills.scenario.model import Metric, Side
 from tests.unit.drill_documents import changed, recorded
 
 

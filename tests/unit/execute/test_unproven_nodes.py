@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from rlctl.errors import AccessDenied, RlctlError, Unreachable
-from rlctl.execute.fence import plan_fence
-from rlctl.execute.fleet import Fleet
+from rlctl.execute.session import Fleet
 from rlctl.observe.model import Observed, Presence
-from rlctl.rules.admin import in_force
-from rlctl.scripts.lifecycle import fleet_history
+from rlctl.operations.fence import plan_fence
+from rlctl.operations.scripts import fleet_history
+from rlctl.rules.change import in_force
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from tests.unit.fleets import changed, cluster, healthy, hung
 

@@ -10,14 +10,14 @@ from typing import cast
 import pytest
 
 from rlctl.errors import TimedOut
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.votes import LINKED_S, await_votes
 from rlctl.observe.model import Observed
+from rlctl.plan.failover import Mode
 from rlctl.plan.failover_choice import choose
-from rlctl.plan.handover import Mode
 from tests.unit.fleets import changed, cluster, desired_of, healthy
 
 TOPOLOGY = cluster()

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from rlctl.errors import TimedOut
-from rlctl.execute.fleet import Fleet
 from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import TILT_WAIT_S, await_attention, wait_healthy
 from rlctl.observe.model import Observed

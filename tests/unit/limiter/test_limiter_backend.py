@@ -11,19 +11,19 @@ import uvloop
 
 from rlctl.errors import RlctlError
 from rlctl.limiter import BrokenState, Cause
-from rlctl.limiter.asks import Ask
-from rlctl.limiter.async_backend import AsyncBackend
-from rlctl.limiter.backend import Backend
-from rlctl.limiter.breaker import BreakerSettings
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import ErrorReply, Failure
-from rlctl.limiter.link import Link
-from rlctl.limiter.lookup import Answer, Question
-from rlctl.limiter.options import Options
-from rlctl.limiter.pool import Pool
-from rlctl.limiter.resp import ASKING
-from rlctl.limiter.routes import slot_of
-from rlctl.limiter.settings import Endpoint, read_settings
+from rlctl.limiter.aio.backend import AsyncBackend
+from rlctl.limiter.core.asks import Ask
+from rlctl.limiter.core.breaker import BreakerSettings
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.lookup import Answer, Question
+from rlctl.limiter.core.options import Options
+from rlctl.limiter.core.routes import slot_of
+from rlctl.limiter.core.settings import Endpoint, read_settings
+from rlctl.limiter.threads.backend import Backend
+from rlctl.limiter.threads.link import Link
+from rlctl.limiter.threads.pool import Pool
+from rlctl.limits.failures import ErrorReply, Failure
+from rlctl.limits.resp import ASKING
 from tests.conftest import RunAsync
 
 A, B = Endpoint("10.0.0.1", 7000), Endpoint("10.0.0.1", 7001)

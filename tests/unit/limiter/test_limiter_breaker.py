@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlctl.limiter.breaker import Breaker, BreakerSettings, Circuit
+from rlctl.limiter.core.breaker import Breaker, BreakerSettings, Circuit
 
 
 class Hands:

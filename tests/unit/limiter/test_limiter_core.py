@@ -23,15 +23,15 @@ from rlctl.limiter import (
     Reason,
     Source,
 )
-from rlctl.limiter.breaker import BreakerSettings
-from rlctl.limiter.core import Core
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import Failure, before_asking
-from rlctl.limiter.finder import Finder
-from rlctl.limiter.guards import Guards
-from rlctl.limiter.link import Link
-from rlctl.limiter.options import Options
-from rlctl.limiter.pool import Pool
+from rlctl.limiter.core.breaker import BreakerSettings
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.deciding import Core
+from rlctl.limiter.core.guards import Guards
+from rlctl.limiter.core.options import Options
+from rlctl.limiter.threads.finder import Finder
+from rlctl.limiter.threads.link import Link
+from rlctl.limiter.threads.pool import Pool
+from rlctl.limits.failures import Failure, before_asking
 from rlctl.scripts.release import load_release
 from tests.conftest import RunAsync
 
@@ -417,7 +417,7 @@ def test_a_fork_shares_no_connection_with_its_parent(monkeypatch: pytest.MonkeyP
     subject = pool(FakeLink)
     first = take(subject)
     subject.give(first, time.monotonic())
-    monkeypatch.setattr("rlctl.limiter.pool.os.getpid", lambda: -1)
+    monkeypatch.setattr("rlctl.limiter.threads.pool.os.getpid", lambda: -1)
     assert take(subject) is not first
 
 

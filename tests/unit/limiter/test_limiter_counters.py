@@ -2,8 +2,8 @@
 
 import pytest
 
-from rlctl.limiter.breaker import Circuit
-from rlctl.limiter.counters import Counters
+from rlctl.limiter.core.breaker import Circuit
+from rlctl.limiter.core.counters import Counters
 
 
 class Hands:

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlctl.limiter import Cause, InvalidLimit, Limiter
-from rlctl.limiter.core import Core
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import ErrorReply, Failure
-from rlctl.limiter.lookup import Lookup, look_up
-from rlctl.limiter.resp import Incomplete, Reply, command, decision_numbers, parse
-from rlctl.limiter.routes import SLOTS, FleetMap, Routes, read_slots, redirection
-from rlctl.limiter.rulebook import RuleBook
-from rlctl.limiter.settings import Endpoint, read_settings
-from rlctl.rules.model import Revision, RuleSet, Version, _rule, read_revision
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.deciding import Core
+from rlctl.limiter.core.lookup import Lookup, look_up
+from rlctl.limiter.core.routes import SLOTS, FleetMap, Routes, read_slots, redirection
+from rlctl.limiter.core.rulebook import RuleBook
+from rlctl.limiter.core.settings import Endpoint, read_settings
+from rlctl.limits.failures import ErrorReply, Failure
+from rlctl.limits.resp import Incomplete, Reply, command, decision_numbers, parse
+from rlctl.limits.rule import Revision, RuleSet, Version, _rule, read_revision
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision
 
 HERE = Endpoint("10.0.0.1", 7000)
@@ -111,7 +111,7 @@ def test_too_much_of_a_reply_is_refused_at_once(data: bytes) -> None:
 
 
 def test_a_stream_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlctl.limiter.resp._LARGEST", 1000)
+    monkeypatch.setattr("rlctl.limits.resp._LARGEST", 1000)
     with pytest.raises(Incomplete):
         parse(b"*500\r\n" + b"+\r\n" * 300)
     with pytest.raises(Failure):

@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from rlctl.limiter import AsyncLimiter, Cause, Decision, FixedWindow, Limiter, Source
-from rlctl.limiter import internal as module
-from rlctl.limiter.async_backend import AsyncBackend
-from rlctl.limiter.async_link import AsyncLink
-from rlctl.limiter.async_watch import AsyncRuleWatch
-from rlctl.limiter.backend import Backend
-from rlctl.limiter.core import Core
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import Failure
-from rlctl.limiter.guards import Guards
-from rlctl.limiter.internal import internal
-from rlctl.limiter.options import Options
-from rlctl.limiter.pool import Pool
-from rlctl.limiter.rulebook import RuleBook
-from rlctl.limiter.settings import Endpoint, read_settings
-from rlctl.limiter.watch import RuleWatch
+from rlctl.limiter.aio.backend import AsyncBackend
+from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.aio.watch import AsyncRuleWatch
+from rlctl.limiter.core import internal as module
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.deciding import Core
+from rlctl.limiter.core.guards import Guards
+from rlctl.limiter.core.internal import internal
+from rlctl.limiter.core.options import Options
+from rlctl.limiter.core.rulebook import RuleBook
+from rlctl.limiter.core.settings import Endpoint, read_settings
+from rlctl.limiter.threads.backend import Backend
+from rlctl.limiter.threads.pool import Pool
+from rlctl.limiter.threads.watch import RuleWatch
+from rlctl.limits.failures import Failure
 from rlctl.scripts.release import load_release
 from tests.conftest import RunAsync
 
@@ -124,7 +124,7 @@ def test_a_defect_in_a_callback_fails_the_calls_under_way(
 def test_a_defect_while_connecting_is_no_unreachable_server(
     monkeypatch: pytest.MonkeyPatch, run_async: RunAsync, logged: list[logging.LogRecord]
 ) -> None:
-    monkeypatch.setattr("rlctl.limiter.async_link.cast", defect)
+    monkeypatch.setattr("rlctl.limiter.aio.link.cast", defect)
 
     async def story() -> Decision:
         async def create_connection(factory: Callable[[], AsyncLink], *_where: object, **_how: object) -> None:
@@ -176,8 +176,8 @@ def test_a_defect_while_a_connection_is_opened(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_defect_in_a_look_up(monkeypatch: pytest.MonkeyPatch, run_async: RunAsync) -> None:
-    monkeypatch.setattr("rlctl.limiter.backend.look_up", defect)
-    monkeypatch.setattr("rlctl.limiter.async_backend.look_up", defect)
+    monkeypatch.setattr("rlctl.limiter.threads.backend.look_up", defect)
+    monkeypatch.setattr("rlctl.limiter.aio.backend.look_up", defect)
     counters = Counters()
     with pytest.raises(Failure) as failure:
         Backend(CLUSTER, OPTIONS, counters).ask(b"call", b"u", "aa")
@@ -205,8 +205,8 @@ class Keeper:
 
 
 def test_a_defect_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch, run_async: RunAsync) -> None:
-    monkeypatch.setattr("rlctl.limiter.watch.RETRY_S", 0.001)
-    monkeypatch.setattr("rlctl.limiter.async_watch.RETRY_S", 0.001)
+    monkeypatch.setattr("rlctl.limiter.threads.watch.RETRY_S", 0.001)
+    monkeypatch.setattr("rlctl.limiter.aio.watch.RETRY_S", 0.001)
     counters, keeper = Counters(), Keeper()
     watch = RuleWatch(RuleBook(counters), keeper, 1.0)  # type: ignore[arg-type]
     watch.start(0)

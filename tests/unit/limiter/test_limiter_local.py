@@ -15,7 +15,7 @@ from rlctl.limiter import (
     SlidingCounter,
     TokenBucket,
 )
-from rlctl.limiter.local import LocalAnswer, LocalLimits
+from rlctl.limiter.core.local import LocalAnswer, LocalLimits
 
 MS = 1_000_000
 OK, OVER, EARLY, NO_LEASE, IMPOSSIBLE = (

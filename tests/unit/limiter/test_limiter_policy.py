@@ -20,7 +20,7 @@ from rlctl.limiter import (
     Source,
     TokenBucket,
 )
-from rlctl.limiter.policy import Request, read_policy, without_rule
+from rlctl.limiter.core.policy import Request, read_policy, without_rule
 
 MS = 1_000_000
 

@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 
 from rlctl.errors import UsageFault
-from rlctl.limiter.failures import Cause, ErrorReply, Failure
-from rlctl.limiter.lookup import Answer, Lookup, Question, find_one, find_primary, find_slots, look_up
-from rlctl.limiter.resp import parse
-from rlctl.limiter.routes import FleetMap, Redirection, Routes, read_slots, redirection, says_primary, slot_of
-from rlctl.limiter.settings import Endpoint, FleetKind, Settings, endpoint, read_settings
+from rlctl.limiter.core.lookup import Answer, Lookup, Question, find_one, find_primary, find_slots, look_up
+from rlctl.limiter.core.routes import FleetMap, Redirection, Routes, read_slots, redirection, says_primary, slot_of
+from rlctl.limiter.core.settings import Endpoint, FleetKind, Settings, endpoint, read_settings
+from rlctl.limits.failures import Cause, ErrorReply, Failure
+from rlctl.limits.resp import parse
 
 A, B, C = (Endpoint("10.0.0.1", port) for port in (7000, 7001, 7002))
 DOWN = Failure(Cause.UNREACHABLE, "refused")

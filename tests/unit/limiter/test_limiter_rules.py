@@ -10,14 +10,14 @@ import pytest
 
 from rlctl.errors import RlctlError
 from rlctl.limiter import AsyncLimiter, Cause, FixedWindow, InvalidLimit, Limiter, LocalPolicy, Policy, Reason, Source
-from rlctl.limiter.asks import Ask
-from rlctl.limiter.core import Core
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import BrokenState, ErrorReply, Failure
-from rlctl.limiter.resp import parse
-from rlctl.limiter.rulebook import POINTER, RuleBook, fetch
-from rlctl.rules.bucket import bucket
-from rlctl.rules.model import Revision, Rule, Version
+from rlctl.limiter.core.asks import Ask
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.deciding import Core
+from rlctl.limiter.core.rulebook import POINTER, RuleBook, fetch
+from rlctl.limits.bucket import bucket
+from rlctl.limits.failures import BrokenState, ErrorReply, Failure
+from rlctl.limits.resp import parse
+from rlctl.limits.rule import Revision, Rule, Version
 from tests.conftest import RunAsync
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision
 
@@ -391,8 +391,8 @@ def test_a_new_revision_is_decided_by_at_once() -> None:
 
 
 def test_errors_of_servers_are_failures() -> None:
-    from rlctl.limiter.rulebook import usable  # noqa: PLC0415
-    from rlctl.limiter.settings import Endpoint  # noqa: PLC0415
+    from rlctl.limiter.core.rulebook import usable  # noqa: PLC0415
+    from rlctl.limiter.core.settings import Endpoint  # noqa: PLC0415
 
     with pytest.raises(Failure, match="NOPERM"):
         usable(ErrorReply("NOPERM no"), Endpoint("h", 1))

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from rlctl.limiter import Cause
-from rlctl.limiter import async_link as links
-from rlctl.limiter import pool as pools
-from rlctl.limiter.async_backend import AsyncBackend
-from rlctl.limiter.async_link import AsyncLink
-from rlctl.limiter.backend import Node
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import Failure
-from rlctl.limiter.guards import Guards
-from rlctl.limiter.options import Options
-from rlctl.limiter.pool import Pool
-from rlctl.limiter.settings import Endpoint, read_settings
+from rlctl.limiter.aio import link as links
+from rlctl.limiter.aio.backend import AsyncBackend
+from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.guards import Guards
+from rlctl.limiter.core.options import Options
+from rlctl.limiter.core.settings import Endpoint, read_settings
+from rlctl.limiter.threads import pool as pools
+from rlctl.limiter.threads.backend import Node
+from rlctl.limiter.threads.pool import Pool
+from rlctl.limits.failures import Failure
 from tests.conftest import RunAsync
 
 HERE = Endpoint("here.example", 1)
@@ -180,7 +180,7 @@ def test_a_call_does_not_wait_for_ever_behind_others(monkeypatch: pytest.MonkeyP
 def test_a_busy_loop_is_no_slow_node(
     monkeypatch: pytest.MonkeyPatch, run_async: RunAsync, busy_s: float, since_s: float, cause: Cause
 ) -> None:
-    monkeypatch.setattr("rlctl.limiter.async_backend._SLOW_OPENING_S", PATIENCE_S if since_s == 0 else 0.0)
+    monkeypatch.setattr("rlctl.limiter.aio.backend._SLOW_OPENING_S", PATIENCE_S if since_s == 0 else 0.0)
 
     async def hangs(*_words: object) -> None:
         asyncio.get_running_loop().call_soon(time.sleep, busy_s)

@@ -7,20 +7,20 @@ from typing import Any, cast
 
 import pytest
 
-from rlctl.limiter.asks import Ask
-from rlctl.limiter.async_backend import AsyncBackend, AsyncNode
-from rlctl.limiter.async_link import AsyncLink
-from rlctl.limiter.backend import Backend
-from rlctl.limiter.breaker import BreakerSettings
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import Cause, ErrorReply, Failure
-from rlctl.limiter.guards import Guards
-from rlctl.limiter.link import Link
-from rlctl.limiter.lookup import Question
-from rlctl.limiter.options import Options
-from rlctl.limiter.routes import FleetMap, slot_of
-from rlctl.limiter.settings import Endpoint, FleetKind, Settings, read_settings
-from rlctl.rules.model import TAG
+from rlctl.limiter.aio.backend import AsyncBackend, AsyncNode
+from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.core.asks import Ask
+from rlctl.limiter.core.breaker import BreakerSettings
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.guards import Guards
+from rlctl.limiter.core.lookup import Question
+from rlctl.limiter.core.options import Options
+from rlctl.limiter.core.routes import FleetMap, slot_of
+from rlctl.limiter.core.settings import Endpoint, FleetKind, Settings, read_settings
+from rlctl.limiter.threads.backend import Backend
+from rlctl.limiter.threads.link import Link
+from rlctl.limits.failures import Cause, ErrorReply, Failure
+from rlctl.limits.rule import TAG
 
 A, B, C = (Endpoint("10.0.0.1", port) for port in (7000, 7001, 7002))
 SHA1 = "aa"

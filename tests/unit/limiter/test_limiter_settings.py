@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from rlctl.errors import UsageFault
-from rlctl.limiter.resp import parse
-from rlctl.limiter.settings import CLIENT_NAME, Endpoint, FleetKind, Login, endpoint, read_settings
+from rlctl.limiter.core.settings import CLIENT_NAME, Endpoint, FleetKind, Login, endpoint, read_settings
+from rlctl.limits.resp import parse
 from rlctl.secrets import Secret
 
 A, B = Endpoint("10.0.0.1", 7000), Endpoint("10.0.0.1", 7001)

@@ -19,15 +19,15 @@ from rlctl.limiter import (
     RollingWindow,
     Source,
 )
-from rlctl.limiter.algorithms import Costed
-from rlctl.limiter.asks import Ask
-from rlctl.limiter.calls import CostedCall
-from rlctl.limiter.core import Core
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import Failure
-from rlctl.limiter.resp import parse
-from rlctl.limiter.rulebook import RuleBook
-from rlctl.limiter.together import _room
+from rlctl.limiter.core.asks import Ask
+from rlctl.limiter.core.calls import CostedCall
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.deciding import Core
+from rlctl.limiter.core.rulebook import RuleBook
+from rlctl.limiter.core.together import _room
+from rlctl.limits.algorithms import Costed
+from rlctl.limits.failures import Failure
+from rlctl.limits.resp import parse
 from tests.unit.rules.documents import RELEASE, revision
 
 RULES = """\

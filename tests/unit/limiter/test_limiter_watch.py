@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from rlctl.limiter import AsyncLimiter
-from rlctl.limiter.async_backend import AsyncBackend
-from rlctl.limiter.async_link import AsyncLink
-from rlctl.limiter.async_watch import AsyncRuleWatch
-from rlctl.limiter.counters import Counters
-from rlctl.limiter.failures import Cause, ErrorReply
-from rlctl.limiter.resp import Reply
-from rlctl.limiter.rulebook import POINTER, SUBSCRIBE, RuleBook, usable
-from rlctl.limiter.settings import Endpoint
-from rlctl.limiter.watch import RuleWatch
-from rlctl.rules.model import Version
+from rlctl.limiter.aio.backend import AsyncBackend
+from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.aio.watch import AsyncRuleWatch
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.rulebook import POINTER, SUBSCRIBE, RuleBook, usable
+from rlctl.limiter.core.settings import Endpoint
+from rlctl.limiter.threads.watch import RuleWatch
+from rlctl.limits.failures import Cause, ErrorReply
+from rlctl.limits.resp import Reply
+from rlctl.limits.rule import Version
 from tests.conftest import RunAsync
 from tests.unit.rules.documents import EXAMPLE, revision
 

@@ -7,9 +7,9 @@ import pytest
 
 from rlctl.errors import NotFound, Refused
 from rlctl.observe.model import Link, Observed, Presence, Role, SentinelView
+from rlctl.plan.failover import Handover, Mode, Syncs, is_all_kept, is_settled, new_primary, unlinked_nodes
 from rlctl.plan.failover_choice import choose
 from rlctl.plan.fence import FENCE, SETTING
-from rlctl.plan.handover import Handover, Mode, Syncs, is_all_kept, is_settled, new_primary, unlinked_nodes
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from tests.unit.fleets import (
     Damage,

@@ -7,10 +7,10 @@ import pytest
 
 from rlctl.errors import Refused
 from rlctl.observe.model import NodeFacts, Observed, OnDisk, Presence, SentinelView
+from rlctl.plan.failover import Mode
 from rlctl.plan.failover_choice import choose
 from rlctl.plan.finding import Finding, Severity, State
 from rlctl.plan.findings import assess, state_of
-from rlctl.plan.handover import Mode
 from rlctl.plan.planner import make_plan
 from rlctl.plan.unproven import not_asked
 from rlctl.plan.views import views_of

@@ -1,8 +1,8 @@
 """Rules files and sets that tests start from."""
 
+from rlctl.limits.rule import Revision, RuleSet
 from rlctl.rules.compile import compile_file
 from rlctl.rules.load import load_rules
-from rlctl.rules.model import Revision, RuleSet
 from rlctl.scripts.release import load_release
 
 RELEASE = load_release()

@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any
 
+from rlctl.limits.rule import POINTER_KEY, Revision, revision_key
 from rlctl.observe.model import Observed
-from rlctl.rules.admin import InForce, in_force
-from rlctl.rules.model import POINTER_KEY, Revision, revision_key
+from rlctl.rules.change import InForce, in_force
 from rlctl.topology.model import Topology
 from tests.unit.fleets import cluster, healthy
 from tests.unit.servers import Server, Servers

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlctl.errors import UsageFault
-from rlctl.limiter.keys import encode
+from rlctl.limits.keys import encode
+from rlctl.limits.match import Template
 from rlctl.rules.conditions import Signal, apart, broken, p99_ms, parse_condition, shown_value
 from rlctl.rules.edit import overrides
-from rlctl.rules.match import Template
 from rlctl.rules.signals import Served, Totals
 
 

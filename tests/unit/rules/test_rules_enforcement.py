@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlctl.limits.rule import RuleSet
 from rlctl.rules.edit import with_canary, with_shadow
 from rlctl.rules.enforcement import Ending, EndingKind, endings
-from rlctl.rules.model import RuleSet
 from tests.unit.rules.documents import RELEASE, rule_set
 
 LOGINS = "algorithm: rolling_window, limit: 5, window: 15m, key: 'ip:{ip}', class: security"

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from rlctl.errors import InvalidFile, NotFound, UsageFault
-from rlctl.limiter.failures import InvalidLimit
-from rlctl.rules.bucket import bucket
+from rlctl.limits.bucket import bucket
+from rlctl.limits.failures import InvalidLimit
+from rlctl.limits.match import Template
 from rlctl.rules.compile import compile_file
 from rlctl.rules.explain import explain
 from rlctl.rules.load import load_rules
-from rlctl.rules.match import Template
 from rlctl.topology.model import Security
 from tests.unit.fleets import cluster, watched
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlctl.errors import InvalidFile
+from rlctl.limits.rule import Canary, Definition, RuleClass
 from rlctl.rules.load import load_rules
-from rlctl.rules.model import Canary, Definition, RuleClass
 from rlctl.rules.schema import rules_schema
 from tests.unit.rules.documents import EVERY, EXAMPLE
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlctl.errors import InvalidFile, NotFound, UsageFault
-from rlctl.limiter.keys import encode, fill
+from rlctl.limits.bucket import WHOLE, bucket, takes_part
+from rlctl.limits.keys import encode, fill
+from rlctl.limits.match import Template, concerns, first_fit, plain_dimension, read_dimensions
+from rlctl.limits.rule import RuleSet, percent, read_revision
 from rlctl.rules.advice import advise, announce
-from rlctl.rules.bucket import WHOLE, bucket, takes_part
 from rlctl.rules.diff import changes
 from rlctl.rules.edit import promoted, with_canary, with_rule_of, with_shadow
-from rlctl.rules.match import Template, concerns, first_fit, plain_dimension, read_dimensions
-from rlctl.rules.model import RuleSet, percent, read_revision
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision, rule_set
 
 TEMPLATES = (Template("apikey:{api_key}"), Template("ip:{ip}:{endpoint}"))

@@ -9,13 +9,13 @@ import pytest
 
 from rlctl.errors import CheckFailed, NotFound, Refused, Unreachable
 from rlctl.execute.stop import StopFlag
-from rlctl.rules import holding
-from rlctl.rules.admin import InForce, Make, NotReadBack, Outcome, RampStep, RulesPlan
+from rlctl.limits.rule import Revision, RuleSet
+from rlctl.rules import ramp_watch
+from rlctl.rules.change import InForce, Make, NotReadBack, Outcome, RampStep, RulesPlan
 from rlctl.rules.conditions import parse_condition
 from rlctl.rules.edit import with_canary
-from rlctl.rules.holding import PATIENCE_S, Hands, Ramp
-from rlctl.rules.model import Revision, RuleSet
 from rlctl.rules.ramp import begun_at, run_ramp
+from rlctl.rules.ramp_watch import PATIENCE_S, Hands, Ramp
 from rlctl.rules.signals import Served, Totals
 from rlctl.rules.store import Pointer
 from tests.unit.rules.documents import EXAMPLE, RELEASE, revision
@@ -109,9 +109,9 @@ def _canary(share: int, now: InForce) -> RuleSet:
 def make_rig(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rig]:
     def make(*looks: Exception | Revision | None, late: set[int] | None = None) -> Rig:
         rig = Rig(revision(EXAMPLE), list(looks), late or set())
-        monkeypatch.setattr(holding, "in_force", lambda _fleet: rig.in_force())
-        monkeypatch.setattr(holding, "totals", lambda _now: rig.totals())
-        monkeypatch.setattr(holding, "denied", lambda _now, _rule: None)
+        monkeypatch.setattr(ramp_watch, "in_force", lambda _fleet: rig.in_force())
+        monkeypatch.setattr(ramp_watch, "totals", lambda _now: rig.totals())
+        monkeypatch.setattr(ramp_watch, "denied", lambda _now, _rule: None)
         return rig
 
     return make

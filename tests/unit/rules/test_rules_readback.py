@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from rlctl.limits.rule import POINTER_KEY, Version, revision_key
 from rlctl.observe.model import Observed, Presence, Role
-from rlctl.rules.model import POINTER_KEY, Version, revision_key
 from rlctl.rules.readback import EVERY_S, NodeRules, read_back, read_nodes
 from rlctl.system.redis import Closed, CommandFailed
 from rlctl.topology.model import Topology

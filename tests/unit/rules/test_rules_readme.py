@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from rlctl.cli.rules_canary import canary
-from rlctl.limiter.rulebook import Ruled
+from rlctl.cli.rules.canary import canary
+from rlctl.limiter.core.rulebook import Ruled
+from rlctl.limits.rule import RuleSet
 from rlctl.rules.advice import advise
 from rlctl.rules.edit import overrides, promoted, with_canary, with_shadow
 from rlctl.rules.explain import typed_dimensions
-from rlctl.rules.model import RuleSet
 from tests.unit.rules.documents import RELEASE, rule_set
 
 SECTION = (

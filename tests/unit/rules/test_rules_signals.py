@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from rlctl.limits.bucket import bucket
 from rlctl.rules import signals
-from rlctl.rules.bucket import bucket
 from tests.unit.rules.documents import EXAMPLE, rule_set
 
 END = "}:api-per-key:sliding_counter:1:60000"

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from rlctl.errors import NotFound, Refused, RlctlError, Unreachable
-from rlctl.rules.model import CHANNEL, HISTORY_KEY, POINTER_KEY, Version, revision_key
+from rlctl.limits.rule import CHANNEL, HISTORY_KEY, POINTER_KEY, Version, revision_key
 from rlctl.rules.store import (
     Pointer,
     point,

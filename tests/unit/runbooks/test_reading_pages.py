@@ -3,9 +3,9 @@
 import pytest
 
 from rlctl.errors import InvalidFile
-from rlctl.runbooks.model import Condition, Fault, Risk, Section
-from rlctl.runbooks.page import read_page
-from rlctl.runbooks.shelf import all_shipped, find
+from rlctl.runbooks.catalog import all_shipped, find
+from rlctl.runbooks.page.load import read_page
+from rlctl.runbooks.page.model import Condition, Fault, Risk, Section
 from rlctl.topology.model import Kind
 
 FRONT = """\

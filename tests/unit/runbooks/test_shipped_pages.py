@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.cli.lines import commands_in, parse_line
-from rlctl.drills.library import ORDER, shipped
-from rlctl.drills.settings import check_settings
+from rlctl.drills.scenario.library import ORDER, shipped
 from rlctl.errors import RlctlError
-from rlctl.limiter.failures import Cause
-from rlctl.runbooks import query
+from rlctl.lab.twin import check_settings
+from rlctl.limits.failures import Cause
+from rlctl.runbooks.catalog import all_shipped, by_finding, find
 from rlctl.runbooks.faults import FAULTS
-from rlctl.runbooks.index import index
-from rlctl.runbooks.model import Fault, Runbook, Section, Step
-from rlctl.runbooks.order import split_settings
-from rlctl.runbooks.shelf import all_shipped, by_finding, find
+from rlctl.runbooks.page import jmespath
+from rlctl.runbooks.page.model import Fault, Runbook, Section, Step
+from rlctl.runbooks.rehearsal import split_settings
 from rlctl.topology.model import Kind
+from tests.command_lines import commands_in, parse_line
+from tests.unit.runbooks.index import index
 from tests.unit.sayings import sayings
 
 ROOT = Path(__file__).parents[3]
@@ -81,7 +81,7 @@ SEEN_WITH = {
 
 def said() -> frozenset[str]:
     """Every code that status, views and doctor can say."""
-    return sayings("plan/*.py") | sayings("doctor/*.py") | sayings("execute/doctor.py")
+    return sayings("plan/*.py") | sayings("doctor/*.py") | sayings("operations/doctor.py")
 
 
 def every_error(kind: type[RlctlError] = RlctlError) -> set[str]:
@@ -133,7 +133,7 @@ def test_a_page_takes_in_whoever_comes_for_its_finding(page: Runbook) -> None:
 def takes_in(step: Step, code: str) -> bool:
     """Whether a first step lets pass what it prints of a fleet that has this one finding."""
     return all(
-        exit_code in step.exits and (step.expect is None or query.holds(step.expect, json.dumps(document)))
+        exit_code in step.exits and (step.expect is None or jmespath.holds(step.expect, json.dumps(document)))
         for exit_code, document in printed(step, code)
     )
 
@@ -203,13 +203,13 @@ EMPTY = {"kind": "start-node", "text": "node-1: start (shard 1 comes back empty:
 def test_what_calls_for_a_step(page: str, step: str, document: object, *, is_taken: bool) -> None:
     found = next(one for one in find(page).steps if one.id == step)
     assert found.when is not None
-    assert query.holds(found.when.query, json.dumps(document)) is is_taken
+    assert jmespath.holds(found.when.query, json.dumps(document)) is is_taken
 
 
 def test_the_shard_without_a_primary_is_the_silent_one() -> None:
     views = json.dumps({"primaries": [{**REFUSING, "shard": 0}, SILENT]})
     sources = [step for step in find("RB-01").steps if "RL_SHARD" in step.sets]
-    assert [query.ask(step.sets["RL_SHARD"], views) for step in sources] == [1, 1]
+    assert [jmespath.ask(step.sets["RL_SHARD"], views) for step in sources] == [1, 1]
 
 
 def test_errors_and_pages_name_each_other() -> None:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from rlctl.runbooks.page import read_page
+from rlctl.runbooks.page.load import read_page
+from rlctl.runbooks.run import Outcome, StepResult
 from rlctl.runbooks.transcript import Transcript
-from rlctl.runbooks.walk import Outcome, StepResult
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
 from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rlctl.errors import Exit, InvalidFile, NotFound
+from rlctl.limits.release import Release
 from rlctl.scripts.manifest import REPLY, read_release
-from rlctl.scripts.model import Release
 from rlctl.scripts.release import load_release
 
 OLD, NEW = b"#!lua\nreturn 1\n", b"#!lua\nreturn 2\n"

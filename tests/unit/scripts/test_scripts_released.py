@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rlctl.assets import asset_folder
-from rlctl.topology.problems import Mistakes
-from rlctl.topology.yaml_lines import Mapping, Scalar, Sequence, compose
+from rlctl.files.mistakes import Mistakes
+from rlctl.files.yaml import Mapping, Scalar, Sequence, compose
 
 LINE = re.compile(r"([0-9a-f]{40})  ([a-z0-9_]+-\d+\.\d+\.\d+\.lua)")
 FOLDER = asset_folder("lua")

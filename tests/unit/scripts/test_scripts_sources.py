@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlctl.assets import asset_folder
-from rlctl.scripts.model import Script
+from rlctl.limits.release import Script
 from rlctl.scripts.release import load_release
 
 FOLDER = asset_folder("lua")

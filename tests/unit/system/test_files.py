@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlctl.cli import main
-from rlctl.cli.capacity_options import read_lines
+from rlctl.cli.capacity.options import read_lines
 from rlctl.errors import InvalidFile, Refused, Unreachable
 from rlctl.system import files
 from rlctl.system.files import open_own, read_given, read_text, replace_text

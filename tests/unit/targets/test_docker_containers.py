@@ -12,7 +12,7 @@ from rlctl.state.accepted import Accepted
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import SystemClock
 from rlctl.system.docker import Container
-from rlctl.targets.docker import DockerTarget
+from rlctl.targets.docker.target import DockerTarget
 from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import NodeName
 from tests.unit.fleets import cluster

@@ -9,8 +9,8 @@ import pytest
 from rlctl.errors import Unreachable
 from rlctl.state.record import FleetRecord
 from rlctl.system.docker import PROJECT, Network
-from rlctl.targets import docker_network
-from rlctl.targets.docker_network import check_network, chosen_network
+from rlctl.targets.docker import network as docker_network
+from rlctl.targets.docker.network import check_network, chosen_network
 from rlctl.topology.model import DockerPlace, TargetName
 from rlctl.topology.subnets import around, candidates, parse_routes
 from tests.unit.fleets import cluster

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from rlctl.observe.server_log import is_ready
 from rlctl.render.trial_conf import trial_conf
 from rlctl.secrets import generate
 from rlctl.state.accepted import Accepted
@@ -15,8 +14,9 @@ from rlctl.state.home import FleetFolder
 from rlctl.system.clock import SystemClock
 from rlctl.system.docker import DockerEngine
 from rlctl.system.process import Finished
-from rlctl.targets.docker import DockerTarget
-from rlctl.targets.docker_image import start_in_image
+from rlctl.system.server_log import is_ready
+from rlctl.targets.docker.image import start_in_image
+from rlctl.targets.docker.target import DockerTarget
 from rlctl.topology.model import TargetName
 from tests.unit.fleets import cluster
 

@@ -12,7 +12,7 @@ from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
 from rlctl.system.playbook_events import PlaybookRun, TaskResult
 from rlctl.targets.base import NOBODY
-from rlctl.targets.hosts import HostsTarget
+from rlctl.targets.hosts.target import HostsTarget
 from rlctl.targets.trial import Refusal
 from rlctl.topology.model import HostEntry, Kind, TargetName, Topology
 

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlctl.errors import InvalidFile
+from rlctl.files.table import Field, Section
 from rlctl.topology.canonical import to_json
 from rlctl.topology.checks import check
-from rlctl.topology.fields import Field, Section
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Flavor, HostEntry, Kind, TargetName, Topology
 from rlctl.topology.nodes import all_nodes

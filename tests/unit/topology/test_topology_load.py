@@ -1,6 +1,7 @@
 import pytest
 
 from rlctl.errors import Exit, InvalidFile
+from rlctl.files.mistakes import ImpossibleSettings, Problem
 from rlctl.topology.load import blame, load_topology
 from rlctl.topology.model import (
     ClusterShape,
@@ -19,7 +20,6 @@ from rlctl.topology.model import (
     TargetName,
     Topology,
 )
-from rlctl.topology.problems import ImpossibleSettings, Problem
 
 HEAD = "version: 1\nname: limiter\nkind: cluster\ntarget: local\n"
 ON_HOSTS = HEAD.replace("local", "hosts")

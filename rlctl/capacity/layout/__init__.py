@@ -1,0 +1,1 @@
+"""How servers lay limiter state out in memory. Pure."""

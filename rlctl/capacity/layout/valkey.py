@@ -1,0 +1,103 @@
+"""Valkey 8.1: name, end and short values inside the key's object, and tables of cache lines. Pure."""
+
+from typing import assert_never
+
+from rlctl.capacity.layout.common import (
+    MS_DIGITS,
+    NODE_LISTPACK,
+    KeyBytes,
+    Layout,
+    entry_bytes_of,
+    sds,
+)
+from rlctl.capacity.layout.listpack import HEADER_BYTES
+from rlctl.capacity.layout.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.layout.tables import Spread, valkey_array
+from rlctl.capacity.request import SCRIPT
+
+_OBJECT_AND_LENGTH, _POINTER_AND_LENGTH = 17, 9
+_END = 8
+_LARGEST_EMBEDDING = 64
+_TEXT_HEADER = 4
+_TABLE, _SLOT_TABLE = 72, 88
+_QUICKLIST = 40
+
+
+class ValkeyLayout(Layout):
+    """Valkey 8.1."""
+
+    def name_request(self) -> int:
+        """The object holds the name, and its end; it keeps that place when the end is taken from it."""
+        return self._object(has_ttl=self.question.has_ttl or self.question.encoding == SCRIPT)
+
+    def key(self, spread: Spread) -> KeyBytes:
+        """The object with the name in it, and a table for keys and one for ends."""
+        ends = 1 if self.question.has_ttl else 0
+        bare = self.class_of(self._object(has_ttl=False))
+        filled = 0 if self.question.slots is None else spread.filled
+        return KeyBytes(
+            key=bare,
+            ttl=self.class_of(self.name_request()) - bare,
+            tables=(1 + ends) * spread.arrays(valkey_array) / spread.keys,
+            cluster=(1 + ends) * self.class_of(_SLOT_TABLE) * filled / spread.keys,
+        )
+
+    def value(self, shape: Shape) -> float:
+        """What does not fit into the key's object."""
+        match shape:
+            case Number():
+                return 0
+            case Text():
+                return self._text(shape)
+            case Fields(entry_bytes=entry_bytes):
+                return self.class_of(HEADER_BYTES + entry_bytes)
+            case SortedSet():
+                return self._sorted_set(shape)
+            case LeaseHash():
+                return self._hash(shape)
+            case Queue():
+                return self._queue(shape)
+            case EntryStream(count=count):
+                return self.stream(count)
+            case _:
+                assert_never(shape)
+
+    def _object(self, *, has_ttl: bool) -> int:
+        return _OBJECT_AND_LENGTH + (_END if has_ttl else 0) + sds(self.question.key_length)
+
+    def text_request(self, shape: Text) -> int:
+        """A text outside the key's object."""
+        return sds(shape.length)
+
+    def _text(self, shape: Text) -> float:
+        own = self.name_request()
+        whole = own + _TEXT_HEADER + shape.length
+        if whole <= _LARGEST_EMBEDDING and not shape.written_into:
+            return self.class_of(whole) - self.class_of(own)
+        return self.class_of(self.text_request(shape))
+
+    def _sorted_set(self, shape: SortedSet) -> float:
+        packed = self.body_request(shape)
+        if packed is not None:
+            return self.class_of(packed)
+        return self.skiplist_nodes(shape) + self.class_of(_TABLE) + valkey_array(shape.count)
+
+    def _hash(self, shape: LeaseHash) -> float:
+        packed = self.body_request(shape)
+        if packed is not None:
+            return self.class_of(packed)
+        entries = sum(span.count * self._field(span.length) for span in shape.member.spans(shape.count))
+        return self.class_of(_TABLE) + valkey_array(shape.count) + entries
+
+    def _field(self, length: int) -> int:
+        """A field of a hash table with the instant behind it, in one piece where that is small."""
+        whole = sds(length) + _TEXT_HEADER + MS_DIGITS
+        if whole <= _LARGEST_EMBEDDING:
+            return self.class_of(whole)
+        return self.class_of(_POINTER_AND_LENGTH + sds(length)) + self.class_of(sds(MS_DIGITS))
+
+    def _queue(self, shape: Queue) -> float:
+        entries = entry_bytes_of(shape.member, shape.count)
+        if HEADER_BYTES + entries <= NODE_LISTPACK:
+            return self.class_of(HEADER_BYTES + entries)
+        return self.class_of(_QUICKLIST) + self.list_nodes(entries)

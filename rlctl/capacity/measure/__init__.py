@@ -1,0 +1,1 @@
+"""What a running server or fleet really takes. Pure: `estimate`, `sampled`."""

@@ -1,0 +1,260 @@
+"""Measures a live fleet: every server's INFO, a sample of each shard's keys, and how fast the primaries fill.
+
+It asks as the admin: `monitor` may not see keys, and must not, for a SCAN shows every identity whatever its key rules.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlctl.capacity.measure.estimate import RuleRow, ShardSample, rows_of
+from rlctl.capacity.measure.sampled import Place
+from rlctl.capacity.measure.sampling import Sampler
+from rlctl.capacity.server_memory import SECTIONS, Forecast, Reading, forecast, read_info
+from rlctl.capacity.warnings import Warn
+from rlctl.errors import NotFound, Unreachable
+from rlctl.execute.session import Fleet
+from rlctl.observe.model import Link, Observed, Role
+from rlctl.operations.status import NodeStatus, status_of
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.topology.model import EvictionPolicy, Kind
+from rlctl.topology.nodes import NodeName, data_nodes
+
+IN_SYNC_BYTES = 1024 * 1024
+READINGS = 10
+_WORKERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """How much to look at, for how long, and where; `interval_s` lies between the first reading and the last."""
+
+    sample: int
+    budget_s: float
+    prefer: Role
+    interval_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredNode:
+    """One server."""
+
+    status: NodeStatus
+    reading: Reading
+
+    def to_json(self) -> dict[str, object]:
+        """One of `measure`'s nodes."""
+        one = self.reading
+        return {
+            "id": self.status.id,
+            "name": self.status.name,
+            "role": self.status.role,
+            "shard": self.status.shard,
+            "server": one.server.value if one.server else None,
+            "version": one.version,
+            "allocator": one.allocator.value if one.allocator else None,
+            "keys": one.keys,
+            "used_memory": one.used_bytes,
+            "rss": one.rss_bytes,
+            "fragmentation": one.fragmentation,
+            "maxmemory": one.maxmemory_bytes,
+            "policy": one.policy.value if one.policy else None,
+            "headroom": one.headroom_bytes,
+            "stale_share": one.stale_share,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The fleet; what is missing is named, and nothing is summed over what is missing."""
+
+    name: str
+    nodes: tuple[MeasuredNode, ...]
+    unreachable: tuple[NodeStatus, ...]
+    missing_shards: tuple[int, ...]
+    rows: tuple[RuleRow, ...]
+    series: Mapping[NodeName, Sequence[Reading]]
+    forecast: Forecast | None
+    warnings: tuple[Warn, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every shard was read, from whichever of its servers."""
+        return not self.missing_shards
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `capacity measure`."""
+        return {
+            "schema": "rlctl.capacity-measure/1",
+            "name": self.name,
+            "complete": self.is_complete,
+            "unreachable": [node.id for node in self.unreachable],
+            "missing_shards": list(self.missing_shards),
+            "nodes": [node.to_json() for node in self.nodes],
+            "rules": [row.to_json() for row in self.rows],
+            "forecast": self.forecast.to_json() if self.forecast else None,
+            "warnings": [warn.to_json() for warn in self.warnings],
+        }
+
+
+class Measuring:
+    """One measurement of one fleet."""
+
+    def __init__(self, fleet: Fleet, options: MeasureOptions, check_stop: Callable[[], None]) -> None:
+        self._fleet = fleet
+        self._options = options
+        self._check_stop = check_stop
+        self._specs = {spec.name: spec for spec in data_nodes(fleet.topology)}
+        self._states = {script.name: script.state for script in fleet.release.scripts}
+
+    def run(self) -> Measured:
+        """Read; NotFound where there is no fleet, Unreachable where none of it answers."""
+        observed = self._fleet.observe()
+        status = status_of(self._fleet.desired(observed), observed)
+        known = [node for node in status.nodes if node.name in self._specs]
+        if not known:
+            raise NotFound(f"fleet {status.name} is not deployed", hint="`rlctl deploy` makes it")
+        nodes = self._read_all([node for node in known if node.alive])
+        if not nodes:
+            raise Unreachable(f"no data node of {status.name} can be read", hint="`rlctl status` says what is wrong")
+        chosen = self._chosen(nodes)
+        with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
+            ends_s = self._fleet.clock.monotonic() + self._options.budget_s
+            work = {node.status.name: pool.submit(self._sample, node, observed, nodes, ends_s) for node in chosen}
+            series = self._watch([node for node in nodes if node.status.role is Role.PRIMARY])
+            samples = _results(work)
+        return self._measured(status.name, known, nodes, samples, series)
+
+    def _measured(
+        self,
+        name: str,
+        known: Sequence[NodeStatus],
+        nodes: Sequence[MeasuredNode],
+        samples: Mapping[NodeName, ShardSample],
+        series: Mapping[NodeName, Sequence[Reading]],
+    ) -> Measured:
+        read = {node.status.id for node in nodes}
+        shards = {spec.shard for spec in self._specs.values() if spec.shard is not None}
+        missing = tuple(sorted(shards - {node.status.shard for node in nodes if node.status.name in samples}))
+        is_watched = {node.status.shard for node in nodes if node.status.name in series} >= shards
+        return Measured(
+            name=name,
+            nodes=tuple(nodes),
+            unreachable=tuple(node for node in known if node.id not in read),
+            missing_shards=missing,
+            rows=rows_of(list(samples.values()), is_complete=not missing),
+            series=series,
+            forecast=forecast(series) if is_watched else None,
+            warnings=tuple(_warnings(nodes, samples, missing, self._options.sample)),
+        )
+
+    def _read_all(self, alive: Sequence[NodeStatus]) -> list[MeasuredNode]:
+        with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
+            readings = list(pool.map(lambda node: self._read(node.name), alive))
+        pairs = zip(alive, readings, strict=True)
+        return [MeasuredNode(status=node, reading=reading) for node, reading in pairs if reading is not None]
+
+    def _read(self, name: NodeName) -> Reading | None:
+        try:
+            with self._linked(name) as link:
+                text = link.call("INFO", *SECTIONS)
+                stats = link.call("MEMORY", "MALLOC-STATS")
+        except (LinkFailure, CommandFailed):
+            return None
+        return read_info(str(text), str(stats), self._fleet.clock.monotonic())
+
+    def _chosen(self, nodes: Sequence[MeasuredNode]) -> list[MeasuredNode]:
+        """Of each shard a replica in sync, else its primary; the other way round when the primary is preferred."""
+        usable = [node for node in nodes if node.status.role is Role.PRIMARY or _is_in_sync(node)]
+        ordered = sorted(usable, key=lambda node: node.status.role is not self._options.prefer)
+        first: dict[int | None, MeasuredNode] = {}
+        for node in ordered:
+            first.setdefault(node.status.shard, node)
+        return sorted(first.values(), key=lambda node: node.status.shard or 0)
+
+    def _sample(
+        self, node: MeasuredNode, observed: Observed, nodes: Sequence[MeasuredNode], ends_s: float
+    ) -> ShardSample | None:
+        is_cluster = self._fleet.topology.kind is Kind.CLUSTER
+        owner = next((one for one in nodes if one.status.shard == node.status.shard and one.status.slots), None)
+        slots = observed.node(owner.status.name).slots if owner else ()
+        place = Place(
+            server=node.reading.server,
+            allocator=node.reading.allocator,
+            policy=node.reading.policy if node.reading.maxmemory_bytes else None,
+            keys=node.reading.keys,
+            slots=owner.status.slots if is_cluster and owner else None,
+            states=self._states,
+        )
+        try:
+            with self._linked(node.status.name) as link:
+                if is_cluster and node.status.role is Role.REPLICA:
+                    link.call("READONLY")
+                sampler = Sampler(link=link, clock=self._fleet.clock, sample=self._options.sample, ends_s=ends_s)
+                return sampler.run(place, slots)
+        except (LinkFailure, CommandFailed):
+            return None
+
+    def _watch(self, primaries: Sequence[MeasuredNode]) -> dict[NodeName, list[Reading]]:
+        """Read the primaries again and again until the interval is over; one that ends meanwhile is left out."""
+        series = {node.status.name: [node.reading] for node in primaries}
+        for _ in range(READINGS):
+            self._check_stop()
+            self._fleet.clock.sleep(self._options.interval_s / READINGS)
+            for name in list(series):
+                reading = self._brief(name)
+                if reading is None:
+                    del series[name]
+                else:
+                    series[name].append(reading)
+        return series
+
+    def _brief(self, name: NodeName) -> Reading | None:
+        try:
+            with self._linked(name) as link:
+                return read_info(str(link.call("INFO", *SECTIONS)), "", self._fleet.clock.monotonic())
+        except (LinkFailure, CommandFailed):
+            return None
+
+    @contextmanager
+    def _linked(self, name: NodeName) -> Iterator[NodeLink]:
+        """A connection of this thread's own."""
+        link = self._fleet.connector.separate_link(self._specs[name])
+        try:
+            yield link
+        finally:
+            link.close()
+
+
+def _is_in_sync(node: MeasuredNode) -> bool:
+    status = node.status
+    return status.link == Link.UP and status.lag_bytes is not None and status.lag_bytes <= IN_SYNC_BYTES
+
+
+def _results(work: Mapping[NodeName, "Future[ShardSample | None]"]) -> dict[NodeName, ShardSample]:
+    """What could be sampled; a server that went away meanwhile leaves its shard missing."""
+    found = {node: future.result() for node, future in work.items()}
+    return {node: sample for node, sample in found.items() if sample is not None}
+
+
+def _warnings(
+    nodes: Sequence[MeasuredNode],
+    samples: Mapping[NodeName, ShardSample],
+    missing: Sequence[int],
+    wanted: int,
+) -> Iterator[Warn]:
+    for shard in missing:
+        yield Warn(code="shard-missing", message=f"shard {shard} was not read; no total speaks of the whole fleet")
+    for version in sorted({node.reading.version for node in nodes if node.reading.server is None}):
+        yield Warn(code="no-formula", message=f"{version} was never measured: no corrected and no predicted bytes")
+    for node in nodes:
+        name, policy = node.status.name, node.reading.policy
+        sample = samples.get(name)
+        if sample is None:
+            continue
+        if len(sample.keys) < min(wanted, sample.looked_at) or (node.reading.keys and not sample.looked_at):
+            text = f"{name}: the time was over after {sample.looked_at} names and {len(sample.keys)} keys"
+            yield Warn(code="budget-spent", message=text)
+        if policy is not None and policy is not EvictionPolicy.NOEVICTION and node.reading.maxmemory_bytes:
+            yield Warn(code="evicts", message=f"{name}: {policy} forgets limits when memory is full")

@@ -1,0 +1,46 @@
+"""rlctl capacity measure: what a deployed fleet holds, what it costs, and when it is full."""
+
+from pathlib import Path
+
+import click
+
+from rlctl.capacity.measure.fleet import MeasureOptions, Measuring
+from rlctl.capacity.report import measure_page
+from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.capacity.options import html_option, write_page
+from rlctl.cli.capacity.tables import show_measured
+from rlctl.cli.opened import opened
+from rlctl.errors import Exit
+from rlctl.execute.stop import StopFlag
+from rlctl.observe.model import Role
+
+
+@click.command()
+@click.option(
+    "--sample", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True, help="Keys of each shard."
+)
+@click.option("--budget", type=Duration(), default="10s", show_default=True, help="How long to sample at most.")
+@click.option(
+    "--on", "prefer", type=click.Choice(["replica", "primary"]), default="replica", show_default=True, help="Where."
+)
+@click.option("--interval", type=Duration(), default="10s", show_default=True, help="Between two looks at the growth.")
+@html_option
+@with_app
+def measure(app: App, sample: int, budget: float, prefer: str, interval: float, html: Path | None) -> int:
+    """Read the deployed fleet: bytes of each rule's users, headroom, growth; exit 13 when a shard is missing.
+
+    Reads only: INFO, SCAN, MEMORY USAGE, OBJECT ENCODING, PTTL and sizes, on replicas where they are in sync.
+
+    \b
+    rlctl capacity measure --sample 1000 --budget 10s
+    """
+    options = MeasureOptions(sample=sample, budget_s=budget, prefer=Role(prefer), interval_s=interval)
+    stop = StopFlag()
+    with stop.armed(), opened(app) as fleet:
+        found = Measuring(fleet, options, stop.check).run()
+    write_page(app, html, lambda: measure_page(found))
+    if app.output.as_json:
+        app.output.result(found.to_json())
+    else:
+        show_measured(app.output, found)
+    return Exit.OK if found.is_complete else Exit.PARTIAL

@@ -1,0 +1,134 @@
+"""The demo: the main job in one go, on a fleet that is thrown away."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlctl.drills.engine.launch import Programme
+from rlctl.drills.scenario.library import flagships
+from rlctl.errors import Refused
+from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet, open_fleet
+from rlctl.execute.stop import StopFlag
+from rlctl.lab.throw_away import note_swept, sweep_throw_away, throw_away
+from rlctl.limiter import Decision, Limiter, SlidingCounter
+from rlctl.operations.deploy import DeployOptions, DeployReport, run_deploy
+from rlctl.operations.destroy import run_destroy
+from rlctl.operations.env import As, connection
+from rlctl.operations.status import FleetStatus, read_status
+from rlctl.state.home import Home
+from rlctl.system.clock import SystemClock
+from rlctl.system.ports import free_base_port
+from rlctl.topology.model import MIB, Kind, LocalPlace, Memory, TargetName, Topology
+
+NAME = "demo"
+NODES = 6
+ARGV = ("demo",)
+USERS = ("ada", "bob")
+LIMIT = 3
+# The first decisions open connections; a demo on a busy machine need not hurry.
+BUDGET_MS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One decision that the demo asked for."""
+
+    identity: str
+    decision: Decision
+
+    def to_json(self) -> dict[str, object]:
+        """As `demo -o json` shows it."""
+        one = self.decision
+        return {
+            "identity": self.identity,
+            "allowed": one.allowed,
+            "remaining": one.remaining,
+            "retry_after_ms": one.retry_after_ms,
+            "source": one.source,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoReport:
+    """What the demo saw."""
+
+    deployed: DeployReport
+    status: FleetStatus
+    decisions: tuple[Decided, ...]
+    drills: tuple[dict[str, object], ...]
+
+    def to_json(self) -> dict[str, object]:
+        """As `demo -o json` shows it."""
+        return {
+            "schema": "rlctl.demo/1",
+            "deploy": self.deployed.to_json(),
+            "status": self.status.to_json(),
+            "decisions": [one.to_json() for one in self.decisions],
+            "drills": list(self.drills),
+        }
+
+
+def run_demo(kept: Home, progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport:
+    """Deploy, look, decide, remove, then drill a twin; only the drills' records are kept."""
+    topology = Topology(
+        name=NAME,
+        kind=Kind.CLUSTER,
+        target=TargetName.LOCAL,
+        memory=Memory(maxmemory_bytes=64 * MIB),
+        local=LocalPlace(base_port=free_base_port(NODES)),
+    )
+    note_swept(sweep_throw_away(kept, progress), progress)
+    with _throw_away(topology, kept, progress) as home:
+        progress.note(f"deploying 3 primaries and 3 replicas from port {topology.local.base_port} on")
+        options = DeployOptions(argv=ARGV, saved=None, timeout_s=timeout_s)
+        with hold(topology, home, "demo", stop, progress, waiting=Waiting(wanted=False)) as held:
+            deployed = run_deploy(held, options, progress, stop, lambda _plan: None)
+        with open_fleet(topology, home) as fleet:
+            status, decisions = read_status(fleet), _decide(fleet)
+    drills = _drill(kept, progress, stop)
+    return DemoReport(deployed=deployed, status=status, decisions=decisions, drills=drills)
+
+
+@contextmanager
+def _throw_away(topology: Topology, kept: Home, progress: Progress) -> Iterator[Home]:
+    with throw_away(kept, ARGV[0], topology) as folder:
+        home = Home(folder.twin)
+        try:
+            yield home
+        finally:
+            # A flag of its own: the fleet goes also when the user has asked to stop.
+            waiting = Waiting(wanted=True)
+            with hold(topology, home, "demo", StopFlag(), progress, waiting=waiting, removing=True) as held:
+                run_destroy(held, ARGV, progress)
+
+
+def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, object], ...]:
+    """Both flagships; where networks cannot be cut, the one that needs none."""
+    kind = Kind.CLUSTER
+    programme = Programme(
+        home=home,
+        clock=SystemClock(),
+        topology=f"version: 1\nname: {NAME}\nkind: {kind}\ntarget: local\n",
+        kind=kind,
+        live=False,
+        stock_timers=False,
+        argv=ARGV,
+    )
+    runs: list[dict[str, object]] = []
+    for file in flagships(kind):
+        try:
+            runs += programme.run([file], progress, stop)
+        except Refused as failure:
+            progress.note(f"{failure.message}; {failure.hint}")
+    return tuple(runs)
+
+
+def _decide(fleet: Fleet) -> tuple[Decided, ...]:
+    """One more call than the limit, as a service would make them with the credentials that `env` prints."""
+    rule = SlidingCounter(limit=LIMIT, window_ms=60_000)
+    settings = connection(fleet, As.LIMITER).to_json()
+    with Limiter.connect(settings, policy="closed", budget_ms=BUDGET_MS, release=fleet.release) as limiter:
+        answers = [(user, limiter.decide(rule, user, rule_id="demo")) for user in USERS for _ in range(LIMIT + 1)]
+    return tuple(Decided(identity=user, decision=decision) for user, decision in answers)

@@ -1,0 +1,165 @@
+"""rlctl rules canary: other parameters for a share of the identities, at once or in steps."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import click
+
+from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.rules.change import Agreed, Asking, changing, plan_change, run_change
+from rlctl.cli.rules.output import show_outcome
+from rlctl.errors import Exit, UsageFault
+from rlctl.execute.session import open_fleet
+from rlctl.execute.stop import StopFlag
+from rlctl.files.yaml import Scalar
+from rlctl.limits.rule import RuleSet
+from rlctl.rules.change import InForce, RampStep
+from rlctl.rules.conditions import Condition, parse_condition
+from rlctl.rules.edits import canaried
+from rlctl.rules.ramp import begun_at, parse_steps, run_ramp, why_step
+from rlctl.rules.ramp_watch import Hands, Ramp
+from rlctl.rules.table import PARAMETERS, PERCENT
+from rlctl.scripts.release import load_release
+from rlctl.system.clock import SystemClock
+
+VERB = "canary"
+HOLD_S = 600.0
+
+
+class _Percent(click.ParamType[int]):
+    """0 to 100 with up to two decimals, in parts of 10,000."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
+        """As a rules file spells it."""
+        try:
+            share: int = PERCENT.type.read(Scalar(line=0, text=str(value), is_plain=True))
+            wrong = PERCENT.type.refuse(share)
+        except ValueError as failure:
+            self.fail(str(failure), param, ctx)
+        return share if not wrong else self.fail(wrong, param, ctx)
+
+
+class _Steps(click.ParamType[tuple[int, ...]]):
+    """`10,50,100`."""
+
+    name = "steps"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:  # noqa: ANN401
+        """Rising shares."""
+        try:
+            return parse_steps([_Percent().convert(word.strip(), param, ctx) for word in str(value).split(",")])
+        except ValueError as failure:
+            self.fail(str(failure), param, ctx)
+
+
+class _Condition(click.ParamType[Condition]):
+    """`errors>1%`."""
+
+    name = "condition"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:  # noqa: ANN401
+        """One condition."""
+        try:
+            return parse_condition(str(value))
+        except ValueError as failure:
+            self.fail(str(failure), param, ctx)
+
+
+def _parameters(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyped
+    for field in reversed(list(PARAMETERS.values())):
+        command = click.option(f"--{field.key.replace('_', '-')}", metavar="VALUE", help=f"Override: {field.doc}.")(
+            command
+        )
+    return command
+
+
+@click.command()
+@click.argument("rule")
+@click.option(
+    "--percent", "share", type=_Percent(), help="For so many of 100 identities; 0 for nobody. Of a ramp the first step."
+)
+@click.option("--ramp", "shares", type=_Steps(), help="In steps, such as 10,50,100, each held and watched.")
+@click.option("--hold", "hold_s", type=Duration(), help="How long each step of a ramp is held [10m].")
+@click.option(
+    "--abort-if",
+    "conditions",
+    type=_Condition(),
+    multiple=True,
+    help="Take all of a ramp back: errors>1%, denied>20%, p99>5ms; may be repeated. "
+    "Denied is judged by the canary's own parameters, whatever the tier.",
+)
+@_parameters
+@changing
+@with_app
+def canary(
+    app: App,
+    rule: str,
+    share: int | None,
+    shares: tuple[int, ...] | None,
+    hold_s: float | None,
+    conditions: tuple[Condition, ...],
+    yes: bool,
+    confirm: str | None,
+    dry_run: bool,
+    wait: bool,
+    **parameters: str | None,
+) -> int:
+    """Give a share of the identities other parameters: the same people, and more of them at a higher percentage.
+
+    The parameters are spelled as in a rules file; without any, those of the canary that the rule has. Tiers stay above
+    a canary, and `rlctl rules promote` gives it to everybody. errors and p99 are those of all EVALSHA on the fleet;
+    denied is the share of a sample of the canary's identities that have nothing left. What was never measured while a
+    step was held breaks the ramp off too. A ramp that is broken off exits with 15, and the rules are as before it;
+    interrupted, it stays at its step.
+
+    \b
+    rlctl rules canary api-per-key --percent 10 --limit 800 --yes
+    rlctl rules canary api-per-key --limit 800 --ramp 10,50,100 --hold 10m --abort-if 'errors>1%' --yes
+    """
+    steps = _steps(share, shares)
+    _check_belongs_to_ramp(shares, {"--hold": hold_s, "--abort-if": conditions or None})
+    release, agreed = load_release(), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
+    words = {name: word for name, word in parameters.items() if word is not None}
+    make = canaried(rule, words, release)
+    if dry_run:
+        ramp = None if shares is None else RampStep(last=partial(make, steps[-1]))
+        return plan_change(app, VERB, partial(make, steps[0]), release, ramp)
+    if shares is None:
+        return run_change(app, VERB, why_step(rule, steps[0]), partial(make, steps[0]), release, agreed)
+    held_s = HOLD_S if hold_s is None else hold_s
+    _ramp(app, Ramp(rule_id=rule, shares=steps, hold_s=held_s, conditions=conditions), make, agreed)
+    return Exit.OK
+
+
+def _steps(share: int | None, shares: tuple[int, ...] | None) -> tuple[int, ...]:
+    if shares is None:
+        if share is None:
+            raise UsageFault("--percent or --ramp says for how many", hint="see `rlctl rules canary --help`")
+        return (share,)
+    try:
+        return shares if share is None else begun_at(share, shares)
+    except ValueError as failure:
+        raise UsageFault(f"--percent: {failure}", hint="it is the first step of --ramp, or one below it") from failure
+
+
+def _check_belongs_to_ramp(shares: tuple[int, ...] | None, options: Mapping[str, object]) -> None:
+    """What only a ramp heeds is not passed over in silence."""
+    strange = next((name for name, value in options.items() if value is not None), None)
+    if shares is None and strange is not None:
+        raise UsageFault(f"{strange} belongs to --ramp", hint="`--ramp 10` is a ramp of one step")
+
+
+def _ramp(app: App, ramp: Ramp, make: Callable[[int, InForce], RuleSet], agreed: Agreed) -> None:
+    release, stop, asking = load_release(), StopFlag(), Asking(app, agreed)
+    hands = Hands(
+        change=lambda why, made, step: asking.change(VERB, why, made, release, stop, step),
+        open=lambda: open_fleet(app.topology(), app.home, release),
+        clock=SystemClock(),
+        stop=stop,
+        progress=app.output,
+    )
+    with stop.armed():
+        show_outcome(app, VERB, run_ramp(ramp, make, hands))

@@ -1,0 +1,4 @@
+"""Carries a run out: clients, faults, probes, recovery.
+
+Pure: `client_spec`, `clients`, `preview`, `requests`, `run_request`.
+"""

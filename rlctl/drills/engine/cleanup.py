@@ -1,0 +1,101 @@
+"""Undoes what a run left that was killed: on the fleet by its journal, of a twin by removing it."""
+
+from contextlib import closing
+from signal import Signals
+
+from rlctl.drills.engine.context import STOPPING
+from rlctl.drills.engine.fixtures import Estate
+from rlctl.drills.engine.run_files import ordered_faults, ordered_fleet
+from rlctl.drills.engine.run_request import Order
+from rlctl.drills.record.ledger import Keys
+from rlctl.execute.locking import HeldFleet, hold
+from rlctl.execute.progress import Progress
+from rlctl.execute.session import open_fleet
+from rlctl.execute.stop import StopFlag
+from rlctl.lab.cleanup import ARGV, WAITING, remove_twin_folder
+from rlctl.lab.run_folder import RunFolder, RunJournal, journal_lines
+from rlctl.operations.deploy import DeployOptions, run_deploy
+from rlctl.operations.destroy import run_destroy
+from rlctl.plan.steps import describe
+from rlctl.system.clock import SystemClock
+from rlctl.topology.nodes import all_nodes
+
+HEAL_S = 120.0
+
+
+def sweep(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
+    """What was undone; right at any time, and twice."""
+    document = folder.read("order.json")
+    if document is None or folder.is_owned():
+        return ()
+    order = Order.from_json(document)
+    done = []
+    if order.live and not _is_over(folder):
+        done = [*_resume(folder, order), *_heal_fleet(folder, order, progress)]
+    elif not order.live and folder.twin.exists():
+        if not order.sandbox:
+            done = _resume(folder, order)
+            _remove_twin(folder, order, progress)
+        remove_twin_folder(folder)
+        done.append("removed the twin")
+    if done:
+        RunJournal(folder, SystemClock()).write("swept", done=done)
+    return tuple(done)
+
+
+def _is_over(folder: RunFolder) -> bool:
+    """Whether the run itself had cleaned up and healed, or somebody swept it since."""
+    events = {line["event"] for line in journal_lines(folder)}
+    return "swept" in events or "ended" in events
+
+
+def _resume(folder: RunFolder, order: Order) -> list[str]:
+    """Nodes that the run had stopped and may not have let go on: before any lock, as a stopped node holds all up."""
+    stopped = {name for line in journal_lines(folder) if line["event"] == STOPPING for name in line["nodes"]}
+    if not stopped:
+        return []
+    topology, home = ordered_fleet(folder, order)
+    with open_fleet(topology, home) as fleet:
+        specs = [spec for spec in all_nodes(fleet.topology) if spec.name in stopped]
+        fleet.target.signal(specs, Signals.SIGCONT)
+    return [f"resumed {spec.name}" for spec in specs]
+
+
+def _heal_fleet(folder: RunFolder, order: Order, progress: Progress) -> list[str]:
+    topology, home = ordered_fleet(folder, order)
+    with hold(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING) as held:
+        if not held.fleet.observe().exists:
+            # Destroyed since the drill was killed: a deploy would make it anew.
+            return ["nothing: the fleet is gone"]
+        _mend(held, folder)
+        held.fleet.target.suspend_restarts(0)
+        done = _forget(held, folder)
+        options = DeployOptions(argv=ARGV, saved=None, timeout_s=HEAL_S)
+        report = run_deploy(held, options, progress, StopFlag(), lambda _plan: None)
+        # Where the primary was dead, its shard's keys came to light only with the one that took its place.
+        done += _forget(held, folder)
+        return [*done, "mended all cuts", *(describe(result.step) for result in report.results)]
+
+
+def _mend(held: HeldFleet, folder: RunFolder) -> None:
+    with closing(ordered_faults(held.fleet, folder)) as faults:
+        faults.mend()
+
+
+def _forget(held: HeldFleet, folder: RunFolder) -> list[str]:
+    """The run's user and keys; a run that never began has none."""
+    begin = next((line for line in journal_lines(folder) if line["event"] == "begin"), None)
+    if begin is None:
+        return []
+    keys = {client: Keys(run=folder.id, tag=tag) for client, tag in begin["tags"].items()}
+    estate = Estate.plan(held.fleet, keys)
+    found = [f"removed {what}" for what in estate.residue()]
+    estate.take_down()
+    return found
+
+
+def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
+    twin, home = ordered_fleet(folder, order)
+    with hold(twin, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as held:
+        _mend(held, folder)
+        run_destroy(held, ARGV, progress)

@@ -1,0 +1,285 @@
+"""One client of a drill: a process of its own that loads the fleet and notes what became of every operation.
+
+Raw pipelined sockets and threads of blocking calls, not the client library: the library retries a write whose answer
+got lost, follows redirections unseen and turns READONLY into a lost connection, so its caller cannot tell what was
+acknowledged; and at ten thousand operations a second it would need a core for itself.
+"""
+
+import contextlib
+import json
+import socket
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rlctl.drills.engine.client_spec import Place
+from rlctl.drills.engine.requests import Answers, Requests, Work, read, redirect
+from rlctl.drills.engine.wire import CHUNK, Entry, open_channel
+from rlctl.drills.record.ops import NOWHERE, Batch, Outcome
+from rlctl.lab.partition import Source
+
+FLUSH_S = 0.05
+# A service that looks for its primary does not wait long for one that is silent.
+CONNECT_S = 0.25
+# A refused client tries again after this, as a service with a short back-off would.
+BACK_OFF_S = 0.01
+# Demand that could not be sent for so long is given up: the callers behind it have gone.
+BACKLOG_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How one client behaves; `pinned` keeps it at the first place: shut in with it, or led by an old map."""
+
+    places: tuple[Place, ...]
+    work: Work
+    entry: Entry
+    connections: int
+    depth: int
+    rate: int
+    timeout_s: float
+    pinned: bool
+    source: Source
+    history: Path
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Settings":
+        """What the engine wrote on our standard input."""
+        places = tuple(Place(**place) for place in data.pop("places"))
+        work, entry = Work.from_json(data.pop("work")), Entry.from_json(data.pop("entry"))
+        source, history = Source.from_json(data.pop("source")), Path(data.pop("history"))
+        return cls(places=places, work=work, entry=entry, source=source, history=history, **data)
+
+
+class Steered:
+    """A client's common part: it begins, bursts and stops at the engine's word, and writes down what it did."""
+
+    def __init__(self, history: Path) -> None:
+        self.burst = False
+        self.stopped = threading.Event()
+        self.refusals: Counter[str] = Counter()
+        self.hops = 0
+        self._history = history
+        self._done: deque[Batch] = deque()
+        self._next = 0
+        self._numbering = threading.Lock()
+
+    def numbers(self, count: int) -> int:
+        """The first of so many numbers that nobody used before."""
+        with self._numbering:
+            first = self._next
+            self._next += count
+        return first
+
+    def note(self, batch: Batch, errors: Sequence[str] = ()) -> None:
+        """Keep what became of a batch."""
+        self._done.append(batch)
+        self.refusals.update(error.split(" ", 1)[0] for error in errors)
+
+    def run(self, threads: Sequence[threading.Thread]) -> None:
+        """Let the threads load until the engine says stop, or is gone."""
+        with self._history.open("ab") as sink:
+            commands = _Commands(self)
+            commands.wait_for_go()
+            for thread in threads:
+                thread.start()
+            while not self.stopped.wait(FLUSH_S):
+                self._flush(sink)
+            for thread in threads:
+                thread.join()
+            self._flush(sink)
+        _tell({"refusals": dict(self.refusals), "hops": self.hops, "attempted": self._next})
+
+    def _flush(self, sink: BinaryIO) -> None:
+        """Write what was noted since the last time, so that it outlives us."""
+        while self._done:
+            sink.write(self._done.popleft().pack())
+        sink.flush()
+
+
+class Client(Steered):
+    """A client that counts every answer itself."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.history)
+        self.settings = settings
+        self.requests = Requests(settings.work)
+
+    def load(self) -> None:
+        """One thread for each connection."""
+        connections = [_Connection(self, number) for number in range(self.settings.connections)]
+        self.run([threading.Thread(target=connection.run) for connection in connections])
+
+
+class _Commands:
+    """The engine's words on standard input: go, burst, stop; its end stops us too."""
+
+    def __init__(self, client: Steered) -> None:
+        self._client = client
+        self._go = threading.Event()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def wait_for_go(self) -> None:
+        """Return at the word, or when the engine has gone."""
+        _tell({"ready": True})
+        self._go.wait()
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            match line.strip():
+                case "go":
+                    self._go.set()
+                case "burst":
+                    self._client.burst = True
+                case _:
+                    break
+        self._client.stopped.set()
+        self._go.set()
+
+
+class _Connection:
+    """One connection: a batch out, its answers in, the next batch; one thread's work."""
+
+    def __init__(self, client: Client, number: int) -> None:
+        self._client = client
+        self._number = number
+        self._settings = client.settings
+        self._at = 0
+        self._channel: socket.socket | None = None
+        self._between_s = client.settings.depth * client.settings.connections / client.settings.rate
+
+    def run(self) -> None:
+        """Open-loop demand: every batch has its time, whether or not the one before was answered."""
+        due_s = time.monotonic() + self._between_s * self._number / self._settings.connections
+        while not self._client.stopped.is_set():
+            late_s = time.monotonic() - due_s
+            if late_s < 0:
+                self._client.stopped.wait(min(-late_s, FLUSH_S))
+                continue
+            if late_s > BACKLOG_S:
+                due_s += self._give_up(int(late_s / self._between_s))
+            self._send_one()
+            due_s += self._between_s
+        self._hang_up()
+
+    def _give_up(self, batches: int) -> float:
+        """Operations whose turn passed unsent; their time is skipped."""
+        count = min(batches * self._settings.depth, 0xFFFF)
+        now_s = time.monotonic()
+        first = self._client.numbers(count)
+        codes = bytes([Outcome.NOT_SENT]) * count
+        self._note(NOWHERE, first, now_s, now_s, codes)
+        return count / self._settings.depth * self._between_s
+
+    def _send_one(self) -> None:
+        if self._channel is None and not self._connect():
+            return
+        place, count = self._at, self._settings.depth
+        first = self._client.numbers(count)
+        requests = self._client.requests
+        message, flags = requests.batch(first, count, burst=self._client.burst, clock_us=self._clock_us(place))
+        sent_s = time.monotonic()
+        answers = self._exchange(message, flags)
+        self._note(place, first, sent_s, time.monotonic(), answers.codes, answers.errors)
+        if not answers.complete:
+            self._hang_up()
+            self._turn()
+        elif answers.errors:
+            self._react(answers.errors[0])
+
+    def _clock_us(self, place: int) -> int | None:
+        work = self._settings.work
+        if work.clock_us is None:
+            return None
+        return work.clock_us + int(time.monotonic() * 1_000_000) + (work.skew_us if place else 0)
+
+    def _exchange(self, message: bytes, flags: bytes) -> Answers:
+        requests, replicas = self._client.requests, self._settings.work.wait_replicas
+        data = b""
+        try:
+            assert self._channel is not None
+            self._channel.sendall(message)
+            while not (answers := read(data, flags, requests, replicas)).complete:
+                chunk = self._channel.recv(CHUNK)
+                if not chunk:
+                    break
+                data += chunk
+        except OSError:
+            # A timeout, a reset: what has no answer stays indeterminate.
+            return read(data, flags, requests, replicas)
+        return answers
+
+    def _react(self, error: str) -> None:
+        """Follow a redirection; try another node where this one can take no writes; else only wait a little."""
+        target = redirect(error)
+        if self._settings.pinned:
+            pass
+        elif target is not None:
+            self._go_to(target.host, target.port)
+            return
+        elif error.startswith(("READONLY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM")):
+            self._hang_up()
+            self._turn()
+        self._client.stopped.wait(BACK_OFF_S)
+
+    def _go_to(self, host: str, port: int) -> None:
+        places = [(place.host, place.port) for place in self._settings.places]
+        if (host, port) in places and places.index((host, port)) != self._at:
+            self._client.hops += 1
+            self._hang_up()
+            self._at = places.index((host, port))
+
+    def _turn(self) -> None:
+        """On to the next node of the shard."""
+        if not self._settings.pinned:
+            self._client.hops += 1
+            self._at = (self._at + 1) % len(self._settings.places)
+        self._client.stopped.wait(BACK_OFF_S)
+
+    def _connect(self) -> bool:
+        """Whether there is a connection; a batch that found none was refused, surely without effect."""
+        place = self._settings.places[self._at]
+        started_s = time.monotonic()
+        try:
+            self._channel = open_channel(place, self._settings.entry, timeout_s=CONNECT_S, source=self._settings.source)
+            self._channel.settimeout(self._settings.timeout_s)
+        except OSError as failure:
+            self._hang_up()
+            count = self._settings.depth
+            first = self._client.numbers(count)
+            codes = bytes([Outcome.REFUSED]) * count
+            self._note(self._at, first, started_s, time.monotonic(), codes, [f"unreachable {failure}"] * count)
+            self._turn()
+            return False
+        return True
+
+    def _note(
+        self, node: int, first: int, sent_s: float, done_s: float, codes: bytes, errors: Sequence[str] = ()
+    ) -> None:
+        batch = Batch(node=node, connection=self._number, first=first, sent_s=sent_s, done_s=done_s, codes=codes)
+        self._client.note(batch, errors)
+
+    def _hang_up(self) -> None:
+        if self._channel is not None:
+            with contextlib.suppress(OSError):
+                self._channel.close()
+            self._channel = None
+
+
+def _tell(message: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Read the settings from the first line of standard input, then load as told."""
+    Client(Settings.from_json(json.loads(sys.stdin.readline()))).load()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""The clients of a run: starts their processes, tells them when to begin, and reads what they noted."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from rlctl.drills.engine.client_spec import Member
+from rlctl.drills.engine.wire import Entry
+from rlctl.drills.record.ops import ClientHistory, unpack
+from rlctl.drills.scenario.model import Load, Mode
+from rlctl.errors import Unreachable
+from rlctl.lab.run_folder import RunFolder
+from rlctl.system.child import Child
+from rlctl.system.process import OWN_PYTHON
+
+READY_S = 30.0
+END_S = 30.0
+
+
+class Crew:
+    """All clients of a run."""
+
+    def __init__(
+        self, folder: RunFolder, members: Sequence[Member], load: Load, entry: Entry, service: Mapping[str, object]
+    ) -> None:
+        self._folder = folder
+        self._members = members
+        self._load = load
+        self._entry = entry
+        self._service = service
+        self._children: dict[str, Child] = {}
+        self.ends: dict[str, dict[str, object]] = {}
+
+    def start(self) -> None:
+        """Start every client's process and wait until it could begin."""
+        for member in self._members:
+            child = Child([*OWN_PYTHON, "-m", self._program])
+            self._children[member.name] = child
+            child.tell(json.dumps(self._settings(member)))
+        for name, child in self._children.items():
+            if child.hear(timeout_s=READY_S) is None:
+                raise Unreachable(f"client {name} did not start: {child.complaint()}", hint="see the run's folder")
+
+    @property
+    def _program(self) -> str:
+        return "rlctl.drills.engine.library_client" if self._load.mode is Mode.LIBRARY else "rlctl.drills.engine.client"
+
+    def go(self) -> None:
+        """Begin to load."""
+        self._tell("go")
+
+    def burst(self) -> None:
+        """Let the hot user ask."""
+        self._tell("burst")
+
+    def end(self) -> None:
+        """Stop the load and hear what each client has to say; twice is right too."""
+        self._tell("stop")
+        children, self._children = self._children, {}
+        for name, child in children.items():
+            last = child.hear(timeout_s=END_S)
+            self.ends[name] = json.loads(last) if last else {}
+            child.end()
+
+    def kill(self) -> None:
+        """Leave no process behind, whatever happened."""
+        for child in self._children.values():
+            child.kill()
+            child.end()
+        self._children = {}
+
+    def _tell(self, word: str) -> None:
+        for child in self._children.values():
+            child.tell(word)
+
+    def _settings(self, member: Member) -> dict[str, object]:
+        if self._load.mode is Mode.LIBRARY:
+            return {
+                "connection": self._service,
+                "hot": member.tag,
+                "policy": self._load.policy,
+                "limit": self._load.limit,
+                "window_ms": int(member.work.hot_args[1]),
+                "rate": self._load.rate,
+                "history": str(self._folder.history(member.name)),
+            }
+        return {
+            "places": [asdict(place) for place in member.places],
+            "work": member.work.to_json(),
+            "entry": self._entry.to_json(),
+            "connections": self._load.connections,
+            "depth": self._load.depth,
+            "rate": self._load.rate,
+            "timeout_s": self._load.timeout_ms / 1000,
+            "pinned": member.pinned,
+            "source": asdict(member.source),
+            "history": str(self._folder.history(member.name)),
+        }
+
+
+def read_history(folder: RunFolder, name: str, side: str, end: Mapping[str, object]) -> ClientHistory:
+    """What a client noted, also of a run that was killed."""
+    path = folder.history(name)
+    data = path.read_bytes() if path.exists() else b""
+    refusals = end.get("refusals")
+    hops = end.get("hops")
+    return ClientHistory(
+        name=name,
+        side=side,
+        batches=tuple(unpack(data)),
+        refusals={str(key): int(value) for key, value in refusals.items()} if isinstance(refusals, dict) else {},
+        hops=hops if isinstance(hops, int) else 0,
+    )

@@ -1,0 +1,75 @@
+"""Which clients a scenario has, and what each asks of whom. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rlctl.drills.engine.client_spec import Member, Place
+from rlctl.drills.engine.requests import Work
+from rlctl.drills.record.ledger import COLD_USERS, Keys
+from rlctl.drills.scenario.model import Load, Mode, Side
+from rlctl.lab.partition import ANYWHERE, Source
+from rlctl.lab.roles import Cast
+from rlctl.limits.windows import window_without_edge
+from rlctl.topology.nodes import NodeSpec
+
+# A cold user's limit: never reached, so that what is lost of him is pure loss.
+_NEVER = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """The instant at which the clients are made, by both clocks."""
+
+    wall_ms: int
+    monotonic_us: int
+
+    def offset_us(self, skew_ms: int, window_ms: int) -> int:
+        """What turns the monotonic clock into one that stands where the skew will lead into another window."""
+        place_ms = window_ms * (6 if skew_ms > 0 else 4) // 10
+        start_ms = self.wall_ms - self.wall_ms % window_ms + place_ms
+        return start_ms * 1000 - self.monotonic_us
+
+
+def members(
+    load: Load, cast: Cast, keys: Mapping[Side, Keys], sha1: str, sources: Mapping[Side, Source], now: Now
+) -> tuple[Member, ...]:
+    """The clients of a scenario, one for each side."""
+    window_ms = window_without_edge(now.wall_ms)
+    return tuple(
+        Member(
+            name=side.value,
+            side=side,
+            places=tuple(map(Place.of, _nodes(side, cast))),
+            tag=keys[side].tag,
+            work=_work(load, keys[side], sha1, side, window_ms, now),
+            pinned=side in {Side.MINORITY, Side.STALE},
+            source=sources.get(side, ANYWHERE),
+        )
+        for side in load.sides
+    )
+
+
+def _nodes(side: Side, cast: Cast) -> tuple[NodeSpec, ...]:
+    match side:
+        case Side.MAJORITY:
+            return cast.shard
+        case Side.MINORITY | Side.STALE:
+            return (cast.victim,)
+        case Side.OTHERS:
+            return cast.seconds[-1:]
+
+
+def _work(load: Load, keys: Keys, sha1: str, side: Side, window_ms: int, clock: Now) -> Work:
+    return Work(
+        mode=Mode.BITS if load.mode is Mode.BITS else Mode.LIMITER,
+        sha1=sha1,
+        hot_key=keys.hot,
+        cold_keys=tuple(map(keys.cold, range(COLD_USERS))),
+        ledger_key=keys.ledger(side.value),
+        hot_args=(str(load.limit), str(window_ms), "1"),
+        cold_args=(str(_NEVER), str(window_ms), "1"),
+        wait_replicas=load.wait_replicas,
+        wait_ms=load.wait_ms,
+        clock_us=clock.offset_us(load.skew_ms, window_ms) if load.skew_ms else None,
+        skew_us=load.skew_ms * 1000,
+    )

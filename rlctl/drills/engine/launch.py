@@ -1,0 +1,287 @@
+"""Runs scenarios one after another: each in a folder and a process of its own, judged by what it wrote down."""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rlctl.drills.engine.preview import preview
+from rlctl.drills.engine.run_files import ordered_scenario, read_order, rerun
+from rlctl.drills.engine.run_request import Order
+from rlctl.drills.judge.result import run_json, series
+from rlctl.drills.judge.verdict import Judged, judge
+from rlctl.drills.record.load import read_evidence
+from rlctl.drills.record.runs import put_in_order, sweep_all
+from rlctl.drills.scenario.load import ScenarioFile
+from rlctl.drills.scenario.model import Cut, Mode, Scenario
+from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
+from rlctl.execute.progress import Progress
+from rlctl.execute.session import open_fleet
+from rlctl.execute.stop import StopFlag
+from rlctl.lab.partition import Flow
+from rlctl.lab.roles import Cast, cast, planned_cast
+from rlctl.lab.run_folder import RunFolder, journal_lines
+from rlctl.lab.throw_away import note_swept
+from rlctl.lab.twin import SHORT_PERIODS, TWIN_NAME, hosts_base_port, placed_twin_of, twin_of
+from rlctl.observe.model import Role
+from rlctl.state.home import Home
+from rlctl.system.child import Child
+from rlctl.system.clock import Clock
+from rlctl.system.ports import free_base_port
+from rlctl.system.process import OWN_PYTHON, ProcessId, ProcessRunner
+from rlctl.system.sandbox import enter_argv, why_not
+from rlctl.topology.load import load_topology
+from rlctl.topology.model import Kind, TargetName, Topology
+from rlctl.topology.nodes import all_nodes
+
+LISTEN_S = 0.2
+_NO_SANDBOX = "scenarios that need no network run all the same; `rlctl failover-drill show NAME` says what one needs"
+# A scenario may want a second replica for every shard.
+MORE_NODES = 32
+END_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Programme:
+    """What is run, on a fleet like which."""
+
+    home: Home
+    clock: Clock
+    topology: str
+    kind: Kind
+    live: bool
+    stock_timers: bool
+    argv: tuple[str, ...]
+    variant: str | None = None
+
+    def run(self, files: Sequence[ScenarioFile], progress: Progress, stop: StopFlag) -> list[dict[str, object]]:
+        """Every scenario and variant; a run that fails does not keep the others from being made."""
+        self.home.open_for_writing()
+        note_swept(sweep_all(self.home, progress), progress)
+        results = []
+        for file in files:
+            for scenario in self.scenarios(file):
+                stop.check()
+                results.append(self._one(file, scenario, progress, stop))
+        return results
+
+    def check(self, files: Sequence[ScenarioFile]) -> None:
+        """Refuse, before anybody is asked anything, what cannot be broken here."""
+        for scenario in [scenario for file in files for scenario in self.scenarios(file)]:
+            self._check_possible(scenario)
+
+    def scenarios(self, file: ScenarioFile) -> tuple[Scenario, ...]:
+        """The variants that are wanted; UsageFault where the scenario has none of that name."""
+        every = file.for_kind(self.kind)
+        found = tuple(one for one in every if self.variant in {None, one.variant})
+        if not found:
+            known = ", ".join(one.variant for one in every if one.variant) or "none"
+            raise UsageFault(f"{file.name} has no variant {self.variant!r}", hint=f"its variants: {known}")
+        return found
+
+    def preview(self, files: Sequence[ScenarioFile]) -> list[dict[str, object]]:
+        """What would be broken, on which nodes, and what should be lost."""
+        scenarios = [scenario for file in files for scenario in self.scenarios(file)]
+        return [preview(scenario, self._cast(scenario)) for scenario in scenarios]
+
+    def _cast(self, scenario: Scenario) -> Cast:
+        if not self.live:
+            return planned_cast(self._planned_twin(scenario))
+        with open_fleet(self._like, self.home) as fleet:
+            observed = fleet.observe()
+            if not any(node.role is Role.PRIMARY for node in observed.up):
+                raise Unreachable("no primary of the fleet answers", hint="`rlctl status` shows how it stands")
+            return cast(fleet.topology, observed)
+
+    def _planned_twin(self, scenario: Scenario) -> Topology:
+        settings, stock_timers = scenario.settings, self.stock_timers
+        if self._like.target is TargetName.LOCAL:
+            return twin_of(self._like, self.kind, settings, stock_timers=stock_timers)
+        port = self._base_port()
+        return placed_twin_of(
+            self._like, self.kind, settings, name=TWIN_NAME, base_port=port, stock_timers=stock_timers
+        )
+
+    def _one(self, file: ScenarioFile, scenario: Scenario, progress: Progress, stop: StopFlag) -> dict[str, object]:
+        folder = self._open(file, scenario)
+        where = "on the live fleet" if self.live else "on a twin"
+        progress.note(f"{scenario.label} {where}, {self.kind}: run {folder.id}")
+        code, complaint = self._carry_out(folder, progress, stop)
+        if code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
+            raise stop.kind(
+                f"run {folder.id} was stopped; everything it had broken is healed",
+                hint=f"`rlctl failover-drill report {folder.id}` shows how far it came",
+            )
+        if code == Exit.OK:
+            return conclude(folder)
+        try:
+            _fail(folder, code, complaint)
+            return conclude(folder)
+        finally:
+            put_in_order(folder, progress)
+
+    def _check_possible(self, scenario: Scenario) -> None:
+        """What cannot be broken here is refused before anything is made."""
+        cuts = [action for action in scenario.actions if isinstance(action, Cut) and action.flow is Flow.EVERYTHING]
+        if not cuts:
+            pass
+        elif self.live and self._like.target is TargetName.LOCAL:
+            raise Refused(
+                f"{scenario.name} cuts nodes off, which the live fleet on this machine has no network for",
+                hint="run it without --live, on a twin, where every node has an address of its own",
+            )
+        elif self._why_no_sandbox is not None:
+            reason = self._why_no_sandbox
+            raise Refused(f"{scenario.name} cuts nodes off, which is not possible here: {reason}", hint=_NO_SANDBOX)
+        if self.live and (scenario.settings or scenario.load.mode is Mode.LIBRARY):
+            raise Refused(
+                f"{scenario.name} wants a fleet with other settings, or users of its own; --live changes none",
+                hint="run it without --live, on a twin",
+            )
+
+        if not self.live and self._like.target is TargetName.HOSTS and not self._like.drills.allow:
+            raise Refused(
+                "a twin on the fleet's own hosts takes memory and ports there, and the topology does not allow drills",
+                hint="write `drills: {allow: true}`, or drill on target local: the same file with `target: local`",
+            )
+
+    @cached_property
+    def _like(self) -> Topology:
+        """What the twin is like, or what the run is on."""
+        return load_topology(self.topology.encode(), "topology.yaml")
+
+    @property
+    def _wants_sandbox(self) -> bool:
+        return not self.live and self._like.target is TargetName.LOCAL
+
+    @cached_property
+    def _why_no_sandbox(self) -> str | None:
+        return why_not(ProcessRunner()) if self._wants_sandbox else None
+
+    def _open(self, file: ScenarioFile, scenario: Scenario) -> RunFolder:
+        now = self.clock.now()
+        name = f"{now:%Y%m%d-%H%M%S}-{scenario.name}-{secrets.token_hex(2)}"
+        folder = RunFolder(self.home.drills / name)
+        folder.open()
+        folder.write_text("scenario.yaml", file.text.decode())
+        folder.write_text("topology.yaml", self.topology)
+        sandbox = self._wants_sandbox and self._why_no_sandbox is None
+        order = Order(
+            scenario=scenario.name,
+            variant=scenario.variant,
+            kind=self.kind,
+            live=self.live,
+            stock_timers=self.stock_timers,
+            sandbox=sandbox,
+            base_port=0 if sandbox or self.live else self._base_port(),
+            why_no_sandbox=self._why_no_sandbox or "",
+            argv=self.argv,
+            started=now.isoformat(timespec="seconds"),
+            twin=f"{TWIN_NAME}-{name[-4:]}",
+            beside=str(self.home.beside or ""),
+        )
+        folder.write("order.json", order.to_json())
+        return folder
+
+    def _base_port(self) -> int:
+        """Where the twin counts its ports from: free ones here, or clear of the fleet's where we cannot look."""
+        if self._like.target is TargetName.HOSTS:
+            return hosts_base_port(self._like)
+        return free_base_port(len(all_nodes(self._like)) + MORE_NODES)
+
+    def _carry_out(self, folder: RunFolder, progress: Progress, stop: StopFlag) -> tuple[int, str]:
+        """Start the process that does it and pass on what it says; when we are told to stop, so is it.
+
+        How it ended, and what it complained of.
+        """
+        argv = [*OWN_PYTHON, "-m", "rlctl.drills.engine.worker", str(folder.root)]
+        order = read_order(folder)
+        # A terminal signals all of its foreground: the child would hear it twice, and abort.
+        with Child(enter_argv(argv) if order.sandbox else argv, detached=True) as child:
+            owner = ProcessId.of(child.pid)
+            if owner is not None:
+                owner.save(folder.owner)
+            told_to_stop = False
+            while (line := _hear(child)) is not None:
+                if line:
+                    progress.note(f"  {json.loads(line)['note']}")
+                if stop.is_set and not told_to_stop:
+                    told_to_stop = True
+                    child.close()
+            return child.wait(timeout_s=END_S), child.complaint()
+
+
+def conclude(folder: RunFolder) -> dict[str, object]:
+    """Judge a run by its folder, and keep the result beside it."""
+    judged = judge_folder(folder)
+    document = run_json(judged, about(folder, read_order(folder), judged))
+    folder.write("series.json", series(judged))
+    folder.write("result.json", document)
+    return document
+
+
+def judge_folder(folder: RunFolder) -> Judged:
+    """Read and judge what a run wrote down."""
+    return judge(read_evidence(folder, ordered_scenario(folder, read_order(folder))))
+
+
+def about(folder: RunFolder, order: Order, judged: Judged) -> dict[str, object]:
+    """What the order and the folder know of a run."""
+    failure = judged.evidence.last("failed")
+    return {
+        "id": folder.id,
+        "started": order.started,
+        "live": order.live,
+        "elapsed_s": _elapsed_s(judged),
+        "timers": "stock" if order.stock_timers else "short",
+        "periods": None if order.stock_timers or order.kind is Kind.CLUSTER else SHORT_PERIODS,
+        "why_no_sandbox": order.why_no_sandbox or None,
+        "configuration": _configuration(judged),
+        "failure": str(failure.details.get("message")) if failure else None,
+        "rerun": rerun(folder, order),
+        "folder": str(folder.root),
+        "report": str(folder.report) if folder.report.exists() else None,
+    }
+
+
+def _elapsed_s(judged: Judged) -> float | None:
+    """From the order to the last word of the journal."""
+    events = judged.evidence.events
+    return round(events[-1].until_s - events[0].at_s, 3) if events else None
+
+
+def _configuration(judged: Judged) -> Mapping[str, object]:
+    begin = judged.evidence.first("begin")
+    found = begin.details.get("configuration") if begin else None
+    return found if isinstance(found, dict) else {}
+
+
+def _hear(child: Child) -> str | None:
+    try:
+        return child.hear(timeout_s=LISTEN_S)
+    except TimedOut:
+        return ""
+
+
+def _fail(folder: RunFolder, code: int, complaint: str) -> None:
+    """A run that broke off, or never began, is no drill: what kept it from being one is told as it is."""
+    if code not in set(Exit) or code == Exit.BUG:
+        raise Unreachable(f"run {folder.id} ended with {code}: {complaint}", hint=f"see {folder.root}")
+    lines = list(journal_lines(folder))
+    if any(line["event"] == "begin" for line in lines):
+        return
+    failed = next((line for line in reversed(lines) if line["event"] == "failed"), None)
+    if failed is None:
+        raise Unreachable(f"run {folder.id} ended with {code} before it began", hint=f"see {folder.root}")
+    raise _error_of(str(failed["code"]))(str(failed["message"]), hint=str(failed["hint"]))
+
+
+def _error_of(code: str) -> type[RlctlError]:
+    """The error that carries this code; the process that met it could only pass on its words."""
+    kinds = [RlctlError]
+    for kind in kinds:
+        if kind.code == code and kind is not RlctlError:
+            return kind
+        kinds += kind.__subclasses__()
+    return RlctlError

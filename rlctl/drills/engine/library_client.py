@@ -1,0 +1,94 @@
+"""A client of a drill that is a service: it decides by the runtime library, and by its failure policy when it must.
+
+It keeps no ledger: what it shows is what users get, and from whom.
+"""
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from rlctl.drills.engine.client import Steered
+from rlctl.drills.engine.requests import HOT_EVERY
+from rlctl.drills.record.ops import HOT, NOWHERE, Batch, Outcome
+from rlctl.limiter import Decision, FixedWindow, Limiter, Source
+
+RULE = "drill"
+THREADS = 4
+CONNECT_MS = 5_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What the service is told: where the fleet is, how much to ask, what to do without it; `hot` asks the victim."""
+
+    connection: dict[str, object]
+    hot: str
+    policy: str
+    limit: int
+    window_ms: int
+    rate: int
+    history: Path
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Service":
+        """What the engine wrote on our standard input."""
+        return cls(**{**data, "history": Path(data["history"])})
+
+
+class Worker:
+    """One thread of the service."""
+
+    def __init__(self, steered: Steered, service: Service, limiter: Limiter, number: int) -> None:
+        self._steered = steered
+        self._service = service
+        self._limiter = limiter
+        self._number = number
+        self._between_s = THREADS / service.rate
+        self._hot = FixedWindow(limit=service.limit, window_ms=service.window_ms)
+        self._cold = FixedWindow(limit=1_000_000_000, window_ms=service.window_ms)
+
+    def run(self) -> None:
+        """One decision at a time, each at its time; what cannot keep up is given up."""
+        due_s = time.monotonic()
+        while not self._steered.stopped.is_set():
+            late_s = time.monotonic() - due_s
+            if late_s < 0:
+                self._steered.stopped.wait(-late_s)
+            due_s = max(due_s, time.monotonic() - self._between_s) + self._between_s
+            self._decide_one()
+
+    def _decide_one(self) -> None:
+        number = self._steered.numbers(1)
+        is_hot = self._steered.burst and number % HOT_EVERY == 0
+        sent_s = time.monotonic()
+        if is_hot:
+            decision = self._limiter.decide(self._hot, self._service.hot, rule_id=RULE)
+        else:
+            decision = self._limiter.decide(self._cold, f"cold-{number % 64}", rule_id=RULE)
+        codes = bytes([_outcome(decision) | (HOT if is_hot else 0)])
+        done_s = time.monotonic()
+        batch = Batch(node=NOWHERE, connection=self._number, first=number, sent_s=sent_s, done_s=done_s, codes=codes)
+        self._steered.note(batch, [] if decision.cause is None else [decision.cause.value])
+
+
+def _outcome(decision: Decision) -> Outcome:
+    if decision.source is Source.REDIS:
+        return Outcome.ADMITTED if decision.allowed else Outcome.DENIED
+    return Outcome.LOCAL_ADMITTED if decision.allowed else Outcome.LOCAL_DENIED
+
+
+def main() -> None:
+    """Read what to do from the first line of standard input, then decide as told."""
+    service = Service.from_json(json.loads(sys.stdin.readline()))
+    steered = Steered(service.history)
+    with Limiter.connect(service.connection, policy=service.policy, connect_timeout_ms=CONNECT_MS) as limiter:
+        workers = [Worker(steered, service, limiter, number) for number in range(THREADS)]
+        steered.run([Thread(target=worker.run) for worker in workers])
+
+
+if __name__ == "__main__":
+    main()

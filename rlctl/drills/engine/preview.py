@@ -1,0 +1,114 @@
+"""What a run would do to which nodes, and what it should lose: said before anything is broken. Pure."""
+
+from rlctl.drills.scenario.model import (
+    Action,
+    Await,
+    Burst,
+    Condition,
+    Cut,
+    Failover,
+    Hold,
+    Kill,
+    LoadScripts,
+    Mend,
+    Pause,
+    Restart,
+    Resume,
+    Scenario,
+)
+from rlctl.lab.partition import Flow, isolation, replication_cut
+from rlctl.lab.roles import Cast, Who
+from rlctl.topology.nodes import NodeSpec
+
+
+def preview(scenario: Scenario, cast: Cast) -> dict[str, object]:
+    """As `failover-drill run --dry-run` shows it."""
+    return {
+        "scenario": scenario.name,
+        "variant": scenario.variant or None,
+        "kind": scenario.kind,
+        "victim": cast.victim.endpoint,
+        "replicas": [spec.endpoint for spec in cast.replicas],
+        "steps": [describe(action, cast) for action in scenario.actions],
+        "load": [f"{side}: {scenario.load.rate} operations/s at most" for side in scenario.load.sides],
+        "expected": [one.describe() for one in scenario.expectations],
+        "expected_loss": _loss(scenario),
+        "breaks": scenario.breaks,
+    }
+
+
+def describe(action: Action, cast: Cast) -> str:  # noqa: C901  one line a member is the point of this table
+    """One step in a line, with the nodes it is about."""
+    match action:
+        case Hold(ms=ms):
+            return f"let the load run for {ms} ms"
+        case Await(condition=condition, within_ms=within_ms):
+            return f"wait until {_told(condition)}, at most {within_ms / 1000:g} s"
+        case Burst():
+            return "the hot user begins to ask for more than the limit"
+        case Cut():
+            return f"cut {_grudge(action, cast)}"
+        case Mend():
+            return "mend all cuts"
+        case Kill(who=who):
+            return f"SIGKILL {_names(cast, who)}"
+        case Pause(who=who):
+            return f"SIGSTOP {_names(cast, who)}"
+        case Resume(who=who):
+            return f"SIGCONT {_names(cast, who)}"
+        case Restart(who=who):
+            return f"start {_names(cast, who)} again"
+        case Failover(how=how):
+            return f"order a failover: {how}"
+        case LoadScripts():
+            return "load the script on every node of the shard"
+
+
+def _told(condition: Condition) -> str:
+    match condition:
+        case Condition.PROMOTED:
+            return "a replica is promoted"
+        case Condition.SERVED:
+            return "the promoted node acknowledges"
+        case Condition.SILENT:
+            return "the client that is cut off gets no answers"
+        case Condition.REFUSED:
+            return "something is refused"
+        case Condition.RETURNED:
+            return "the shard is whole again"
+        case Condition.RESUMED:
+            return "operations are acknowledged again"
+        case Condition.USED_UP:
+            return "the hot user has used the limit up"
+
+
+def _grudge(cut: Cut, cast: Cast) -> str:
+    if cut.flow is Flow.REPLICATION:
+        return replication_cut(cast.victim, cast.of(cut.who)).describe()
+    return isolation(cast.cut_off(cut.who), cast.everybody, ()).describe()
+
+
+def _names(cast: Cast, who: Who) -> str:
+    return ", ".join(_name(spec) for spec in cast.of(who)) or "whoever was promoted"
+
+
+def _name(spec: NodeSpec) -> str:
+    return f"{spec.name} ({spec.endpoint})"
+
+
+def _loss(scenario: Scenario) -> int | None:
+    """What a replication cut before a kill takes along: the rate times the lag; None where that is not the plan."""
+    fenced = "consistency.min_replicas" in scenario.settings or scenario.load.wait_replicas > 0
+    cuts = [place for place, action in enumerate(scenario.actions) if _stops_replication(action)]
+    if fenced or not cuts:
+        return None
+    after = scenario.actions[cuts[0] :]
+    kills = [place for place, action in enumerate(after) if isinstance(action, Kill) and action.who is Who.VICTIM]
+    if not kills:
+        return None
+    lag_ms = sum(action.ms for action in after[: kills[0]] if isinstance(action, Hold))
+    return round(scenario.load.rate * lag_ms / 1000)
+
+
+def _stops_replication(action: Action) -> bool:
+    return isinstance(action, Cut) and action.flow is Flow.REPLICATION

@@ -1,0 +1,109 @@
+"""Proof that a cut cuts: words on live connections across it, and on one beside it that must go on."""
+
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Event, Thread
+
+from rlctl.drills.engine.client_spec import Place
+from rlctl.drills.engine.wire import Entry, open_channel
+from rlctl.lab.partition import Source
+from rlctl.lab.run_folder import RunJournal
+from rlctl.system.clock import Clock
+
+EVERY_S = 0.01
+ANSWER_S = 0.2
+TELL_S = 0.5
+_PING = b"PING\r\n"
+Note = tuple[float, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Perch:
+    """One flow to watch: from an address to a node; across the cut, or beside it."""
+
+    name: str
+    source: Source
+    place: Place
+    is_across: bool
+
+
+class Canaries:
+    """One thread for each flow; a canary never connects anew, as that would prove nothing."""
+
+    def __init__(self, perches: Sequence[Perch], authority: str | None, clock: Clock) -> None:
+        self._perches = perches
+        self._entry = Entry(authority=authority)
+        self._clock = clock
+        self._stopped = Event()
+        self._threads: list[Thread] = []
+
+    def start(self, journal: RunJournal) -> None:
+        """Open every flow before the cut, and speak on it until `stop`."""
+        for perch in self._perches:
+            channel = open_channel(perch.place, self._entry, timeout_s=ANSWER_S * 5, source=perch.source)
+            self._threads.append(Thread(target=self._sing, args=(perch, channel, journal), daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Be silent."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _sing(self, perch: Perch, channel: socket.socket, journal: RunJournal) -> None:
+        voice = _Voice(channel)
+        told_s = self._clock.monotonic()
+        while not self._stopped.is_set():
+            now_s = self._clock.monotonic()
+            voice.sing(now_s)
+            if now_s - told_s >= TELL_S:
+                journal.write("canary", name=perch.name, across=perch.is_across, notes=voice.notes(now_s))
+                told_s = now_s
+            self._stopped.wait(EVERY_S)
+        voice.sing(self._clock.monotonic())
+        journal.write("canary", name=perch.name, across=perch.is_across, notes=voice.notes(float("inf")))
+        channel.close()
+
+
+class _Voice:
+    """Words sent every few milliseconds, without waiting for answers: a cut of 20 ms must swallow one."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+        # Words without an answer, the oldest first; the flag says that one was already given up.
+        self._waiting: deque[tuple[float, bool]] = deque()
+        self._notes: list[Note] = []
+
+    def sing(self, now_s: float) -> None:
+        """Hear what came back, and send the next word."""
+        self._hear(now_s)
+        self._waiting.append((now_s, False))
+        with contextlib.suppress(OSError):
+            self._channel.send(_PING)
+
+    def notes(self, now_s: float) -> list[Note]:
+        """What is known of the words so far: sent when, answered when; one without an answer for long was not heard."""
+        given_up = [(at_s, True) if now_s - at_s > ANSWER_S else (at_s, done) for at_s, done in self._waiting]
+        lost = [
+            (at_s, None) for (at_s, done), (_, gone) in zip(self._waiting, given_up, strict=True) if gone and not done
+        ]
+        self._waiting = deque(given_up)
+        notes, self._notes = [*self._notes, *lost], []
+        return notes
+
+    def _hear(self, now_s: float) -> None:
+        """Each answer is for the oldest word that has none."""
+        try:
+            data = self._channel.recv(65_536)
+        except OSError:
+            return
+        for _ in range(data.count(b"\n")):
+            if self._waiting:
+                at_s, was_given_up = self._waiting.popleft()
+                if not was_given_up:
+                    self._notes.append((at_s, now_s))

@@ -1,0 +1,121 @@
+"""Looks at the nodes some twenty times a second: who serves, who suspects whom, how far each got."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from threading import Event, Thread
+
+from rlctl.drills.record.sample import SILENT, Sample
+from rlctl.lab.run_folder import RunJournal
+from rlctl.observe import parse
+from rlctl.system.clock import Clock
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import NodeSpec
+
+EVERY_S = 0.04
+# An unchanged node is written down so often, which also shows that the sampler itself was awake.
+TELL_S = 0.2
+
+
+class Sampler:
+    """One thread and one connection for each node that is watched."""
+
+    def __init__(
+        self, watched: Sequence[tuple[NodeSpec, NodeLink]], victim_id: str, master_name: str, kind: Kind, clock: Clock
+    ) -> None:
+        self._watched = watched
+        self._victim_id = victim_id
+        self._master_name = master_name
+        self._kind = kind
+        self._clock = clock
+        self._stopped = Event()
+        self._threads: list[Thread] = []
+        self.latest: dict[str, Sample] = {}
+
+    def start(self, journal: RunJournal) -> None:
+        """Watch until `stop`."""
+        for spec, link in self._watched:
+            self._threads.append(Thread(target=self._watch, args=(spec, link, journal), daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+        for _spec, link in self._watched:
+            link.close()
+
+    def _watch(self, spec: NodeSpec, link: NodeLink, journal: RunJournal) -> None:
+        told_s, told = -TELL_S, SILENT
+        while not self._stopped.is_set():
+            started_s = self._clock.monotonic()
+            sample = self._look(spec, link)
+            self.latest[spec.name] = sample
+            if _essence(sample) != _essence(told) or started_s - told_s >= TELL_S:
+                # A node that was paused answers long after it was asked, and says how it is then.
+                seen_s = self._clock.monotonic() if sample.alive else started_s
+                journal.write_at(seen_s, "sample", node=spec.name, asked=started_s, **asdict(sample))
+                told_s, told = started_s, sample
+            self._stopped.wait(max(0.0, EVERY_S - (self._clock.monotonic() - started_s)))
+
+    def _look(self, spec: NodeSpec, link: NodeLink) -> Sample:
+        try:
+            if spec.is_sentinel:
+                return _of_sentinel(link, self._master_name)
+            if self._kind is Kind.CLUSTER:
+                return _of_cluster_node(link, self._victim_id)
+            return _of_data_node(link)
+        except LinkFailure:
+            return SILENT
+
+
+def _essence(sample: Sample) -> tuple[object, ...]:
+    """What makes a sample news: all but how far the node got."""
+    return (sample.alive, sample.role, sample.epoch, sample.link, sample.suspects, sample.condemns, sample.names)
+
+
+def _of_data_node(link: NodeLink) -> Sample:
+    info = parse.info(_text(link.pipeline([("INFO", "replication")])[0]))
+    return Sample(
+        alive=bool(info),
+        role=info.get("role", ""),
+        link=info.get("master_link_status", ""),
+        offset=int(info.get("master_repl_offset", "0")),
+    )
+
+
+def _of_cluster_node(link: NodeLink, victim_id: str) -> Sample:
+    info_text, table = link.pipeline([("INFO", "replication"), ("CLUSTER", "NODES")])
+    info = parse.info(_text(info_text))
+    lines = [line.split(" ") for line in _text(table).splitlines()]
+    own = next((words for words in lines if "myself" in words[2]), None)
+    flags = next((words[2].split(",") for words in lines if words[0] == victim_id), [])
+    return Sample(
+        alive=bool(info),
+        role=info.get("role", ""),
+        epoch=int(own[6]) if own else 0,
+        link=info.get("master_link_status", ""),
+        offset=int(info.get("master_repl_offset", "0")),
+        suspects="fail?" in flags,
+        condemns="fail" in flags,
+    )
+
+
+def _of_sentinel(link: NodeLink, master_name: str) -> Sample:
+    answer = link.call("SENTINEL", "MASTER", master_name)
+    facts = parse.pairs(answer)
+    flags = facts.get("flags", "").split(",")
+    return Sample(
+        alive=True,
+        role="sentinel",
+        epoch=int(facts.get("config-epoch", "0")),
+        suspects="s_down" in flags,
+        condemns="o_down" in flags,
+        names=f"{facts.get('ip')}:{facts.get('port')}",
+    )
+
+
+def _text(reply: object) -> str:
+    return "" if isinstance(reply, CommandFailed) else str(reply)

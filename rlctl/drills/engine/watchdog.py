@@ -1,0 +1,68 @@
+"""Waits beside a drill, in a session of its own; when the drill is gone or far too late, undoes what it broke.
+
+Its standard input tells it how many seconds to wait for the next line, or that all is done.
+"""
+
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+
+from rlctl.drills.engine.cleanup import sweep
+from rlctl.drills.engine.watchdog_client import ARMED, DONE
+from rlctl.errors import Exit, RlctlError
+from rlctl.execute.progress import QUIET
+from rlctl.lab.run_folder import RunFolder
+from rlctl.system.clock import SystemClock, wait_until
+from rlctl.system.process import ProcessId
+
+END_S = 60.0
+_CHUNK = 4096
+
+
+def main() -> int:
+    """Say that we are armed; end at the word, else sweep."""
+    folder, deadline_s = RunFolder(Path(sys.argv[1])), float(sys.argv[2])
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdout.write(ARMED + "\n")
+    sys.stdout.flush()
+    word = last_word(deadline_s)
+    if word == DONE:
+        return Exit.OK
+    try:
+        _see_off(folder, is_late=word is None)
+        sweep(folder, QUIET)
+    except RlctlError as failure:
+        return failure.exit_code
+    return Exit.OK
+
+
+def last_word(deadline_s: float) -> str | None:
+    """What was said last: that all is done, nothing at the end of our input, or None in time."""
+    while True:
+        ready, _, _ = select.select([sys.stdin], [], [], deadline_s)
+        if not ready:
+            return None
+        # Lines come whole: they are shorter than what a pipe takes at once.
+        words = os.read(sys.stdin.fileno(), _CHUNK).decode().split()
+        if not words or words[-1] == DONE:
+            return "".join(words[-1:])
+        deadline_s = float(words[-1])
+
+
+def _see_off(folder: RunFolder, *, is_late: bool) -> None:
+    """Our input ends before the drill's process has quite ended; one that is far too late is ended."""
+    owner = ProcessId.load(folder.owner)
+    if owner is None:
+        return
+    if is_late:
+        owner.send(signal.SIGKILL)
+    wait_until(
+        lambda: not owner.is_alive(), timeout_s=END_S, clock=SystemClock(), what="the end of the drill's process"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Plain connections to a fleet's nodes: for clients that count every answer, canaries and ledgers."""
+
+import secrets
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from rlctl.drills.engine.client_spec import Place
+from rlctl.lab.partition import ANYWHERE, Source
+from rlctl.limits.resp import command
+
+CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """How to be let in; the authority is a certificate, where the fleet has TLS."""
+
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    authority: str | None = field(default=None, repr=False)
+
+    def to_json(self) -> dict[str, object]:
+        """As a client's process gets it on its standard input."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Entry":
+        """The reading half of `to_json`."""
+        return cls(**data)
+
+
+def open_channel(place: Place, entry: Entry, *, timeout_s: float, source: Source = ANYWHERE) -> socket.socket:
+    """Connect and log in; OSError says what went wrong."""
+    channel = _connected(place, source, timeout_s)
+    try:
+        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if entry.authority is not None:
+            channel = _context(entry.authority).wrap_socket(channel, server_hostname=place.host)
+        if entry.password is not None:
+            _log_in(channel, entry)
+    except OSError:
+        channel.close()
+        raise
+    return channel
+
+
+def ask_whole(channel: socket.socket, *words: bytes, entry_bytes: int) -> bytes:
+    """The raw answer to one command: a text, or a list whose entries all take so many bytes."""
+    channel.sendall(command(*words))
+    data = bytearray()
+    while (wanted := _length(data, entry_bytes)) is None or len(data) < wanted:
+        chunk = channel.recv(CHUNK)
+        if not chunk:
+            raise ConnectionResetError(0, "the server closed the connection")
+        data += chunk
+    return bytes(data)
+
+
+def _length(data: bytearray, entry_bytes: int) -> int | None:
+    """How long the whole answer is, once its first line is there."""
+    end = data.find(b"\r\n")
+    if end < 0:
+        return None
+    head, after = bytes(data[:end]), end + 2
+    match head[:1]:
+        case b"$":
+            return after + max(0, int(head[1:]) + 2) if head != b"$-1" else after
+        case b"*":
+            return after + max(0, int(head[1:])) * entry_bytes
+        case _:
+            return after
+
+
+def _connected(place: Place, source: Source, timeout_s: float) -> socket.socket:
+    first, last = source.ports or (0, 0)
+    channel = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        channel.settimeout(timeout_s)
+        # A port of a connection that ended a moment ago may be taken again, by another one.
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if source != ANYWHERE:
+            channel.bind((source.address, first + secrets.randbelow(last - first + 1)))
+        channel.connect((place.host, place.port))
+    except OSError:
+        channel.close()
+        raise
+    return channel
+
+
+def _log_in(channel: socket.socket, entry: Entry) -> None:
+    password = entry.password or ""
+    words = [b"AUTH", *([entry.username.encode()] if entry.username else []), password.encode()]
+    channel.sendall(command(*words))
+    answer = channel.recv(CHUNK)
+    if not answer.startswith(b"+"):
+        raise ConnectionRefusedError(answer.decode("utf-8", "replace").strip("-\r\n") or "closed at the login")
+
+
+@lru_cache(maxsize=4)
+def _context(authority: str) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=authority)

@@ -1,0 +1,92 @@
+"""Everything that was written down of a run, as one value: what the checkers judge. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rlctl.drills.record.ledger import Ledger
+from rlctl.drills.record.ops import ClientHistory
+from rlctl.drills.record.sample import Sample
+from rlctl.drills.scenario.model import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that rlctl did, or waited for; done between `at_s` and `until_s`."""
+
+    name: str
+    at_s: float
+    until_s: float
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes it was done to."""
+        listed = self.details.get("nodes")
+        return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One look at a node: when it was answered, or asked for in vain, and when it was asked for."""
+
+    at_s: float
+    asked_s: float
+    node: str
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """One canary's word, and whether and when it was answered."""
+
+    at_s: float
+    name: str
+    is_across: bool
+    heard: bool
+    answered_s: float | None = None
+
+    def is_silent_until(self, at_s: float) -> bool:
+        """Whether no answer came before; what a cut held up arrives when it is mended."""
+        return not self.heard or (self.answered_s is not None and self.answered_s >= at_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One run. Ledgers are by moment (`doomed`: before the heal, `final`: after it), node and client."""
+
+    scenario: Scenario
+    victim: str
+    shard: tuple[str, ...]
+    method: str
+    events: tuple[Event, ...]
+    samples: tuple[Seen, ...]
+    canaries: tuple[Heard, ...]
+    clients: tuple[ClientHistory, ...]
+    attempted: Mapping[str, int | None]
+    ledgers: Mapping[str, Mapping[str, Mapping[str, Ledger]]]
+    places: Mapping[str, tuple[str, ...]]
+
+    def first(self, *names: str) -> Event | None:
+        """The first event of these names."""
+        return next((event for event in self.events if event.name in names), None)
+
+    def last(self, *names: str) -> Event | None:
+        """The last event of these names."""
+        return next((event for event in reversed(self.events) if event.name in names), None)
+
+    def on_victim(self, *names: str) -> Event | None:
+        """The first event of these names that was done to the victim."""
+        return next((event for event in self.events if event.name in names and self.victim in event.nodes), None)
+
+    @property
+    def started_s(self) -> float:
+        """When every client was being served."""
+        loaded = self.first("loaded")
+        return loaded.at_s if loaded else (self.events[0].at_s if self.events else 0.0)
+
+    @property
+    def stopped_s(self) -> float:
+        """When the load was ended; of a run that was killed, when the last word was written."""
+        if stopping := self.first("stopping"):
+            return stopping.at_s
+        return max([0.0, *(one.at_s for one in self.events[-1:]), *(one.at_s for one in self.samples[-1:])])

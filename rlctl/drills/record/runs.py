@@ -1,0 +1,68 @@
+"""The runs of this machine: found by their folders, the latest last, and swept when they were killed."""
+
+from collections.abc import Iterator
+
+from rlctl.drills.engine.cleanup import sweep
+from rlctl.drills.engine.run_files import read_order
+from rlctl.errors import NotFound, RlctlError
+from rlctl.execute.progress import Progress
+from rlctl.lab.run_folder import RunFolder
+from rlctl.lab.throw_away import sweep_throw_away
+from rlctl.state.home import Home
+from rlctl.system.redis import CommandFailed, LinkFailure
+
+
+def all_runs(home: Home) -> tuple[RunFolder, ...]:
+    """Every folder that holds an order."""
+    if not home.drills.is_dir():
+        return ()
+    folders = (RunFolder(path) for path in sorted(home.drills.iterdir()) if path.is_dir())
+    return tuple(folder for folder in folders if folder.read("order.json") is not None)
+
+
+def find_run(home: Home, wanted: str | None) -> RunFolder:
+    """The run of that id, or the latest."""
+    runs = all_runs(home)
+    if wanted is None:
+        if not runs:
+            raise NotFound("no drill was run here yet", hint="`rlctl failover-drill` runs the two flagships on a twin")
+        return runs[-1]
+    found = next((run for run in runs if run.id == wanted), None)
+    if found is None:
+        raise NotFound(f"there is no run {wanted!r}", hint="`rlctl failover-drill list` names the runs of this machine")
+    return found
+
+
+def describe_runs(home: Home) -> Iterator[dict[str, object]]:
+    """As `failover-drill list` shows them."""
+    for folder in all_runs(home):
+        order = read_order(folder)
+        result = folder.read("result.json") or {}
+        yield {
+            "id": folder.id,
+            "scenario": order.scenario,
+            "variant": order.variant or None,
+            "kind": order.kind,
+            "started": order.started,
+            "state": folder.state,
+            "verdict": result.get("verdict"),
+        }
+
+
+def sweep_all(home: Home, progress: Progress) -> list[dict[str, object]]:
+    """Undo whatever killed runs left, demos and runbook tests too; runs that still run are not touched."""
+    done = sweep_throw_away(home, progress)
+    for folder in all_runs(home):
+        undone = sweep(folder, progress)
+        if undone:
+            done.append({"id": folder.id, "undone": list(undone)})
+    return done
+
+
+def put_in_order(folder: RunFolder, progress: Progress) -> None:
+    """Undo what a run left that failed; where that fails too, the run is judged all the same."""
+    try:
+        sweep(folder, progress)
+    except (RlctlError, LinkFailure, CommandFailed) as failure:
+        progress.note(f"what run {folder.id} left is still there: {failure}")
+        progress.note("`rlctl failover-drill heal` tries again, and so does the next run")

@@ -1,0 +1,1 @@
+"""Scenario files as values. Pure: `load`, `model`, `schema`, `values`."""

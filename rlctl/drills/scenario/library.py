@@ -1,0 +1,51 @@
+"""The scenarios that rlctl ships, and those that a user names by file."""
+
+from functools import cache
+from pathlib import Path
+
+from rlctl.drills.scenario.load import ScenarioFile, read_scenario
+from rlctl.errors import NotFound
+from rlctl.system.files import read_text
+from rlctl.topology.model import Kind
+
+FLAGSHIPS = ("write-loss", "split-brain")
+FOLDER = Path(__file__).parents[1] / "scenarios"
+# In the order in which they are best understood: what is measured at all, then loss, splits, operators, clients.
+ORDER = (
+    *("control", "crash", "write-loss", "write-loss-wait", "write-loss-min-replicas", "lag-sweep"),
+    *("split-brain", "split-brain-min-replicas", "short-partition", "replica-isolated"),
+    *("restart-empty", "restart-aof", "pause"),
+    *("planned-failover", "takeover", "rolling-restart", "quorum-lost", "two-primaries-down", "no-replica-shard"),
+    *("noscript-after-failover", "fail-open", "clock-skew", "stale-map", "matrix"),
+)
+
+
+@cache
+def shipped(name: str) -> ScenarioFile:
+    """A scenario of rlctl's own."""
+    path = FOLDER / f"{name}.yaml"
+    return read_scenario(path.read_bytes(), f"{name}.yaml")
+
+
+def find(name: str) -> ScenarioFile:
+    """A scenario by its name, or a file of one by its path."""
+    if name in ORDER:
+        return shipped(name)
+    if not name.endswith((".yaml", ".yml")):
+        raise NotFound(
+            f"there is no scenario {name!r}", hint="`rlctl failover-drill list` names them; a file ends in .yaml"
+        )
+    text = read_text(Path(name))
+    if text is None:
+        raise NotFound(f"{name}: no such file", hint="name a scenario file, or one of `rlctl failover-drill list`")
+    return read_scenario(text.encode(), name)
+
+
+def all_shipped() -> tuple[ScenarioFile, ...]:
+    """Every scenario, in their order."""
+    return tuple(map(shipped, ORDER))
+
+
+def flagships(kind: Kind) -> tuple[ScenarioFile, ...]:
+    """What is run when nothing is named: write loss and split brain."""
+    return tuple(one for one in map(shipped, FLAGSHIPS) if kind in one.kinds)

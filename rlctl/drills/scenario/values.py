@@ -1,0 +1,101 @@
+"""Reads the values of a scenario file, each with its line; parameters are filled in by name. Pure."""
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from rlctl.files.mistakes import Mistakes, shown
+from rlctl.files.reader import NodeReader
+from rlctl.files.units import parse_duration
+from rlctl.files.yaml import Node, Scalar
+
+E = TypeVar("E", bound=StrEnum)
+
+_SUM = re.compile(r"([a-z][a-z_]*)\s*([+-])\s*(\S+)")
+_WHOLE = re.compile(r"[0-9]{1,10}")
+_MOST = 1_000_000_000
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+
+
+class Reader(NodeReader):
+    """What one file's values mean; a mistake is noted with its line, and reading goes on with a stand-in."""
+
+    def __init__(self, mistakes: Mistakes, parameters: Mapping[str, str]) -> None:
+        super().__init__(mistakes)
+        self._parameters = parameters
+
+    def text(self, node: Node) -> str:
+        """A text on one line."""
+        if isinstance(node, Scalar) and not node.is_null:
+            return " ".join(node.text.split())
+        self.mistakes.add(node.line, "a text belongs here")
+        return ""
+
+    def given(self, node: Node) -> str:
+        """A text, or the parameter of that name."""
+        text = self.text(node)
+        return self._parameters.get(text, text)
+
+    def word(self, node: Node, members: type[E]) -> E:
+        """One of a closed set of words."""
+        text = self.given(node)
+        try:
+            return members(text)
+        except ValueError:
+            self.mistakes.add(node.line, f"{shown(text)} is none of {', '.join(members)}")
+            return next(iter(members))
+
+    def whole(self, node: Node, least: int = 0, most: int = _MOST) -> int:
+        """A whole number within bounds."""
+        text = self.given(node)
+        if _WHOLE.fullmatch(text) and least <= int(text) <= most:
+            return int(text)
+        self.mistakes.add(node.line, f"{shown(text)} is not a whole number from {least} to {most}")
+        return least
+
+    def yes_or_no(self, node: Node) -> bool:
+        """A boolean."""
+        text = self.given(node)
+        if text not in {"true", "false"}:
+            self.mistakes.add(node.line, f"{shown(text)} is neither true nor false")
+        return text == "true"
+
+    def signed_ms(self, node: Node) -> int:
+        """A duration that may be negative."""
+        text = self.given(node)
+        try:
+            return -parse_duration(text[1:]) if text.startswith("-") else parse_duration(text)
+        except ValueError as failure:
+            self.mistakes.add(node.line, str(failure))
+            return 0
+
+    def ms(self, node: Node) -> int:
+        """A duration, a parameter that holds one, or the two with some more or less; 0 needs no unit."""
+        return int(self._read_amount(node, lambda value: 0.0 if value == "0" else float(parse_duration(value))))
+
+    def bound(self, node: Node) -> float:
+        """A number, a duration in milliseconds, a percentage, a parameter, or a parameter and some more or less."""
+        return self._read_amount(node, _number)
+
+    def _read_amount(self, node: Node, read: Callable[[str], float]) -> float:
+        try:
+            return self._amount(self.text(node), read)
+        except ValueError as failure:
+            self.mistakes.add(node.line, str(failure))
+            return 0.0
+
+    def _amount(self, text: str, read: Callable[[str], float]) -> float:
+        if sum_of := _SUM.fullmatch(text):
+            base, more = self._amount(sum_of[1], read), self._amount(sum_of[3], read)
+            return base + more if sum_of[2] == "+" else max(0.0, base - more)
+        return read(self._parameters.get(text, text))
+
+
+def _number(value: str) -> float:
+    if _NUMBER.fullmatch(value):
+        return float(value)
+    if percent := _PERCENT.fullmatch(value):
+        return float(percent[1])
+    return float(parse_duration(value))

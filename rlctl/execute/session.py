@@ -1,0 +1,269 @@
+"""A fleet as an operation holds it: topology, secrets, target and connections, opened in one place."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlctl.errors import AccessDenied, Refused, RlctlError
+from rlctl.limits.release import Release
+from rlctl.observe.collect import Collector
+from rlctl.observe.connect import Connector
+from rlctl.observe.model import Observed, Presence
+from rlctl.plan.desired import Desired
+from rlctl.plan.unproven import is_unproven, way_out
+from rlctl.render.acl import Version, loaded_revision, node_acl
+from rlctl.scripts.release import load_release
+from rlctl.secrets import Authority, FleetSecrets, generate, with_services
+from rlctl.state import vault
+from rlctl.state.home import FleetFolder, Home
+from rlctl.state.record import FleetRecord
+from rlctl.system.clock import Clock, SystemClock
+from rlctl.system.files import make_private_folder, write_private
+from rlctl.targets.base import NOBODY, Target, Watcher
+from rlctl.targets.choice import open_target, settled
+from rlctl.targets.server_program import parse_version
+from rlctl.topology.change import Refusal, as_deployed, summary
+from rlctl.topology.model import TargetName, Topology
+from rlctl.topology.nodes import NodeName, all_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Everything one operation needs of one fleet.
+
+    Where deploy would refuse the file, `topology` has the nodes of the fleet's record, and `refusals` says why.
+    """
+
+    topology: Topology
+    refusals: tuple[Refusal, ...]
+    home: Home
+    folder: FleetFolder
+    secrets: FleetSecrets
+    release: Release
+    # The secrets as they were found; None for a fleet that has none yet.
+    found: FleetSecrets | None
+    target: Target
+    connector: Connector
+    collector: Collector
+    clock: Clock
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its secrets were made up just now."""
+        return self.found is None
+
+    @property
+    def new_services(self) -> tuple[str, ...]:
+        """The services of a deployed fleet whose passwords were made up just now."""
+        return added_services(self.secrets, self.found)
+
+    def observe(self) -> Observed:
+        """Ask every node; AccessDenied where a fleet answers whose secrets are not here."""
+        observed = self.collector.collect()
+        if self.is_new:
+            _check_no_secrets(self.topology, observed)
+        return observed
+
+    def check_deployable(self) -> None:
+        """Refused where deploy cannot do what the file asks for, AccessDenied without secrets that fit the fleet."""
+        check_refusals(self.refusals)
+        check_keepable(self.secrets, self.found)
+        if self.topology.security.tls and self.secrets.authority is not None:
+            _check_signs(self.topology, self.secrets.authority)
+        if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._seen():
+            raise no_secrets(self.topology)
+
+    def check_removable(self) -> None:
+        """The same where its nodes run; one whose secrets are lost can be removed once it is stopped."""
+        if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._runs():
+            raise no_secrets(self.topology)
+
+    def desired(self, observed: Observed) -> Desired:
+        """The wish, with the users each running server should have loaded."""
+        scripts = {script.name: script.sha1 for script in self.release.scripts}
+        users = self.users(observed) if self.topology.security.acl else {}
+        revisions = {name: loaded_revision(text) or "" for name, text in users.items()}
+        return Desired(topology=self.topology, revisions=revisions, scripts=scripts, refusals=self.refusals)
+
+    def versions(self, observed: Observed) -> dict[NodeName, Version]:
+        """The versions of the running servers."""
+        return {node.name: parse_version(node.version) for node in observed.up if node.version}
+
+    def users(self, observed: Observed) -> dict[NodeName, str]:
+        """The ACL files that the running servers should have loaded."""
+        specs = {spec.name: spec for spec in all_nodes(self.topology)}
+        found: dict[tuple[bool, Version], str] = {}
+        for name, version in self.versions(observed).items():
+            kind = specs[name].is_sentinel, version
+            if kind not in found:
+                found[kind] = node_acl(specs[name], self.secrets, version, self.release.commands)
+        return {name: found[specs[name].is_sentinel, version] for name, version in self.versions(observed).items()}
+
+    def keep(self) -> None:
+        """Write the record of a fleet that is about to change, and its secrets where they changed."""
+        keep(self.topology, self.folder, self.secrets, found=self.found)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the record holds this topology."""
+        return FleetRecord.load(self.folder.record) == FleetRecord(topology=self.topology)
+
+    @property
+    def _lacks_secrets(self) -> bool:
+        """Whether its secrets were neither here when it was opened, nor kept since by a deploy of ours."""
+        return self.is_new and not self.folder.secrets.exists()
+
+    def _seen(self) -> set[NodeName]:
+        """The nodes that hosts hold; a silent host, which is taken to hold what it should, does not count."""
+        silent = {host for host, found in self.target.machines().items() if isinstance(found, RlctlError)}
+        return set(self.target.placed()) - {spec.name for spec in all_nodes(self.topology) if spec.host in silent}
+
+    def _runs(self) -> bool:
+        found = self.target.inspect(all_nodes(self.topology)).values()
+        return any(disk.running for disk in found) or bool(self.target.strays())
+
+
+def keep(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, found: FleetSecrets | None) -> None:
+    """Write the record of a fleet that is about to change, and its secrets where they are not those that were found."""
+    make_private_folder(folder.root)
+    if secrets != found and not vault.is_given():
+        vault.write(folder.secrets, secrets)
+    if secrets.authority is not None:
+        write_private(folder.ca, secrets.authority.certificate)
+    FleetRecord(topology=topology).save(folder.record)
+
+
+def check_keepable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
+    """Refuse new passwords where RLCTL_SECRETS names the file that has to hold them."""
+    added = added_services(secrets, found)
+    if added and vault.is_given():
+        raise AccessDenied(
+            f"the file in RLCTL_SECRETS holds no password of service {', '.join(added)}",
+            hint="deploy without RLCTL_SECRETS where the fleet's own secrets are, then `rlctl secrets export FILE`",
+        )
+
+
+def added_services(secrets: FleetSecrets, found: FleetSecrets | None) -> tuple[str, ...]:
+    """The services of a fleet that has secrets already whose passwords were made up just now."""
+    return () if found is None else tuple(name for name in secrets.services if name not in found.services)
+
+
+def no_secrets(topology: Topology) -> AccessDenied:
+    """Why a fleet that hosts hold is left alone: secrets that are made up would lock its owner out of it."""
+    return AccessDenied(
+        f"hosts hold nodes of a fleet {topology.name}, and its secrets are not here",
+        hint="`rlctl secrets import FILE`, or RLCTL_SECRETS; if it is another fleet: choose another name",
+    )
+
+
+def new_secrets(topology: Topology) -> FleetSecrets:
+    """Secrets for a fleet that has none yet."""
+    authority = None
+    if topology.security.tls:
+        from rlctl.system.tls import new_authority  # noqa: PLC0415  costs start-up time that only TLS pays
+
+        authority = new_authority(topology.name)
+    return with_services(generate(topology.name, authority), topology.security.services)
+
+
+@contextmanager
+def open_fleet(
+    topology: Topology, home: Home, release: Release | None = None, watcher: Watcher = NOBODY
+) -> Iterator[Fleet]:
+    """Open a fleet as it is deployed, with the shipped release of scripts or another; connections end with it."""
+    with _opened(topology, home, check_openable(topology, home), release or load_release(), watcher) as fleet:
+        yield fleet
+
+
+def check_openable(topology: Topology, home: Home) -> FleetSecrets | None:
+    """Refuse, before anything is written, what cannot be opened; the secrets that were found open it."""
+    home.check()
+    folder = home.fleet(topology.name)
+    found = vault.read(folder.secrets, topology.name)
+    if found is None and (folder.record.exists() or folder.nodes.exists()):
+        raise AccessDenied(
+            f"fleet {topology.name} was deployed from here, but its secrets are missing",
+            hint="bring them back with `rlctl secrets import FILE` or RLCTL_SECRETS; new ones would not open it",
+        )
+    return found
+
+
+def check_refusals(found: Sequence[Refusal]) -> None:
+    """Refuse to deploy a topology with such edits."""
+    if found:
+        raise Refused(summary(found), hint=found[0].hint)
+
+
+@contextmanager
+def open_fleet_for_removal(topology: Topology, home: Home, watcher: Watcher = NOBODY) -> Iterator[Fleet]:
+    """Open what there is of a fleet, even when its secrets are gone or its topology has changed since."""
+    home.check()
+    found = vault.read(home.fleet(topology.name).secrets, topology.name)
+    with _opened(topology, home, found, load_release(), watcher) as fleet:
+        yield fleet
+
+
+@contextmanager
+def _opened(
+    topology: Topology, home: Home, found: FleetSecrets | None, release: Release, watcher: Watcher
+) -> Iterator[Fleet]:
+    folder = home.fleet(topology.name)
+    record = FleetRecord.load(folder.record)
+    refused = () if record is None else record.refusals(topology)
+    if record is not None and refused:
+        topology = as_deployed(topology, record.topology)
+    topology = settled(topology, record)
+    secrets = new_secrets(topology) if found is None else with_services(found, topology.security.services)
+    check_authority(topology, secrets)
+    clock = SystemClock()
+    target = open_target(topology, secrets, home, release.commands, clock, watcher)
+    connector = Connector(topology, secrets, target.route, target.why_unproven)
+    try:
+        yield Fleet(
+            topology=topology,
+            refusals=refused,
+            home=home,
+            folder=folder,
+            secrets=secrets,
+            release=release,
+            found=found,
+            target=target,
+            connector=connector,
+            collector=Collector(topology, secrets, release, connector, target.inspect, clock, is_new=found is None),
+            clock=clock,
+        )
+    finally:
+        connector.close()
+
+
+def check_authority(topology: Topology, secrets: FleetSecrets) -> None:
+    """Refuse secrets that cannot make the certificates that the topology asks for."""
+    if topology.security.tls and secrets.authority is None:
+        raise AccessDenied(
+            f"the secrets of fleet {topology.name} hold no certificate authority, the topology says tls: true",
+            hint="import the secrets of the fleet that was deployed with TLS",
+        )
+
+
+def _check_signs(topology: Topology, authority: Authority) -> None:
+    from rlctl.system.tls import read_authority  # noqa: PLC0415  costs start-up time that only TLS pays
+
+    try:
+        read_authority(authority)
+    except ValueError as failure:
+        raise AccessDenied(
+            f"the secrets of fleet {topology.name} hold no usable certificate authority: {failure}",
+            hint="`rlctl secrets import FILE`, or RLCTL_SECRETS=FILE, with the secrets of the fleet as it was deployed",
+        ) from failure
+
+
+def _check_no_secrets(topology: Topology, observed: Observed) -> None:
+    closed = [node for node in observed.nodes if node.presence is Presence.DENIED or is_unproven(node)]
+    if closed:
+        missing = f"; where a proof is missing: {way_out(topology)}" if any(map(is_unproven, closed)) else ""
+        raise AccessDenied(
+            f"servers answer where fleet {topology.name} would be, and this machine has no secrets for it: "
+            f"{closed[0].evidence}",
+            hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS; "
+            f"if not: choose another base_port{missing}",
+        )

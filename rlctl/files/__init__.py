@@ -1,0 +1,1 @@
+"""Documents with line numbers: YAML, mistakes, units, values, tables of keys. Pure."""

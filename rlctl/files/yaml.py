@@ -1,0 +1,190 @@
+"""YAML as text with line numbers: no value is resolved, so that each setting reads its own."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import yaml
+
+from rlctl.files.mistakes import Mistakes, shown
+
+# libyaml takes a tenth of the time; PyYAML may have been built without it.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_BYTES = 1024 * 1024
+_MAX_DEPTH = 20
+# PyYAML takes about 10 microseconds a node, and far longer for some shapes a megabyte can hold.
+_MAX_NODES = 150_000
+
+# YAML also ends lines at a lone CR, NEL, LS and PS, where editors do not: line numbers would be off.
+_HIDDEN = re.compile(
+    "\r(?!\n)|[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """One value as it was typed; `is_plain` tells that it stood without quotes."""
+
+    line: int
+    text: str
+    is_plain: bool
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the file says nothing here."""
+        return self.is_plain and self.text in _NULLS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """A list."""
+
+    line: int
+    items: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One `key: value`; the line is the key's."""
+
+    line: int
+    value: "Node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapping:
+    """Keys and their values, in file order."""
+
+    line: int
+    entries: dict[str, Entry]
+
+
+Node = Scalar | Sequence | Mapping
+
+
+def compose(text: bytes, mistakes: Mistakes) -> Mapping:
+    """Read one YAML document of `key: value` lines; duplicate keys and the like go to `mistakes`."""
+    root = _Composer(_decoded(text, mistakes), mistakes).document()
+    if not isinstance(root, Mapping):
+        what = "a list" if isinstance(root, Sequence) else "a single value"
+        mistakes.stop(root.line, f"the file holds {what}; write `key: value` lines")
+    return root
+
+
+def _decoded(text: bytes, mistakes: Mistakes) -> str:
+    if len(text) > MAX_BYTES:
+        mistakes.stop(1, "the file is larger than 1 MiB; is this the right file?")
+    try:
+        decoded = text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        mistakes.stop(_line_of(text, error.start), "this is not UTF-8 text; save the file as UTF-8")
+    if hidden := _HIDDEN.search(decoded):
+        found = f"U+{ord(hidden[0]):04X}"
+        line = decoded.count("\n", 0, hidden.start()) + 1
+        mistakes.stop(line, f"the control character {found} stands here; delete it")
+    return decoded
+
+
+def _line_of(text: bytes, offset: int) -> int:
+    return text.count(b"\n", 0, offset) + 1
+
+
+class _Composer:
+    def __init__(self, text: str, mistakes: Mistakes) -> None:
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
+        # libyaml also names the line after the last one, which editors do not show.
+        self._last_line = text.rstrip("\n").count("\n") + 1
+        self._mistakes = mistakes
+        self._line = 1
+        self._nodes = 0
+
+    def document(self) -> Node:
+        self._next()  # the start of the stream
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            self._mistakes.stop(1, "the file is empty; write `key: value` lines")
+        root = self._node(self._next(), 0)
+        self._next()  # the end of the document
+        if not isinstance(self._next(), yaml.StreamEndEvent):
+            self._mistakes.stop(self._line, "a second document starts here; keep one document in a file")
+        return root
+
+    def _next(self) -> yaml.Event:
+        try:
+            event = next(self._events)
+        except yaml.MarkedYAMLError as error:
+            line, text = _explained(error, self._line)
+            self._mistakes.stop(min(line, self._last_line), text)
+        except (yaml.YAMLError, ValueError, OverflowError) as error:
+            # Without libyaml, chr() and int() speak for escapes and versions out of range.
+            self._mistakes.stop(self._line, f"this is not valid YAML ({error}); write plain values")
+        if event.start_mark:
+            self._line = min(event.start_mark.line + 1, self._last_line)
+        return event
+
+    def _node(self, event: yaml.Event, depth: int) -> Node:
+        line = self._line
+        self._nodes += 1
+        if depth > _MAX_DEPTH:
+            self._mistakes.stop(line, f"more than {_MAX_DEPTH} levels deep; write fewer")
+        if self._nodes > _MAX_NODES:
+            self._mistakes.stop(line, f"more than {_MAX_NODES} keys, values and lists; is this the right file?")
+        if isinstance(event, yaml.AliasEvent):
+            self._mistakes.stop(line, f"the alias {shown(f'*{event.anchor}')} is not allowed; write the value out")
+        self._refuse_decoration(event)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, line)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(line, depth)
+        return self._mapping(line, depth)
+
+    def _refuse_decoration(self, event: yaml.Event) -> None:
+        if anchor := getattr(event, "anchor", None):
+            self._mistakes.add(self._line, f"the anchor {shown(f'&{anchor}')} is not allowed; write each value out")
+        if tag := getattr(event, "tag", None):
+            self._mistakes.add(self._line, f"the tag {shown(tag)} is not allowed; write the plain value")
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> Scalar:
+        if _HIDDEN.search(event.value):
+            self._mistakes.add(line, "this text holds an escaped control character; leave it out")
+        return Scalar(line=line, text=event.value, is_plain=not event.style)
+
+    def _sequence(self, line: int, depth: int) -> Sequence:
+        items: list[Node] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._node(event, depth + 1))
+        return Sequence(line=line, items=tuple(items))
+
+    def _mapping(self, line: int, depth: int) -> Mapping:
+        entries: dict[str, Entry] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key = self._node(event, depth + 1)
+            value = self._node(self._next(), depth + 1)
+            if not isinstance(key, Scalar):
+                self._mistakes.add(key.line, "a key is a list or a mapping; write `key: value`")
+            elif first := entries.get(key.text):
+                self._mistakes.add(key.line, f"{shown(key.text)} is given twice, first on line {first.line}; keep one")
+            else:
+                entries[key.text] = Entry(line=key.line, value=value)
+        return Mapping(line=line, entries=entries)
+
+
+_REMEDIES = {
+    "cannot start any token": "indent with spaces, and quote a value that starts with a special character",
+    "found a tab character": "indent with spaces",
+    "mapping values are not allowed": "check the indentation, and quote a value that holds `: `",
+    "could not find expected ':'": "write each setting as `key: value`",
+}
+
+
+def _explained(error: yaml.MarkedYAMLError, line: int) -> tuple[int, str]:
+    mark = error.problem_mark or error.context_mark
+    at = mark.line + 1 if mark else line
+    problem = (error.problem or "it cannot be read").replace("\n", " ")
+    remedy = next(
+        (remedy for part, remedy in _REMEDIES.items() if part in problem),
+        "check indentation, quotes and brackets",
+    )
+    opened = error.context_mark
+    began = f", in what began on line {opened.line + 1}" if opened and opened.line + 1 != at else ""
+    return at, f"this is not valid YAML ({problem}{began}); {remedy}"

@@ -1,0 +1,4 @@
+"""Throw-away fleets for drills and runbooks: roles, faults, partitions, snapshots, clean-up.
+
+Pure: `partition`, `roles`, `twin`.
+"""

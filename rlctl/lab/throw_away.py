@@ -1,0 +1,70 @@
+"""Folders of demos and runbook tests: removed at the end of the run, or later when the run was killed."""
+
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from rlctl.execute.progress import Progress
+from rlctl.lab.cleanup import remove_fleet, remove_twin_folder
+from rlctl.lab.run_folder import RunFolder
+from rlctl.state.home import Home
+from rlctl.system.files import make_private_folder, read_text
+from rlctl.system.process import ProcessId
+from rlctl.topology.dump import topology_text
+from rlctl.topology.load import load_topology
+from rlctl.topology.model import Topology
+
+# Describes servers that outlive a killed run; those in namespaces of a run do not.
+_FLEET = "topology.yaml"
+
+
+@contextmanager
+def throw_away(home: Home, kind: str, fleet: Topology | None = None) -> Iterator[RunFolder]:
+    """Make a folder for one run whose `twin` may hold anything, such as the state folder of this fleet.
+
+    The folder is removed at the end; the fleet has to be destroyed before.
+    """
+    home.open_for_writing()
+    folder = RunFolder(home.throw_away / f"{kind}-{secrets.token_hex(4)}")
+    folder.open()
+    ProcessId.ours().save(folder.owner)
+    if fleet is not None:
+        folder.write_text(_FLEET, topology_text(fleet))
+    make_private_folder(folder.twin)
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+
+
+def sweep_throw_away(home: Home, progress: Progress) -> list[dict[str, object]]:
+    """Remove what killed runs left; runs that still run are not touched."""
+    left = [folder for folder in _folders(home) if _is_left(folder)]
+    for folder in left:
+        text = read_text(folder.root / _FLEET)
+        if text is not None and folder.twin.exists():
+            remove_fleet(load_topology(text.encode(), str(folder.root / _FLEET)), Home(folder.twin), progress)
+        _remove(folder)
+    return [{"id": folder.id, "undone": ["removed its throw-away fleet"]} for folder in left]
+
+
+def note_swept(swept: Iterable[Mapping[str, object]], progress: Progress) -> None:
+    """Tell the user which killed runs were cleaned up."""
+    for one in swept:
+        progress.note(f"healed what run {one['id']} had left")
+
+
+def _folders(home: Home) -> list[RunFolder]:
+    return [RunFolder(path) for path in sorted(home.throw_away.glob("*-*"))]
+
+
+def _is_left(folder: RunFolder) -> bool:
+    """Whether its run was killed; one without an owner may just begin."""
+    return folder.owner.exists() and not folder.is_owned()
+
+
+def _remove(folder: RunFolder) -> None:
+    """Remove the owner last: by it the rest is found."""
+    remove_twin_folder(folder)
+    shutil.rmtree(folder.root, ignore_errors=True)

@@ -1,0 +1,113 @@
+"""The topology of a twin: the deployed one's shape and settings, with what a drill has to change. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlctl.files.table import Field
+from rlctl.files.yaml import Scalar
+from rlctl.topology.model import MIB, Kind, LocalPlace, TargetName, Topology
+from rlctl.topology.subnets import AUTO
+from rlctl.topology.table import SECTIONS
+
+TWIN_NAME = "drill"
+TWIN_PORT = 7_000
+TWIN_MEMORY_BYTES = 64 * MIB
+SHORT_TIMER_MS = 1_000
+# From the fleet's data ports to its twin's; sentinels are 1000 above both.
+_BESIDE_PORTS = 500
+READS_WHEN_DOWN = "cluster-allow-reads-when-down"
+SHORT_FAILOVER_MS = 10_000
+# The watchers' own periods in ms; a test setting, which is why it is printed and --stock-timers goes without.
+SHORT_PERIODS = {"publish-period": 300, "info-period": 500, "ask-period": 200}
+
+
+def check_settings(settings: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with settings, spelled `section.key`."""
+    for path, value in settings.items():
+        try:
+            field = _field(path)
+            refusal = field.type.refuse(_value(field, value))
+        except (KeyError, ValueError) as failure:
+            yield f"{path}: {failure.args[0]}"
+            continue
+        if refusal:
+            yield f"{path}: {refusal}"
+
+
+def with_settings(topology: Topology, settings: Mapping[str, str]) -> Topology:
+    """The topology with some settings changed."""
+    for path, value in settings.items():
+        section, field = path.split(".")[0], _field(path)
+        changes: dict[str, Any] = {field.attribute: _value(field, value)}
+        topology = replace(topology, **{section: replace(getattr(topology, section), **changes)})
+    return topology
+
+
+def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stock_timers: bool) -> Topology:
+    """A throw-away fleet like this one; its nodes have an address each, its timers are short unless asked otherwise."""
+    memory = min(topology.memory.maxmemory_bytes, TWIN_MEMORY_BYTES)
+    twin = replace(
+        topology,
+        name=TWIN_NAME,
+        kind=kind,
+        target=TargetName.LOCAL,
+        memory=replace(topology.memory, maxmemory_bytes=memory),
+        local=LocalPlace(base_port=TWIN_PORT, spread=True),
+        hosts=(),
+    )
+    if kind is Kind.CLUSTER:
+        # The cut-off primary refuses even reads, and its ledger must be copied before it is thrown away.
+        twin = replace(twin, redis=tuple(sorted({**dict(twin.redis), READS_WHEN_DOWN: "yes"}.items())))
+    if not stock_timers:
+        twin = replace(
+            twin,
+            cluster=replace(twin.cluster, node_timeout_ms=SHORT_TIMER_MS),
+            sentinel=replace(twin.sentinel, down_after_ms=SHORT_TIMER_MS, failover_timeout_ms=SHORT_FAILOVER_MS),
+        )
+    return with_settings(twin, settings)
+
+
+def bare_twin_of(
+    topology: Topology, kind: Kind, settings: Mapping[str, str], *, base_port: int, stock_timers: bool
+) -> Topology:
+    """The same beside other people: all nodes at one address, on free ports."""
+    twin = twin_of(topology, kind, settings, stock_timers=stock_timers)
+    return replace(twin, local=LocalPlace(base_port=base_port))
+
+
+def placed_twin_of(
+    topology: Topology, kind: Kind, settings: Mapping[str, str], *, name: str, base_port: int, stock_timers: bool
+) -> Topology:
+    """The same where the fleet's own target places nodes: beside the fleet, under a name and on ports of its own."""
+    twin = twin_of(topology, kind, settings, stock_timers=stock_timers)
+    return replace(
+        twin,
+        name=name,
+        target=topology.target,
+        # Playbooks are handed the twin as a file, which may name no directive that rlctl writes itself; where reads are
+        # refused, ledgers are copied all the same.
+        redis=topology.redis,
+        local=LocalPlace(base_port=base_port),
+        docker=replace(topology.docker, subnet=AUTO),
+        hosts=tuple(replace(host, base_port=None) for host in topology.hosts),
+    )
+
+
+def hosts_base_port(topology: Topology) -> int:
+    """Where a twin on the fleet's own hosts counts its ports from: clear of the fleet's."""
+    taken = [topology.local.base_port, *(host.base_port for host in topology.hosts if host.base_port is not None)]
+    return max(taken) + _BESIDE_PORTS
+
+
+def _field(path: str) -> Field:
+    section, _, key = path.partition(".")
+    found = next((one for one in SECTIONS if one.key == section), None)
+    field = next((one for one in found.fields if one.key == key), None) if found else None
+    if field is None:
+        raise KeyError("no such setting of a topology")
+    return field
+
+
+def _value(field: Field, text: str) -> Any:  # noqa: ANN401  a table row holds any type
+    return field.type.read(Scalar(line=0, text=text, is_plain=True))

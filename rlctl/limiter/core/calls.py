@@ -1,0 +1,135 @@
+"""One limiter's EVALSHA, packed once: arguments bound by the names in the manifest. Pure."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from rlctl.errors import InvalidFile, NotFound
+from rlctl.limits.algorithms import Algorithm, Concurrent, Costed
+from rlctl.limits.decision import Quota
+from rlctl.limits.keys import key_end
+from rlctl.limits.release import Release, Script
+from rlctl.limits.resp import bulk
+from rlctl.services import key_head
+
+_CLOCK = "now_us"
+_OPTIONAL = frozenset({"cost", "min_interval_ms", "request_id", _CLOCK})
+_KEPT_TAILS = (0, 1)
+SHADOW = b":shadow"
+
+
+class AnyScript(Protocol):
+    """What a call needs of a script, be it from a manifest or from a rule."""
+
+    @property
+    def sha1(self) -> str:
+        """What EVALSHA names."""
+
+    @property
+    def state(self) -> int:
+        """The state format, a part of the key."""
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        """The arguments' names, in order."""
+
+
+def released(release: Release, algorithm: Algorithm) -> Script:
+    """A release's script for an algorithm."""
+    script = release.script(algorithm.name)
+    if script is None:
+        raise NotFound(f"release {release.version} holds no script {algorithm.name}")
+    return script
+
+
+class Call:
+    """What all calls of one algorithm with one rule share; shadows and services count on keys of their own."""
+
+    def __init__(
+        self,
+        script: AnyScript,
+        algorithm: Algorithm,
+        rule_id: str,
+        *,
+        shadow: bool = False,
+        service: str | None = None,
+    ) -> None:
+        self.sha1 = script.sha1
+        self.state = script.state
+        self.algorithm = algorithm
+        self._script = script
+        self._head = key_head(service).encode()
+        self._end = key_end(algorithm, rule_id, script.state) + (SHADOW if shadow else b"")
+        unit = "concurrent-requests" if isinstance(algorithm, Concurrent) else None
+        self.quota = Quota(name=rule_id, window_ms=algorithm.quota_window_ms, unit=unit)
+
+    def key(self, tag: bytes) -> bytes:
+        """The key of one identity."""
+        return self._head + tag + self._end
+
+    def _message(self, tag: bytes, tail: tuple[bytes, bytes]) -> bytes:
+        key = self.key(tag)
+        head, arguments = tail
+        return b"%b$%d\r\n%b\r\n%b" % (head, len(key), key, arguments)
+
+    def _tail(self, values: Mapping[str, object]) -> tuple[bytes, bytes]:
+        arguments = bind(self._script, values)
+        head = b"*%d\r\n" % (4 + len(arguments)) + b"".join(map(bulk, (b"EVALSHA", self.sha1.encode(), b"1")))
+        return head, b"".join(map(bulk, arguments))
+
+
+class CostedCall(Call):
+    """Calls of the algorithms that take a cost."""
+
+    def __init__(
+        self, script: AnyScript, algorithm: Costed, rule_id: str, *, shadow: bool = False, service: str | None = None
+    ) -> None:
+        super().__init__(script, algorithm, rule_id, shadow=shadow, service=service)
+        self._check_cost = algorithm.check_cost
+        self._values = algorithm.arguments()
+        self._tails = {cost: self._tail({**self._values, "cost": cost}) for cost in _KEPT_TAILS}
+
+    def message(self, tag: bytes, cost: int) -> bytes:
+        """The command for one identity; a cost of 0 looks without counting."""
+        tail = self._tails.get(cost)
+        if tail is None:
+            self._check_cost(cost)
+            tail = self._tail({**self._values, "cost": cost})
+        return self._message(tag, tail)
+
+    def refund(self, tag: bytes, cost: int) -> bytes:
+        """The command that gives one identity back what a message of this cost took."""
+        return self._message(tag, self._tail({**self._values, "cost": -cost}))
+
+
+class ConcurrentCall(Call):
+    """Calls of the concurrent limiter."""
+
+    def __init__(
+        self,
+        script: AnyScript,
+        algorithm: Concurrent,
+        rule_id: str,
+        *,
+        shadow: bool = False,
+        service: str | None = None,
+    ) -> None:
+        super().__init__(script, algorithm, rule_id, shadow=shadow, service=service)
+        self._values = algorithm.arguments()
+        # A script that wants more than this version can give is refused here, not at the first lease.
+        self._tail({**self._values, "verb": "peek", "request_id": ""})
+
+    def message(self, tag: bytes, verb: str, request_id: str) -> bytes:
+        """The command for one lease of one identity."""
+        return self._message(tag, self._tail({**self._values, "verb": verb, "request_id": request_id}))
+
+
+def bind(script: AnyScript, values: Mapping[str, object]) -> list[bytes]:
+    """The values in the script's own order; the server's clock is used, so now_us is left out or empty."""
+    unknown = [name for name in script.args if name not in values and name not in _OPTIONAL]
+    if unknown:
+        raise InvalidFile(
+            f"script {script.sha1} wants {', '.join(unknown)}, which this version of rlctl cannot give",
+            hint="use the release that came with this rlctl, or a newer rlctl",
+        )
+    names = script.args[:-1] if script.args[-1:] == (_CLOCK,) else script.args
+    return [str(values.get(name, "")).encode("utf-8", "surrogatepass") for name in names]

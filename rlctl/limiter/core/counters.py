@@ -1,0 +1,150 @@
+"""What a limiter counts about itself."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rlctl.limiter.core.breaker import Circuit
+from rlctl.limiter.core.forks import renew_after_fork
+from rlctl.limits.decision import Reason, Source
+from rlctl.limits.failures import Cause, Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """A copy of the counters.
+
+    `errors` counts what servers and networks did, by kind; redirections that were followed are among them, calls
+    that an open breaker kept back are not. `fallback_s` is the time in which at least one breaker was open.
+    `shadow_denials` counts by rule whom a rule in shadow would have refused. `refunds` and `unrefunded` count by rule
+    charges of requests that another rule then refused: refunded, or left to expire. `rules_revision` is what is
+    decided by, `rules_age_s` how long ago the fleet last said so; None without rules.
+    """
+
+    decisions: Mapping[tuple[Source, Reason], int]
+    errors: Mapping[Cause, int]
+    last_errors: Mapping[Cause, str]
+    fallback_s: float
+    breakers_opened: int
+    lookups: int
+    shadow_denials: Mapping[str, int]
+    refunds: Mapping[str, int]
+    unrefunded: Mapping[str, int]
+    rules_revision: int | None
+    rules_age_s: float | None
+
+    def by_source(self) -> dict[Source, int]:
+        """How many decisions each source made."""
+        total: Counter[Source] = Counter()
+        for (source, _reason), count in self.decisions.items():
+            total[source] += count
+        return dict(total)
+
+    def to_json(self) -> dict[str, object]:
+        """The counters with plain keys, `source/reason` for decisions."""
+        return {
+            "decisions": {f"{source}/{reason}": count for (source, reason), count in sorted(self.decisions.items())},
+            "errors": {cause.value: count for cause, count in sorted(self.errors.items())},
+            "last_errors": {cause.value: text for cause, text in sorted(self.last_errors.items())},
+            "fallback_s": round(self.fallback_s, 3),
+            "breakers_opened": self.breakers_opened,
+            "lookups": self.lookups,
+            "shadow_denials": dict(sorted(self.shadow_denials.items())),
+            "refunds": dict(sorted(self.refunds.items())),
+            "unrefunded": dict(sorted(self.unrefunded.items())),
+            "rules_revision": self.rules_revision,
+            "rules_age_s": None if self.rules_age_s is None else round(self.rules_age_s, 3),
+        }
+
+
+class Counters:
+    """Counts from many threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._decisions: Counter[tuple[Source, Reason]] = Counter()
+        self._errors: Counter[Cause] = Counter()
+        self._last_errors: dict[Cause, str] = {}
+        self._open: set[str] = set()
+        self._open_since_s = 0.0
+        self._fallback_s = 0.0
+        self._opened = 0
+        self._lookups = 0
+        self._shadow_denials: Counter[str] = Counter()
+        self._refunds: Counter[str] = Counter()
+        self._unrefunded: Counter[str] = Counter()
+        self._rules_revision: int | None = None
+        self._rules_seen_s = 0.0
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """The counts go on from the parent's."""
+        self._lock = threading.Lock()
+
+    def decided(self, what: tuple[Source, Reason]) -> None:
+        """One more decision."""
+        with self._lock:
+            self._decisions[what] += 1
+
+    def failed(self, failure: Failure) -> None:
+        """One more error; calls that nobody made are none."""
+        if failure.cause is Cause.BREAKER_OPEN:
+            return
+        with self._lock:
+            self._errors[failure.cause] += 1
+            self._last_errors[failure.cause] = failure.evidence
+
+    def looked_up(self) -> None:
+        """One more look-up of who is in charge."""
+        with self._lock:
+            self._lookups += 1
+
+    def shadow_denied(self, rule_id: str) -> None:
+        """One more that a rule in shadow would have refused."""
+        with self._lock:
+            self._shadow_denials[rule_id] += 1
+
+    def refunded(self, rule_id: str, *, is_refunded: bool) -> None:
+        """One more charge in vain, taken back or not."""
+        with self._lock:
+            (self._refunds if is_refunded else self._unrefunded)[rule_id] += 1
+
+    def saw_rules(self, revision: int) -> None:
+        """The fleet said which revision is in force, and it is ours."""
+        with self._lock:
+            self._rules_revision, self._rules_seen_s = revision, self._clock()
+
+    def changed(self, breaker: str, circuit: Circuit) -> None:
+        """A breaker opened, closed, or is no longer needed."""
+        with self._lock:
+            was_open = bool(self._open)
+            if circuit is Circuit.CLOSED:
+                self._open.discard(breaker)
+            else:
+                self._open.add(breaker)
+                self._opened += 1
+            if self._open and not was_open:
+                self._open_since_s = self._clock()
+            elif was_open and not self._open:
+                self._fallback_s += self._clock() - self._open_since_s
+
+    def snapshot(self) -> Stats:
+        """The counters as they are now."""
+        with self._lock:
+            running_s = self._clock() - self._open_since_s if self._open else 0.0
+            return Stats(
+                decisions=dict(self._decisions),
+                errors=dict(self._errors),
+                last_errors=dict(self._last_errors),
+                fallback_s=self._fallback_s + running_s,
+                breakers_opened=self._opened,
+                lookups=self._lookups,
+                shadow_denials=dict(self._shadow_denials),
+                refunds=dict(self._refunds),
+                unrefunded=dict(self._unrefunded),
+                rules_revision=self._rules_revision,
+                rules_age_s=None if self._rules_revision is None else self._clock() - self._rules_seen_s,
+            )

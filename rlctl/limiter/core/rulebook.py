@@ -1,0 +1,222 @@
+"""The rules of the fleet as a limiter knows them: the last good set, ready to decide by. Talks to nobody."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rlctl.errors import RlctlError
+from rlctl.limiter.core.calls import ConcurrentCall, CostedCall
+from rlctl.limiter.core.counters import Counters
+from rlctl.limiter.core.policy import read_policy
+from rlctl.limiter.core.settings import Endpoint
+from rlctl.limits.algorithms import ALGORITHMS, Concurrent
+from rlctl.limits.bucket import takes_part
+from rlctl.limits.failures import Cause, ErrorReply, Failure, InvalidLimit, failure_of
+from rlctl.limits.keys import encode
+from rlctl.limits.match import TIER, Template, concerns, first_fit, plain_dimension
+from rlctl.limits.resp import Reply, command
+from rlctl.limits.rule import CHANNEL, POINTER_KEY, Definition, Rule, VariantName, Version, read_revision, revision_key
+
+POINTER = command(b"HMGET", POINTER_KEY.encode(), b"revision", b"digest")
+SUBSCRIBE = command(b"SUBSCRIBE", CHANNEL.encode())
+_COMPLAIN_EVERY_S = 10.0
+# A later rlctl may write what this version cannot decide by: other algorithms, arguments, policies.
+_UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RlctlError)
+_log = logging.getLogger("rlctl.limiter")
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What one decision is about: the packed call, whose key, and what holds when Redis does not answer."""
+
+    call: CostedCall | ConcurrentCall
+    tag: bytes
+    policy: str | None = None
+    shadow: bool = False
+
+
+class Ruled:
+    """One rule, ready: what this version cannot decide by shows here, and not in a decision."""
+
+    def __init__(self, rule: Rule, service: str | None = None) -> None:
+        definition = rule.definition
+        self.rule = rule
+        self._service = service
+        self._templates = tuple(Template(text) for text in definition.keys)
+        names = (name for template in self._templates for name in template.names)
+        self._dimensions = tuple(dict.fromkeys((*names, *definition.match)))
+        self.has_leases = definition.algorithm == Concurrent.name
+        self._plain = plain_dimension(self._templates)
+        self._share = definition.canary.share if definition.canary is not None else 0
+        self._calls = {variant: self._call(variant) for variant in definition.variants()}
+        read_policy(definition.on_failure)
+        _check_texts(definition)
+
+    def aim(self, who: str | Mapping[str, str], tier: str | None) -> Aim | None:
+        """The call for a request; None where the rule does not concern it."""
+        definition = self.rule.definition
+        dimensions = self._named(who) if isinstance(who, str) else who
+        if not isinstance(dimensions, Mapping):
+            raise InvalidLimit(f"rule {self.rule.id}: an identity is text, or dimensions by name; not {who!r}")
+        if tier is not None:
+            dimensions = {**dimensions, TIER: tier}
+        self._check(dimensions)
+        if definition.match and not concerns(definition.match, dimensions):
+            return None
+        template = first_fit(self._templates, dimensions)
+        if template is None:
+            return None
+        in_canary = bool(self._share) and takes_part(self.rule.id, template.identity(dimensions), self._share)
+        call = self._calls[tier if tier in definition.tiers else None, in_canary]
+        tag = template.fill(dimensions, encode).encode("utf-8", "surrogatepass")
+        return Aim(call, tag, definition.on_failure, definition.shadow)
+
+    def _check(self, dimensions: Mapping[str, object]) -> None:
+        """A number would meet no condition, and so no limit: services find out at their first call."""
+        for name in self._dimensions:
+            value = dimensions.get(name)
+            if value is not None and not isinstance(value, str):
+                raise InvalidLimit(f"rule {self.rule.id}: {name} is text; not {value!r}")
+
+    def _named(self, who: str) -> dict[str, str]:
+        if self._plain is None:
+            names = ", ".join(self._templates[0].names)
+            raise InvalidLimit(f"rule {self.rule.id} counts by {names}: name them, such as {{'{names}': ...}}")
+        if not who:
+            raise InvalidLimit("an identity is not empty")
+        return {self._plain: who}
+
+    def _call(self, variant: VariantName) -> CostedCall | ConcurrentCall:
+        definition = self.rule.definition
+        algorithm = ALGORITHMS[definition.algorithm](**self.rule.arguments[variant])
+        if isinstance(algorithm, Concurrent):
+            return ConcurrentCall(
+                self.rule.script, algorithm, self.rule.id, shadow=definition.shadow, service=self._service
+            )
+        return CostedCall(self.rule.script, algorithm, self.rule.id, shadow=definition.shadow, service=self._service)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """One revision, whole: who reads it once decides by it alone."""
+
+    rules: Mapping[str, Ruled]
+    decidable: tuple[Ruled, ...]
+    version: Version | None
+
+
+_NOTHING = _Known({}, (), None)
+
+
+class RuleBook:
+    """The last good rules; replaced whole, so that decisions need no lock."""
+
+    def __init__(
+        self, counters: Counters, clock: Callable[[], float] = time.monotonic, *, service: str | None = None
+    ) -> None:
+        self.counters = counters
+        self._service = service
+        self._clock = clock
+        self._known = _NOTHING
+        self._unusable: Version | None = None
+        self._quiet_until_s = 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rules were ever read."""
+        return self._known.version is None
+
+    def rule(self, rule_id: str) -> Ruled | None:
+        """The rule of this name, as last known."""
+        return self._known.rules.get(rule_id)
+
+    def decidable(self) -> tuple[Ruled | str, ...]:
+        """The rules of one revision that take a cost, in the file's order; before any were read, a name none has."""
+        known = self._known
+        return ("*",) if known.version is None else known.decidable
+
+    def news(self, reply: Reply) -> Version | None:
+        """Which revision must be read after this answer to POINTER; None where ours is in force.
+
+        A fleet that has no rules any more, or not yet, takes none away; that is said loudly.
+        """
+        match reply:
+            case [bytes(revision), bytes(digest)]:
+                version = _version(revision, digest)
+                if version == self._known.version:
+                    self.counters.saw_rules(version.revision)
+                    return None
+                return version
+            case [None, None]:
+                self.troubled(Failure(Cause.NO_RULE, "the fleet has no rules in force"))
+                return None
+            case _:
+                raise Failure(Cause.ERROR, f"not a pointer to rules: {reply!r}")
+
+    def learn(self, version: Version, reply: Reply) -> None:
+        """Decide by a revision from now on; where it is not there or cannot be read, the old one stays, loudly."""
+        try:
+            revision = read_revision(reply if isinstance(reply, bytes) else b"")
+            rules = {rule.id: Ruled(rule, self._service) for rule in revision.rules.rules}
+        except _UNUSABLE as failure:
+            self._refuse(version, Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure!r:.500}"))
+            return
+        self._known = _Known(rules, tuple(rule for rule in rules.values() if not rule.has_leases), version)
+        self._unusable = None
+        self.counters.saw_rules(version.revision)
+        _log.info("rules: revision %d with %d rules", version.revision, len(rules))
+
+    def _refuse(self, version: Version, failure: Failure) -> None:
+        """Count each attempt to read a revision that cannot be used, and log the first."""
+        self.counters.failed(failure)
+        if version != self._unusable:
+            self._unusable = version
+            _log.error("rules cannot be used, the last good ones stay: %s", failure)
+
+    def troubled(self, trouble: Failure | RlctlError) -> None:
+        """The fleet could not be asked, or its key holds something else; what is known stays in force."""
+        failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
+        self.counters.failed(failure)
+        self._complain(
+            "rules cannot be read, %s: %s", "the last good ones stay" if self._known.rules else "none", failure
+        )
+
+    def missed(self, rule_id: str) -> None:
+        """Somebody decided without a rule."""
+        known = "no rules were read yet" if self.is_empty else f"there are {', '.join(self._known.rules)}"
+        self.counters.failed(Failure(Cause.NO_RULE, f"no rule {rule_id}: {known}"))
+        self._complain("decided without rule %s: %s", rule_id, known)
+
+    def _complain(self, text: str, *words: object) -> None:
+        now_s = self._clock()
+        if now_s >= self._quiet_until_s:
+            self._quiet_until_s = now_s + _COMPLAIN_EVERY_S
+            _log.error(text, *words)
+
+
+def _check_texts(definition: Definition) -> None:
+    """A number where decisions compare texts would break them one by one."""
+    patterns = (pattern for patterns in definition.match.values() for pattern in patterns)
+    texts = (definition.on_failure, *definition.keys, *definition.match, *patterns)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"rule {definition.id}: on_failure, keys and conditions are text")
+
+
+def _version(revision: bytes, digest: bytes) -> Version:
+    try:
+        return Version(revision=int(revision), digest=digest.decode())
+    except ValueError as failure:
+        raise Failure(Cause.ERROR, f"not a pointer to rules: {failure}") from failure
+
+
+def fetch(version: Version) -> bytes:
+    """The command that reads a revision."""
+    return command(b"GET", revision_key(version.revision).encode())
+
+
+def usable(reply: Reply, asked: Endpoint) -> Reply:
+    """A reply that is no error; Failure otherwise."""
+    if isinstance(reply, ErrorReply):
+        raise failure_of(reply, asked)
+    return reply

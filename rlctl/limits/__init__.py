@@ -1,0 +1,1 @@
+"""What services and operators share: algorithms, decisions, keys, rules, releases, RESP. Pure."""

@@ -1,0 +1,159 @@
+"""The answer of a limiter, and the response headers it gives. Pure."""
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from rlctl.limits.failures import Cause
+
+# The largest integer of a structured field (RFC 9651, section 3.3.1).
+_FIELD_MAX = 999_999_999_999_999
+# The limit belongs to the rule, and local:N divides it: a quota has one or two.
+_MOST_LIMITS = 8
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+
+
+class Reason(StrEnum):
+    """Why the answer is what it is; the first five are the scripts' reasons 0 to 4."""
+
+    OK = "ok"
+    OVER_LIMIT = "over_limit"
+    MIN_INTERVAL = "min_interval"
+    IMPOSSIBLE = "impossible"
+    NO_LEASE = "no_lease"
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"
+    NO_SCRIPT = "no_script"
+    BREAKER_OPEN = "breaker_open"
+    NO_RULE = "no_rule"
+    UNMATCHED = "unmatched"
+
+
+REASONS = (Reason.OK, Reason.OVER_LIMIT, Reason.MIN_INTERVAL, Reason.IMPOSSIBLE, Reason.NO_LEASE)
+_FALLBACK_REASONS = {
+    Cause.TIMEOUT: Reason.TIMEOUT,
+    Cause.NO_SCRIPT: Reason.NO_SCRIPT,
+    Cause.BREAKER_OPEN: Reason.BREAKER_OPEN,
+    Cause.NO_RULE: Reason.NO_RULE,
+}
+
+
+def fallback_reason(cause: Cause) -> Reason:
+    """The reason of an answer that was given without asking what is left."""
+    return _FALLBACK_REASONS.get(cause, Reason.UNAVAILABLE)
+
+
+class Source(StrEnum):
+    """Who decided: Redis, a failure policy, or the rules themselves where none concerns the request."""
+
+    REDIS = "redis"
+    LOCAL = "local"
+    OPEN = "open"
+    CLOSED = "closed"
+    RULES = "rules"
+
+
+class _Constant(NamedTuple):
+    """What headers say of a quota whatever is left of it."""
+
+    limit: str
+    policy: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """What the headers say of the rule itself; a window of None is left out."""
+
+    name: str = "default"
+    window_ms: int | None = None
+    unit: str | None = None
+    _constants: dict[int, _Constant] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def constant(self, limit: int) -> _Constant:
+        """The parts of the headers that do not change between decisions, built once for each limit."""
+        known = self._constants.get(limit)
+        if known is None:
+            if len(self._constants) >= _MOST_LIMITS:
+                self._constants.clear()
+            known = self._constants[limit] = self._build(limit)
+        return known
+
+    def _build(self, limit: int) -> _Constant:
+        name = _quoted(self.name)
+        policy = f"{name};q={_integer(limit)}"
+        if self.unit is not None:
+            policy += f";qu={_quoted(self.unit)}"
+        if self.window_ms is not None:
+            policy += f";w={_integer(_seconds(self.window_ms))}"
+        return _Constant(str(max(0, limit)), policy, f"{name};r=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One answer.
+
+    `retry_after_ms` is 0 when allowed and -1 when waiting does not help. `limit`, `remaining` and `reset_after_ms`
+    are None where nobody knows them: a fallback that asked nobody does not say 0. `cause` says what kept Redis from
+    deciding, None where it did decide. A `shadow` decision always admits; its numbers and its reason are what they
+    would have been.
+    """
+
+    allowed: bool
+    limit: int | None
+    remaining: int | None
+    retry_after_ms: int
+    reset_after_ms: int | None
+    reason: Reason
+    source: Source
+    cause: Cause | None = None
+    quota: Quota = Quota()
+    shadow: bool = False
+
+    def headers(self) -> dict[str, str]:
+        """The response headers.
+
+        X-RateLimit-Reset counts seconds from now, rounded up, not the epoch: it needs no clock that two sides
+        share. RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-10. Retry-After is
+        there on a denial that ends by itself. What is unknown is left out, and a shadow is not shown.
+        """
+        retry_s = self.retry_after_s
+        if self.limit is None or self.shadow:
+            return {} if retry_s is None else {"Retry-After": str(retry_s)}
+        limit, policy, state = self.quota.constant(self.limit)
+        reset_s = None if self.reset_after_ms is None else _seconds(self.reset_after_ms)
+        fields = {"X-RateLimit-Limit": limit}
+        if self.remaining is not None:
+            fields["X-RateLimit-Remaining"] = str(max(0, self.remaining))
+        if reset_s is not None:
+            fields["X-RateLimit-Reset"] = str(reset_s)
+        if retry_s is not None:
+            fields["Retry-After"] = str(retry_s)
+        fields["RateLimit-Policy"] = policy
+        if self.remaining is not None:
+            # The draft wants both to name the same instant where there is a Retry-After.
+            wait_s = reset_s if retry_s is None else retry_s
+            left = f"{state}{_integer(self.remaining)}"
+            fields["RateLimit"] = left if wait_s is None else f"{left};t={_integer(wait_s)}"
+        return fields
+
+    @property
+    def retry_after_s(self) -> int | None:
+        """Whole seconds to wait after a denial, at least 1; None when allowed or when waiting does not help."""
+        if self.allowed or self.retry_after_ms < 0:
+            return None
+        return _seconds(self.retry_after_ms) or 1
+
+
+def _seconds(ms: int) -> int:
+    return -(-ms // 1000) if ms > 0 else 0
+
+
+def _integer(value: int) -> int:
+    return value if 0 <= value <= _FIELD_MAX else min(_FIELD_MAX, max(0, value))
+
+
+def _quoted(text: str) -> str:
+    plain = _UNPRINTABLE.sub("?", text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{plain}"'

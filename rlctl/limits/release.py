@@ -1,0 +1,99 @@
+"""A release of limiter scripts as a value. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+Argument = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One call of a sequence on a fresh key, and its exact reply."""
+
+    args: tuple[Argument, ...]
+    reply: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One version of one script; its bytes are what the sha1 says."""
+
+    name: str
+    version: str
+    file: str
+    sha1: str
+    source: bytes = field(repr=False)
+    args: tuple[str, ...]
+    state: int
+    commands: tuple[str, ...]
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The scripts that go together; `reply` names the six integers every script answers with.
+
+    `known` are all versions that the manifest holds, also those of other releases.
+    """
+
+    version: str
+    digest: str
+    folder: str
+    reply: tuple[str, ...]
+    scripts: tuple[Script, ...]
+    known: tuple[Script, ...] = ()
+
+    def script(self, name: str) -> Script | None:
+        """The release's version of a script."""
+        return next((script for script in self.scripts if script.name == name), None)
+
+    def pinned(self, name: str, version: str) -> Script | None:
+        """A version of a script, whichever release it belongs to."""
+        return next((one for one in self.known if (one.name, one.version) == (name, version)), None)
+
+    def with_earlier(self, names: Iterable[str]) -> tuple[Script, ...]:
+        """The named scripts and all their earlier versions: rules may still point to those, on restarted nodes too."""
+        wanted = set(names)
+        found: list[Script] = []
+        for script in self.scripts:
+            versions = [one for one in self.known if one.name == script.name]
+            earlier = versions[: versions.index(script)] if script in versions else []
+            found += [*earlier, script] if script.name in wanted else []
+        return tuple(found)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What all known versions of the scripts call, for the ACL of the runtime user.
+
+        Later versions too: going back to this release takes nothing from services that still call the later one.
+        """
+        names = {script.name for script in self.scripts}
+        return tuple(sorted({command for one in self.known if one.name in names for command in one.commands}))
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `scripts list`."""
+        return {
+            "schema": "rlctl.scripts-list/1",
+            "release": self.version,
+            "scripts": [
+                {
+                    "name": script.name,
+                    "version": script.version,
+                    "sha1": script.sha1,
+                    "file": f"{self.folder}/{script.file}",
+                    "args": list(script.args),
+                    "reply": list(self.reply),
+                    "state": script.state,
+                }
+                for script in self.scripts
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """What the fleet itself says was applied last."""
+
+    release: str
+    digest: str
+    state: str

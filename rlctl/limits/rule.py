@@ -1,0 +1,253 @@
+"""Rules as frozen values: what a file says, and the revisions made of it. Pure, and light: services import it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from rlctl.limits.bucket import WHOLE
+
+FORMAT = 1
+# The pointer; revisions and their history lie in the same slot, without an end.
+POINTER_KEY = "rlctl:{rules}"
+HISTORY_KEY = "rlctl:{rules}:history"
+CHANNEL = "rlctl:rules"
+TAG = b"rules"
+Parameters = Mapping[str, int]
+# A tier, and whether it is the canary's.
+VariantName = tuple[str | None, bool]
+
+
+class RuleClass(StrEnum):
+    """What a limit is for."""
+
+    GENERAL = "general"
+    SECURITY = "security"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """Parameters for `share` of 10,000 identities."""
+
+    share: int
+    parameters: Parameters
+
+    def to_json(self) -> dict[str, object]:
+        """Percent, as people say it."""
+        return {"percent": percent(self.share), "parameters": dict(self.parameters)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One rule as the file says it, in the scripts' own parameters."""
+
+    id: str
+    algorithm: str
+    parameters: Parameters
+    keys: tuple[str, ...]
+    tiers: Mapping[str, Parameters] = field(default_factory=dict)
+    match: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    on_failure: str = "open"
+    rule_class: RuleClass = RuleClass.GENERAL
+    shadow: bool = False
+    canary: Canary | None = None
+    pin: str | None = None
+    owner: str | None = None
+
+    @property
+    def share(self) -> int:
+        """How many of 10,000 identities the canary has."""
+        return self.canary.share if self.canary is not None else 0
+
+    def effective(self, tier: str | None, *, in_canary: bool) -> dict[str, int]:
+        """What holds for an identity: a canary is the rule as it would be, so that tiers stay above it."""
+        canary = self.canary.parameters if in_canary and self.canary is not None else {}
+        return {**self.parameters, **canary, **self.tiers.get(tier or "", {})}
+
+    def variants(self) -> tuple[VariantName, ...]:
+        """Every combination of tier and canary that there is."""
+        canaries = (False, True) if self.canary is not None else (False,)
+        return tuple((tier, canary) for canary in canaries for tier in (None, *self.tiers))
+
+    def to_json(self) -> dict[str, object]:
+        """As it stands in a revision."""
+        return {
+            "id": self.id,
+            "algorithm": self.algorithm,
+            "parameters": dict(self.parameters),
+            "key": list(self.keys),
+            "tiers": {tier: dict(values) for tier, values in self.tiers.items()},
+            "match": {name: list(values) for name, values in self.match.items()},
+            "on_failure": self.on_failure,
+            "class": self.rule_class.value,
+            "shadow": self.shadow,
+            "canary": self.canary and self.canary.to_json(),
+            "pin": self.pin,
+            "owner": self.owner,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRef:
+    """Which script decides: what EVALSHA and the key need of it."""
+
+    version: str
+    sha1: str
+    state: int
+    args: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """As it stands in a revision."""
+        return {"version": self.version, "sha1": self.sha1, "state": self.state, "args": list(self.args)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A compiled rule: the script, and its arguments for each variant in lowest terms."""
+
+    definition: Definition
+    script: ScriptRef
+    arguments: Mapping[VariantName, Parameters]
+
+    @property
+    def id(self) -> str:
+        """The rule's name."""
+        return self.definition.id
+
+    def values(self, tier: str | None, drawn: int) -> Parameters:
+        """The script's arguments for an identity of this tier that drew this bucket; an unknown tier has the base's."""
+        definition = self.definition
+        return self.arguments[tier if tier in definition.tiers else None, drawn < definition.share]
+
+    def to_json(self) -> dict[str, object]:
+        """As it stands in a revision."""
+        variants = [
+            {"tier": tier, "canary": canary, "arguments": dict(values)}
+            for (tier, canary), values in self.arguments.items()
+        ]
+        return {**self.definition.to_json(), "script": self.script.to_json(), "variants": variants}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSet:
+    """Rules that were put in force together."""
+
+    rules: tuple[Rule, ...]
+    release: str
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal rules, whoever compiled them and when."""
+        text = json.dumps([rule.to_json() for rule in self.rules], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def rule(self, rule_id: str) -> Rule | None:
+        """The rule of this name."""
+        return next((rule for rule in self.rules if rule.id == rule_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """Which revision is in force: its number, and the digest that tells it from one lost in a failover."""
+
+    revision: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """An immutable rule set in a fleet: what, who, when, and what was in force before."""
+
+    number: int
+    parent: int | None
+    rules: RuleSet
+    by: str
+    at: str
+    why: str
+    # Of a ramp's step: the revision before the ramp, where a rollback goes to.
+    before_ramp: int | None = None
+
+    @property
+    def back_to(self) -> int | None:
+        """The revision that a rollback goes to; None where this one is the first."""
+        return self.parent if self.before_ramp is None else self.before_ramp
+
+    @property
+    def version(self) -> Version:
+        """What the pointer says when this one is in force."""
+        return Version(revision=self.number, digest=self.rules.digest)
+
+    def to_text(self) -> str:
+        """The stored form."""
+        document = {
+            "format": FORMAT,
+            "revision": self.number,
+            "parent": self.parent,
+            "before_ramp": self.before_ramp,
+            "digest": self.rules.digest,
+            "release": self.rules.release,
+            "by": self.by,
+            "at": self.at,
+            "why": self.why,
+            "rules": [rule.to_json() for rule in self.rules.rules],
+        }
+        return json.dumps(document, separators=(",", ":"))
+
+
+def read_revision(text: str | bytes) -> Revision:
+    """A stored revision; ValueError where it is none that this version can read."""
+    try:
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise ValueError(f"rules of format {document['format']}; this rlctl reads format {FORMAT}")
+        revision = Revision(
+            number=int(document["revision"]),
+            parent=document["parent"],
+            rules=RuleSet(rules=tuple(map(_rule, document["rules"])), release=str(document["release"])),
+            by=str(document["by"]),
+            at=str(document["at"]),
+            why=str(document["why"]),
+            # Earlier releases wrote none.
+            before_ramp=document.get("before_ramp"),
+        )
+    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as failure:
+        raise ValueError(f"not a revision of rules: {failure!r:.200}") from failure
+    if revision.rules.digest != document["digest"]:
+        raise ValueError(f"revision {revision.number} of the rules is not what its digest says")
+    return revision
+
+
+def revision_key(number: int) -> str:
+    """Where a revision is stored."""
+    return f"{POINTER_KEY}:revision:{number}"
+
+
+def percent(share: int) -> int | float:
+    """A share of 10,000 in percent."""
+    return share * 100 // WHOLE if share * 100 % WHOLE == 0 else share * 100 / WHOLE
+
+
+def _rule(document: Mapping[str, Any]) -> Rule:
+    canary, script = document["canary"], document["script"]
+    return Rule(
+        definition=Definition(
+            id=document["id"],
+            algorithm=document["algorithm"],
+            parameters=document["parameters"],
+            keys=tuple(document["key"]),
+            tiers=document["tiers"],
+            match={name: tuple(values) for name, values in document["match"].items()},
+            on_failure=document["on_failure"],
+            rule_class=RuleClass(document["class"]),
+            shadow=document["shadow"],
+            canary=canary and Canary(share=round(canary["percent"] * WHOLE / 100), parameters=canary["parameters"]),
+            pin=document["pin"],
+            owner=document["owner"],
+        ),
+        script=ScriptRef(
+            version=script["version"], sha1=script["sha1"], state=script["state"], args=tuple(script["args"])
+        ),
+        arguments={(one["tier"], one["canary"]): one["arguments"] for one in document["variants"]},
+    )

@@ -1,0 +1,4 @@
+"""What an operator orders: deploy, destroy, failover, fence, resize, scripts, status, doctor.
+
+Pure: `script_drift`.
+"""

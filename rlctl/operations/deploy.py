@@ -1,0 +1,271 @@
+"""Deploy: observe, plan, ask, carry out, read again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlctl.errors import CheckFailed, InvalidFile, NotFound, PartlyDone, Refused, RlctlError
+from rlctl.execute.directives import check_directives, refuse
+from rlctl.execute.executor import Executor, StepResult
+from rlctl.execute.journal import Journal
+from rlctl.execute.locking import HeldFleet
+from rlctl.execute.progress import Progress
+from rlctl.execute.service_users import check_passwords
+from rlctl.execute.session import Fleet
+from rlctl.execute.stop import StopFlag
+from rlctl.execute.waits import wait_healthy
+from rlctl.observe.model import Observed
+from rlctl.operations.scripts import register_first
+from rlctl.plan.clients import lowered
+from rlctl.plan.fence import fenced
+from rlctl.plan.finding import Finding
+from rlctl.plan.planner import Plan, make_plan
+from rlctl.plan.saved import SavedPlan
+from rlctl.plan.steps import LoadScripts, StartNode, StartSentinel
+from rlctl.plan.unproven import is_unproven
+from rlctl.render.redis_conf import max_clients
+from rlctl.topology.nodes import NodeName, all_nodes
+
+# With nothing to do there is nothing to wait for, but a node that is just coming up.
+IDLE_WAIT_S = 15.0
+_PLAN_HINT = "write one with `rlctl deploy --dry-run --plan-out FILE`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployOptions:
+    """What the command line says."""
+
+    argv: Sequence[str]
+    saved: SavedPlan | None
+    timeout_s: float
+    # What the journal calls the operation.
+    command: str = "deploy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployReport:
+    """What deploy did; a fence is none of its business, and stays."""
+
+    results: tuple[StepResult, ...]
+    fenced: tuple[NodeName, ...]
+    elapsed_s: float
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `deploy -o json`."""
+        return {
+            "schema": "rlctl.deploy/1",
+            "changed": bool(self.results),
+            "steps": [result.to_json() for result in self.results],
+            "elapsed_s": round(self.elapsed_s, 3),
+        }
+
+
+def plan_deploy(fleet: Fleet, progress: Progress) -> Plan:
+    """What deploy would do now; a host that nobody could look at is told."""
+    fleet.check_deployable()
+    prospect = _plan(fleet, fleet.observe())
+    if not prospect.is_checked:
+        progress.note(
+            f"not checked: the section `redis`, as image {fleet.topology.docker.image} is not on this machine yet"
+        )
+    for trouble in prospect.troubles:
+        progress.note(f"not looked at: {trouble.message}")
+    return prospect.plan
+
+
+def run_deploy(
+    held: HeldFleet, options: DeployOptions, progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
+) -> DeployReport:
+    """Bring the fleet to its topology; `agree` raises Declined when the user does not want the plan."""
+    fleet = held.fleet
+    fleet.check_deployable()
+    observed = fleet.observe()
+    held.take(observed)
+    prospect = _plan(fleet, observed)
+    plan = prospect.plan
+    if options.saved is not None:
+        options.saved.check(plan)
+    if plan.steps:
+        agree(plan)
+    if not prospect.is_checked:
+        check_directives(fleet, fetch=True)
+    return _carry_out(prospect, options, held, progress, stop, agree)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prospect:
+    """A plan for the hosts that could be looked at, and why it could not be for the others."""
+
+    plan: Plan
+    troubles: tuple[RlctlError, ...]
+    is_checked: bool
+
+
+def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
+    # First of all: a value that no server takes would else be refused as one that only a restart can change.
+    is_checked = check_directives(fleet)
+    observed = _proven(fleet, observed)
+    desired = fleet.desired(observed)
+    # A guard that refuses comes before a look at the hosts, which takes seconds.
+    make_plan(desired, observed)
+    check_passwords(fleet, observed)
+    _check_removed(fleet)
+    drift = fleet.target.drift()
+    refuse(fleet.topology, (refusal for found in drift.values() for refusal in found.refused))
+    troubles = tuple(found.problem for found in drift.values() if found.problem is not None)
+    if drift:
+        # Seconds have passed, in which a failover may have come to its end.
+        observed = fleet.observe()
+        desired = fleet.desired(observed)
+    plan = make_plan(desired, observed, {host: found.changes for host, found in drift.items()})
+    # A new fleet needs all of its hosts; an old one is mended where that can be.
+    if troubles and not (observed.exists and plan.steps):
+        raise _all_in_one(troubles)
+    if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps):
+        # A missing or too old server is told before anything is touched.
+        fleet.target.check()
+    return _Prospect(plan=plan, troubles=troubles, is_checked=is_checked)
+
+
+def _proven(fleet: Fleet, observed: Observed) -> Observed:
+    """Raise why hosts did not prove their nodes, with the hint that repairs ssh; what is observed where they answer."""
+    nodes = all_nodes(fleet.topology)
+    hosts = {spec.host for spec in nodes if spec.host is not None and is_unproven(observed.node(spec.name))}
+    if not hosts:
+        return observed
+    found = fleet.target.machines()
+    troubles = [trouble for host in sorted(hosts) if isinstance(trouble := found.get(host), RlctlError)]
+    if troubles:
+        raise _all_in_one(troubles)
+    # A look waits longer than the question for a proof, and leaves an open connection for it.
+    return fleet.observe()
+
+
+def _all_in_one(troubles: Sequence[RlctlError]) -> RlctlError:
+    return type(troubles[0])("; ".join(trouble.message for trouble in troubles), hint=troubles[0].hint)
+
+
+def _check_removed(fleet: Fleet) -> None:
+    named = {spec.name for spec in all_nodes(fleet.topology)}
+    removed = [name for name in fleet.target.placed() if name not in named]
+    if removed:
+        raise Refused(
+            f"the topology no longer names {', '.join(removed)}, which this fleet has",
+            hint="removing nodes is not available yet: undo the change",
+        )
+
+
+def _carry_out(
+    prospect: _Prospect,
+    options: DeployOptions,
+    held: HeldFleet,
+    progress: Progress,
+    stop: StopFlag,
+    agree: Callable[[Plan], None],
+) -> DeployReport:
+    fleet, plan = held.fleet, prospect.plan
+    started = fleet.clock.monotonic()
+    journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
+    # Also without steps: an edit that needs none, such as the user of a host, belongs in the record.
+    if plan.steps or not fleet.is_recorded:
+        fleet.keep()
+    if plan.steps:
+        journal.begin(options.command, options.argv)
+    fleet.target.tidy()
+    try:
+        results, observed = _walk_until_healthy(prospect, options, held, journal, progress, stop, agree)
+        if any(isinstance(step, LoadScripts) for step in plan.steps):
+            register_first(fleet, observed, progress)
+    except RlctlError as failure:
+        if plan.steps:
+            journal.end(failure.code)
+        raise
+    if plan.steps:
+        journal.end("done")
+    names = tuple(node.name for node in fenced(observed))
+    for name in names:
+        progress.note(f"{name} stays fenced: it refuses writes; `rlctl unfence {name}` lifts it")
+    _tell_lowered(fleet, observed, progress)
+    return DeployReport(results=results, fenced=names, elapsed_s=fleet.clock.monotonic() - started)
+
+
+def _tell_lowered(fleet: Fleet, observed: Observed, progress: Progress) -> None:
+    found = lowered(fleet.desired(observed), observed)
+    if found:
+        listed = ", ".join(f"{name} {most}" for name, most in found.items())
+        wanted = max_clients(fleet.topology)
+        progress.note(f"maxclients is less than {wanted} (open files): {listed}; `rlctl doctor` says what to do")
+
+
+def _check_complete(prospect: _Prospect) -> None:
+    if prospect.troubles:
+        missing = "; ".join(trouble.message for trouble in prospect.troubles)
+        raise PartlyDone(
+            f"{len(prospect.plan.steps)} steps done, but not on every host: {missing}",
+            hint=f"{prospect.troubles[0].hint}; then run the same command again",
+        )
+
+
+def _walk_until_healthy(
+    prospect: _Prospect,
+    options: DeployOptions,
+    held: HeldFleet,
+    journal: Journal,
+    progress: Progress,
+    stop: StopFlag,
+    agree: Callable[[Plan], None],
+) -> tuple[tuple[StepResult, ...], Observed]:
+    """Carry out the plan, and once more what it takes if servers ended after the plan was made.
+
+    A server that got SIGTERM answers until it has ended: a plan made meanwhile does not start it.
+    """
+    fleet, plan = held.fleet, prospect.plan
+    executor = Executor(fleet, journal, progress, stop, held.check)
+    results = executor.walk(plan)
+    _check_complete(prospect)
+    timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
+    # A saved plan is carried out as it was reviewed.
+    may_repeat = bool(plan.steps) and options.saved is None
+
+    def has_ended_servers(observed: Observed) -> bool:
+        return may_repeat and _plan_of_restarts(fleet, observed) is not None
+
+    observed, findings = wait_healthy(
+        fleet, stop, progress, timeout_s=timeout_s, at_most_s=options.timeout_s, is_hopeless=has_ended_servers
+    )
+    if findings and may_repeat and (again := _plan_of_restarts(fleet, observed)):
+        progress.note("servers have ended since the plan was made: planning again")
+        agree(again)
+        results += executor.walk(again)
+        observed, findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s)
+    _check_healthy(findings)
+    return results, observed
+
+
+def _plan_of_restarts(fleet: Fleet, observed: Observed) -> Plan | None:
+    """A plan that starts servers; None where none has ended, or a guard refuses to plan."""
+    try:
+        plan = make_plan(fleet.desired(observed), observed)
+    except RlctlError:
+        return None
+    return plan if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps) else None
+
+
+def _check_healthy(findings: Sequence[Finding]) -> None:
+    if findings:
+        listed = "; ".join(finding.text for finding in findings[:3])
+        more = f" (+{len(findings) - 3} more)" if len(findings) > 3 else ""
+        in_tilt = any(finding.code == "sentinel-tilt" for finding in findings)
+        hint = "`rlctl status --wait` waits until TILT ends" if in_tilt else "`rlctl status` shows it all"
+        raise CheckFailed(f"the fleet is not healthy afterwards: {listed}{more}", hint=hint)
+
+
+def read_saved(path: Path) -> SavedPlan:
+    """A plan that --plan-out wrote."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as failure:
+        raise NotFound(f"{path}: no such file", hint=_PLAN_HINT) from failure
+    except (OSError, UnicodeDecodeError) as failure:
+        raise InvalidFile(f"{path}:1: cannot be read as a plan: {failure}", hint=_PLAN_HINT) from failure
+    return SavedPlan.from_text(text, str(path))

@@ -1,0 +1,106 @@
+"""Destroy: stop and remove what rlctl made, and nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlctl.errors import AccessDenied, PartlyDone, Refused
+from rlctl.execute.journal import Journal
+from rlctl.execute.locking import HeldFleet
+from rlctl.execute.progress import Progress
+from rlctl.execute.session import Fleet
+from rlctl.observe.model import Presence
+from rlctl.system.ports import listeners
+from rlctl.targets.base import PackagesLeft
+from rlctl.topology.model import TargetName
+from rlctl.topology.nodes import all_nodes
+
+# Without the fleet's secrets nothing proves whose these are; over TLS its own certificate looks like any other.
+_UNPROVEN = frozenset({Presence.DENIED, Presence.UNPROVEN, Presence.FOREIGN})
+_UNPROVEN_TLS = _UNPROVEN | {Presence.STRANGER}
+_PROVEN = frozenset({Presence.UP, Presence.LOADING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestroyReport:
+    """What was removed."""
+
+    name: str
+    removed: tuple[str, ...]
+    packages: PackagesLeft
+
+    def to_json(self) -> dict[str, object]:
+        """As `destroy -o json` shows it."""
+        return {
+            "schema": "rlctl.destroy/1",
+            "name": self.name,
+            "changed": bool(self.removed) or self.packages.changed,
+            "removed": list(self.removed),
+            "packages_kept": dict(self.packages.kept),
+        }
+
+
+def run_destroy(held: HeldFleet, argv: Sequence[str], progress: Progress, *, packages: bool = False) -> DestroyReport:
+    """Remove the fleet; what is not there needs no removing. `packages` removes those of its hosts, too."""
+    fleet = held.fleet
+    names = sorted({*fleet.target.placed(), *fleet.target.strays()})
+    if not names:
+        _check_silence(fleet)
+    if not names and not fleet.folder.root.exists():
+        # Hosts may hold what they share of a fleet whose nodes are gone already.
+        fleet.target.remove(())
+        left = fleet.target.settle_packages(remove=packages)
+        fleet.folder.remove()
+        return DestroyReport(name=fleet.topology.name, removed=(), packages=left)
+    fleet.check_removable()
+    if not fleet.is_new:
+        held.take(fleet.observe())
+    journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
+    journal.begin("destroy", argv)
+    results = fleet.target.remove(names)
+    failed = []
+    for number, name in enumerate(names, start=1):
+        error = results[name].error
+        outcome = "done" if error is None else f"failed: {error}"
+        journal.step(f"{name}: remove", outcome)
+        progress.step(number, len(names), f"{name}: remove", outcome)
+        if error is not None:
+            failed.append(f"{name}: {error}")
+    if failed:
+        journal.end(PartlyDone.code)
+        raise PartlyDone(
+            f"{len(names) - len(failed)} of {len(names)} nodes removed; " + "; ".join(failed),
+            hint="mend the cause and run destroy again",
+        )
+    left = fleet.target.settle_packages(remove=packages)
+    fleet.folder.remove()
+    journal.end("done")
+    return DestroyReport(name=fleet.topology.name, removed=tuple(names), packages=left)
+
+
+def _check_silence(fleet: Fleet) -> None:
+    """Refuse to call a fleet gone whose processes were not found, while servers answer where it would be."""
+    name = fleet.topology.name
+    unproven = _UNPROVEN_TLS if fleet.topology.security.tls else _UNPROVEN
+    if fleet.is_new and (where := _answering(fleet, unproven)):
+        raise AccessDenied(
+            f"servers answer where fleet {name} would be, and this machine has no secrets to prove whose they are; "
+            f"nothing was stopped: {where}",
+            hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS=FILE, and the RLCTL_HOME that "
+            "deployed it; if not: nothing of this fleet is here",
+        )
+    if not fleet.is_new and (where := _answering(fleet, _PROVEN)):
+        raise Refused(
+            f"fleet {name} runs, and its processes and folders are not under {fleet.home.root}; "
+            f"nothing was stopped: {where}",
+            hint="use the RLCTL_HOME that deployed it; where that is gone, end these processes by their pids",
+        )
+
+
+def _answering(fleet: Fleet, presences: frozenset[Presence]) -> str:
+    """Nodes of these kinds with their addresses and, where this machine runs them, their pids."""
+    pids = listeners() if fleet.topology.target is TargetName.LOCAL else {}
+    observed = fleet.collector.collect()
+    found = [spec for spec in all_nodes(fleet.topology) if observed.node(spec.name).presence in presences]
+    return ", ".join(
+        f"{spec.name} at {spec.endpoint} (pid {pids.get((spec.address, spec.port), 'unknown')})" for spec in found
+    )

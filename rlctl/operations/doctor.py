@@ -1,0 +1,104 @@
+"""Doctor: read the host, the server program, the fleet and its files; judge them all."""
+
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
+from rlctl.doctor.host_checks import host_checks
+from rlctl.doctor.model import Check, failed, passed, sort_checks, unread
+from rlctl.errors import RlctlError
+from rlctl.execute.directives import check_directives
+from rlctl.execute.session import Fleet
+from rlctl.files.mistakes import ImpossibleSettings
+from rlctl.observe.model import Observed
+from rlctl.operations.script_check import verify
+from rlctl.plan.fence import is_fenced
+from rlctl.system.files import read_own
+from rlctl.system.host import read_host_facts
+from rlctl.system.host_facts import HostFacts
+from rlctl.system.tls import expires_at
+from rlctl.system.trust import distrust
+from rlctl.topology.model import TargetName
+
+
+def run_doctor(fleet: Fleet, observed: Observed) -> tuple[Check, ...]:
+    """Every check of the machines and of the fleet as it was read, the most urgent first."""
+    return sort_checks(
+        (
+            *host_checks(fleet.topology, read_host_facts(fleet.home.root), _machines(fleet)),
+            _server(fleet),
+            *_directives(fleet),
+            *_scripts(fleet, observed),
+            *fleet_checks(fleet.desired(observed), observed, _files(fleet), fleet.clock.now()),
+        )
+    )
+
+
+def _machines(fleet: Fleet) -> Mapping[str, HostFacts | str]:
+    found = fleet.target.machines().items()
+    return {host: facts.message if isinstance(facts, RlctlError) else facts for host, facts in found}
+
+
+def _scripts(fleet: Fleet, observed: Observed) -> Iterator[Check]:
+    """A permission that a script lacks shows only when it runs: so each runs once, as the runtime user."""
+    # What a fenced node refuses says nothing of its scripts; the fence is a finding of its own.
+    open_nodes = tuple(node for node in observed.nodes if not is_fenced(node))
+    verdicts = verify(fleet, Observed(nodes=open_nodes))
+    for node in sorted({verdict.node for verdict in verdicts}):
+        wrong = [one for one in verdicts if one.node == node and one.evidence is not None]
+        if wrong:
+            evidence = f"{len(wrong)} scripts do not answer as released, first {wrong[0].script}: {wrong[0].evidence}"
+            yield failed("scripts-run", node, evidence, "`rlctl deploy`; `rlctl scripts verify` shows each")
+        else:
+            yield passed(
+                "scripts-run", node, f"{len(fleet.release.scripts)} scripts answer as released, run as limiter"
+            )
+
+
+def _server(fleet: Fleet) -> Check:
+    try:
+        evidence = fleet.target.check()
+    except RlctlError as failure:
+        return failed("server", "this machine", failure.message, failure.hint)
+    return passed("server", "this machine", evidence)
+
+
+def _directives(fleet: Fleet) -> Iterator[Check]:
+    """Whether the nodes would start again with the section `redis`; on hosts `deploy --dry-run` tells."""
+    topology = fleet.topology
+    if not topology.redis or topology.target is TargetName.HOSTS:
+        return
+    try:
+        is_checked = check_directives(fleet)
+    except ImpossibleSettings as failure:
+        yield failed("directives", "redis", failure.message.replace("\n", "; "), "correct them in the topology file")
+    except RlctlError as failure:
+        yield unread("directives", "redis", failure.message, failure.hint)
+    else:
+        if is_checked:
+            yield passed("directives", "redis", f"the server starts with all {len(topology.redis)} directives")
+
+
+def _files(fleet: Fleet) -> FileFacts:
+    root, name = fleet.folder.root, fleet.topology.name
+    below = sorted(root.rglob("*")) if root.is_dir() else []
+    paths = [path for path in below if not path.is_symlink()]
+    found = [distrust(path) for path in (root, *below, fleet.home.journal(name), fleet.home.lock(name))]
+    return FileFacts(
+        distrusted=tuple((one.evidence, one.fix) for one in found if one is not None),
+        exposed=tuple(str(path.relative_to(root)) for path in paths if _is_exposed(path)),
+        certificates=tuple(
+            (path.parent.name, expires_at(text))
+            for path in paths
+            if path.name == "tls.crt" and (text := read_own(path))
+        ),
+    )
+
+
+def _is_exposed(path: Path) -> bool:
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+    except FileNotFoundError:
+        # Servers replace their files while they run.
+        return False

@@ -1,0 +1,106 @@
+"""Connection settings of a fleet, for programs that are not rlctl."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rlctl.errors import UsageFault
+from rlctl.execute.service_users import check_service
+from rlctl.execute.session import Fleet
+from rlctl.plan.sentinel import believed_primary
+from rlctl.secrets import Secret, User
+from rlctl.services import key_prefix, user_of
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import all_nodes, data_nodes, sentinel_nodes
+
+
+class As(StrEnum):
+    """Who wants to connect."""
+
+    LIMITER = "limiter"
+    ADMIN = "admin"
+    MONITOR = "monitor"
+
+    @property
+    def user(self) -> User:
+        """The fleet's user behind the word."""
+        return {As.LIMITER: User.LIMITER, As.ADMIN: User.ADMIN, As.MONITOR: User.MONITOR}[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Everything a client library asks for; `remap` says where nodes are reached that call themselves otherwise."""
+
+    kind: Kind
+    host: str
+    port: int
+    username: str | None
+    password: Secret | None = field(repr=False)
+    tls: bool
+    ca: str | None
+    nodes: tuple[str, ...]
+    sentinels: tuple[str, ...]
+    master_name: str | None
+    remap: dict[str, str]
+    service: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `env -o json`; the one place where passwords are printed."""
+        password = self.password.reveal() if self.password else None
+        return {
+            "schema": "rlctl.env/1",
+            "kind": self.kind,
+            "host": self.host,
+            "port": self.port,
+            "username": self.username,
+            "password": password,
+            "tls": self.tls,
+            "ca": self.ca,
+            "nodes": list(self.nodes),
+            "sentinels": list(self.sentinels),
+            "master_name": self.master_name,
+            "sentinel_username": self.username if self.sentinels else None,
+            "sentinel_password": password if self.sentinels else None,
+            **({"remap": self.remap} if self.remap else {}),
+            **({"service": self.service, "key_prefix": key_prefix(self.service)} if self.service else {}),
+        }
+
+
+def connection(fleet: Fleet, who: As, service: str | None = None) -> Connection:
+    """Settings to reach the fleet: any node of a cluster, the primary behind sentinels.
+
+    With a service its own user takes the place of the user limiter.
+    """
+    username, password = _login(fleet, who, service)
+    topology = fleet.topology
+    nodes = data_nodes(topology)
+    first = nodes[0]
+    if topology.kind is Kind.SENTINEL:
+        observed = fleet.observe()
+        primary = believed_primary(fleet.desired(observed), observed)
+        first = next(spec for spec in nodes if spec.name == primary.name)
+    is_sentinel = topology.kind is Kind.SENTINEL
+    reached = {spec: "{}:{}".format(*fleet.target.route(spec)) for spec in all_nodes(topology)}
+    host, port = fleet.target.route(first)
+    return Connection(
+        kind=topology.kind,
+        host=host,
+        port=port,
+        username=username if topology.security.acl else None,
+        password=password if topology.security.acl else None,
+        tls=topology.security.tls,
+        ca=str(fleet.folder.ca) if topology.security.tls else None,
+        nodes=tuple(reached[spec] for spec in nodes),
+        sentinels=tuple(reached[spec] for spec in sentinel_nodes(topology)),
+        master_name=topology.name if is_sentinel else None,
+        remap={spec.endpoint: reached for spec, reached in reached.items() if reached != spec.endpoint},
+        service=service,
+    )
+
+
+def _login(fleet: Fleet, who: As, service: str | None) -> tuple[str, Secret]:
+    if service is None:
+        return who.user.value, fleet.secrets.password(who.user)
+    if who is not As.LIMITER:
+        raise UsageFault(f"--service goes with --as limiter, not {who.value}", hint="leave one of the two out")
+    check_service(fleet, service)
+    return user_of(service), fleet.secrets.services[service]

@@ -1,0 +1,158 @@
+"""Fencing a data node and letting it go: one setting on one server, which no file keeps, read again afterwards."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rlctl.errors import CheckFailed, NotFound, Refused, RlctlError, Unreachable, UsageFault
+from rlctl.execute.journal import Journal
+from rlctl.execute.locking import HeldFleet
+from rlctl.execute.session import Fleet
+from rlctl.observe.model import NodeFacts, Observed, Role
+from rlctl.plan.fence import FENCE, SETTING, is_fenced, lacks_replicas, lifted
+from rlctl.plan.unproven import is_unproven, way_out
+from rlctl.system.redis import CommandFailed, LinkFailure
+from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceReport:
+    """How the node stands, and whether that is our doing."""
+
+    name: str
+    node: NodeName
+    fenced: bool
+    changed: bool
+
+    def to_json(self, verb: str) -> dict[str, object]:
+        """The contract of `fence -o json` and `unfence -o json`."""
+        return {
+            "schema": f"rlctl.{verb}/1",
+            "name": self.name,
+            "node": self.node,
+            "fenced": self.fenced,
+            "changed": self.changed,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencePlan:
+    """One node as it stands, and what is wanted of it."""
+
+    spec: NodeSpec
+    observed: Observed
+    wanted: bool
+
+    @property
+    def node(self) -> NodeFacts:
+        """What the node says."""
+        return self.observed.node(self.spec.name)
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return is_fenced(self.node) != self.wanted
+
+
+def plan_fence(fleet: Fleet, name: str, *, wanted: bool) -> FencePlan:
+    """Look at a node that is to be fenced, or let go; only it has to answer."""
+    spec = _data_node(fleet, name)
+    observed = fleet.observe()
+    _check_answers(fleet, observed, spec)
+    return FencePlan(spec=spec, observed=observed, wanted=wanted)
+
+
+Agree = Callable[[FencePlan], None]
+
+
+def run_fence(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
+    """Let a node refuse every write from now on; only it has to answer."""
+    return _run(held, name, argv, agree, wanted=True)
+
+
+def run_unfence(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
+    """Let a node take writes again, as far as the topology lets it."""
+    return _run(held, name, argv, agree, wanted=False)
+
+
+def _run(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree, *, wanted: bool) -> FenceReport:
+    fleet = held.fleet
+    plan = plan_fence(fleet, name, wanted=wanted)
+    if plan.changes:
+        held.take(plan.observed)
+        agree(plan)
+        held.check()
+        # A node behind a fence could not give the fleet's own lock back; the machine's lock still holds.
+        held.release()
+        _journaled(fleet, plan.spec, argv, wanted=wanted)
+    return FenceReport(name=fleet.topology.name, node=plan.spec.name, fenced=wanted, changed=plan.changes)
+
+
+def _data_node(fleet: Fleet, name: str) -> NodeSpec:
+    specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
+    spec = specs.get(NodeName(name))
+    if spec is None:
+        raise NotFound(
+            f"fleet {fleet.topology.name} has no node {name!r}", hint=f"its data nodes are {', '.join(_data(specs))}"
+        )
+    if spec.is_sentinel:
+        raise UsageFault(
+            f"{name} is a sentinel: it takes no writes", hint=f"name a data node: {', '.join(_data(specs))}"
+        )
+    return spec
+
+
+def _data(specs: dict[NodeName, NodeSpec]) -> list[str]:
+    return [name for name, spec in specs.items() if not spec.is_sentinel]
+
+
+def _check_answers(fleet: Fleet, observed: Observed, spec: NodeSpec) -> None:
+    node = observed.node(spec.name)
+    if not observed.exists:
+        raise NotFound(f"{spec.name} is not deployed", hint="`rlctl deploy` builds the fleet")
+    if is_unproven(node):
+        raise Unreachable(f"{spec.name} is not proven ({node.evidence})", hint=way_out(fleet.topology))
+    if not node.is_up:
+        evidence = node.evidence or node.disk.unknown or node.presence
+        raise Unreachable(
+            f"{spec.name} does not answer: {evidence}",
+            hint="only the node itself can fence itself; cut it off, or stop it, by other means",
+        )
+
+
+def _journaled(fleet: Fleet, spec: NodeSpec, argv: Sequence[str], *, wanted: bool) -> None:
+    journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
+    journal.begin("fence" if wanted else "unfence", argv)
+    try:
+        value = FENCE if wanted else lifted(fleet.topology)
+        _configure(fleet, spec, value)
+        journal.step(f"{spec.name}: set {SETTING} to {value}", "done")
+        _check(fleet, spec, wanted=wanted)
+    except RlctlError as failure:
+        journal.end(failure.code)
+        raise
+    journal.end("done")
+
+
+def _configure(fleet: Fleet, spec: NodeSpec, value: str) -> None:
+    try:
+        fleet.connector.link(spec).call("CONFIG", "SET", SETTING, value)
+    except LinkFailure as failure:
+        raise Unreachable(
+            f"{spec.name} did not answer: {failure}", hint="`rlctl status --views` shows whether it is fenced"
+        ) from failure
+    except CommandFailed as failure:
+        raise Refused(
+            f"{spec.name} refuses the setting: {failure}", hint="`rlctl doctor` looks for causes"
+        ) from failure
+
+
+def _check(fleet: Fleet, spec: NodeSpec, *, wanted: bool) -> None:
+    """Read again; a primary must also say that it lacks the replicas it wants."""
+    node = fleet.observe().node(spec.name)
+    refuses = lacks_replicas(node) or node.role is not Role.PRIMARY
+    if not node.is_up or is_fenced(node) != wanted or (wanted and not refuses):
+        found = f"{SETTING} is {node.settings.get(SETTING, 'unknown')}, {node.good_replicas} replicas keep up"
+        raise CheckFailed(
+            f"{spec.name} is not {'fenced' if wanted else 'free'} afterwards: {found if node.is_up else node.evidence}",
+            hint="look with `rlctl status --views`; the same command may be repeated",
+        )

@@ -1,0 +1,84 @@
+"""Runs the manifest's examples on every shard as the runtime user, and compares every reply."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from redis.crc import key_slot
+
+from rlctl.execute.session import Fleet
+from rlctl.limits.release import Script
+from rlctl.observe.model import NodeFacts, Observed, Role
+from rlctl.secrets import User
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.topology.model import Kind
+from rlctl.topology.nodes import NodeName, all_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One script on one node; no evidence means that every reply was right."""
+
+    node: NodeName
+    script: str
+    evidence: str | None
+
+    def to_json(self) -> dict[str, object]:
+        """As `scripts verify -o json` shows it."""
+        return {"node": self.node, "script": self.script, "ok": self.evidence is None, "evidence": self.evidence}
+
+
+def verify(fleet: Fleet, observed: Observed) -> tuple[Verdict, ...]:
+    """Every script on every serving primary, on a scratch key that is removed again."""
+    return tuple(verdict for node in serving(fleet, observed) for verdict in _node(fleet, node))
+
+
+def unserved_shards(fleet: Fleet, observed: Observed) -> int:
+    """How many shards nobody could be asked for."""
+    shards = fleet.topology.cluster.shards if fleet.topology.kind is Kind.CLUSTER else 1
+    return max(0, shards - len(serving(fleet, observed)))
+
+
+def serving(fleet: Fleet, observed: Observed) -> list[NodeFacts]:
+    """The primaries that decide, in the topology's order."""
+    primaries = [node for node in observed.up if node.role is Role.PRIMARY]
+    return [node for node in primaries if node.slots] if fleet.topology.kind is Kind.CLUSTER else primaries
+
+
+def _node(fleet: Fleet, node: NodeFacts) -> Iterator[Verdict]:
+    spec = next(spec for spec in all_nodes(fleet.topology) if spec.name == node.name)
+    runtime, admin = fleet.connector.separate_link(spec, User.LIMITER), fleet.connector.link(spec)
+    try:
+        for script in fleet.release.scripts:
+            key = scratch_key(script.name, node)
+            try:
+                evidence = _replies(runtime, script, key)
+                admin.call("UNLINK", key)
+            except (LinkFailure, CommandFailed) as failure:
+                evidence = str(failure)
+            yield Verdict(node=node.name, script=script.name, evidence=evidence)
+    finally:
+        runtime.close()
+
+
+def _replies(link: NodeLink, script: Script, key: str) -> str | None:
+    """The first reply that is not as the manifest says."""
+    calls: Sequence[tuple[object, ...]] = [
+        ("EVALSHA", script.sha1, 1, key, *example.args) for example in script.examples
+    ]
+    for example, answer in zip(script.examples, link.pipeline(calls), strict=True):
+        if isinstance(answer, CommandFailed):
+            return str(answer)
+        if tuple(answer) != example.reply:
+            return f"{list(example.args)} answered {answer}, not {list(example.reply)}"
+    return None
+
+
+def scratch_key(script: str, node: NodeFacts) -> str:
+    """A key of the limiter's own that lies in one of the node's slots."""
+    tags = (f"rlctl-verify-{number}" for number in range(1_000_000))
+    tag = next(tag for tag in tags if not node.slots or _owns(node, key_slot(tag.encode())))
+    return f"rl:{{{tag}}}:rlctl-verify:{script}"
+
+
+def _owns(node: NodeFacts, slot: int) -> bool:
+    return any(first <= slot <= last for first, last in node.slots)

@@ -1,0 +1,251 @@
+"""Applying a release to a fleet, and what is said about it afterwards."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rlctl.errors import CheckFailed, NotFound, PartlyDone, RlctlError, Unreachable
+from rlctl.execute.executor import Executor, StepResult
+from rlctl.execute.fleet_records import (
+    HISTORY_KEY,
+    RELEASE_KEY,
+    read_history,
+    read_registered,
+    remember,
+    write_registered,
+)
+from rlctl.execute.journal import Journal, current_user
+from rlctl.execute.locking import HeldFleet, keeper, no_keeper
+from rlctl.execute.progress import Progress
+from rlctl.execute.service_users import check_deployed
+from rlctl.execute.session import Fleet
+from rlctl.execute.stop import StopFlag
+from rlctl.limits.release import Registered
+from rlctl.observe import parse
+from rlctl.observe.model import Observed
+from rlctl.operations.script_check import verify
+from rlctl.operations.script_drift import DriftClass, ScriptDrift, missing, script_drift
+from rlctl.plan.planner import Plan, make_plan
+from rlctl.plan.steps import LoadScripts, LoadUsers
+from rlctl.render.acl import node_acl
+from rlctl.scripts.rights import RightsChange, rights_change, rule_in
+from rlctl.secrets import User
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.topology.nodes import all_nodes, data_nodes
+
+KIND = "scripts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptsStatus:
+    """Every node's scripts against the release; without the registry's primary nobody knows what was applied."""
+
+    release: str
+    observed: Observed
+    rows: tuple[dict[str, object], ...]
+    drift: tuple[ScriptDrift, ...]
+    registered: Registered | None
+    has_registry: bool
+
+    def to_json(self, verb: str = "status") -> dict[str, object]:
+        """The contract of `scripts status`."""
+        return {
+            "schema": f"rlctl.scripts-{verb}/1",
+            "release": self.release,
+            "applied": self.registered and {"release": self.registered.release, "state": self.registered.state},
+            "nodes": list(self.rows),
+            "drift": [drift.to_json() for drift in self.drift],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyReport:
+    """What apply did."""
+
+    results: tuple[StepResult, ...]
+    status: ScriptsStatus
+
+    def to_json(self) -> dict[str, object]:
+        """As `scripts apply -o json` shows it."""
+        return self.status.to_json("apply") | {
+            "changed": bool(self.results),
+            "steps": [result.to_json() for result in self.results],
+        }
+
+
+def read_scripts(fleet: Fleet) -> ScriptsStatus:
+    """Ask every node itself."""
+    observed = fleet.observe()
+    _check_deployed(fleet, observed)
+    link = registry_link(fleet, observed)
+    registered = read_registered(link) if link else None
+    desired = fleet.desired(observed)
+    return ScriptsStatus(
+        release=fleet.release.version,
+        observed=observed,
+        rows=tuple(_rows(fleet, observed)),
+        drift=script_drift(desired, observed, fleet.release, registered),
+        registered=registered,
+        has_registry=link is not None,
+    )
+
+
+def run_apply(
+    held: HeldFleet,
+    argv: Sequence[str],
+    progress: Progress,
+    stop: StopFlag,
+    agree: Callable[[Plan, RightsChange | None], None],
+) -> ApplyReport:
+    """Load what is missing, replicas first, and prove it; PartlyDone where a node could not be reached."""
+    fleet = held.fleet
+    check_deployed(fleet)
+    before = read_scripts(fleet)
+    held.take(before.observed)
+    plan = script_plan(fleet, before.observed)
+    current = before.registered == _registered(fleet, "applied")
+    if current and not plan.steps and not before.drift:
+        return ApplyReport(results=(), status=before)
+    agree(plan, read_rights(fleet, before.observed, plan))
+    journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
+    journal.begin("scripts apply", argv)
+    try:
+        _register(fleet, before.observed, "pending")
+        results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
+        after = _prove(fleet)
+    except RlctlError as failure:
+        journal.end(failure.code)
+        _mark_dirty(fleet, before.observed, progress)
+        raise
+    journal.end("done")
+    return ApplyReport(results=results, status=after)
+
+
+def register_first(fleet: Fleet, observed: Observed, progress: Progress) -> None:
+    """A fleet whose first release came with its deploy remembers it: a rollback must know where to go back to."""
+    link = registry_link(fleet, observed)
+    try:
+        if link is not None and read_registered(link) is None:
+            _register(fleet, observed, "applied")
+    except RlctlError as failure:
+        progress.note(f"the fleet does not remember its release: {failure.message}")
+
+
+def script_plan(fleet: Fleet, observed: Observed) -> Plan:
+    """The part of the whole plan that concerns scripts and who may run them."""
+    plan = make_plan(fleet.desired(observed), observed)
+    return replace(plan, steps=tuple(step for step in plan.steps if isinstance(step, LoadScripts | LoadUsers)))
+
+
+def read_rights(fleet: Fleet, observed: Observed, plan: Plan) -> RightsChange | None:
+    """What the runtime user gains and loses by a plan; None where no node loads users.
+
+    One node is asked: all data nodes have the same users. Unreachable where it does not answer.
+    """
+    loading = {step.node for step in plan.steps if isinstance(step, LoadUsers)}
+    spec = next((spec for spec in data_nodes(fleet.topology) if spec.name in loading), None)
+    if spec is None:
+        return None
+    try:
+        told = fleet.connector.link(spec).call("ACL", "GETUSER", User.LIMITER.value)
+    except (LinkFailure, CommandFailed) as failure:
+        raise Unreachable(f"{spec.name} did not say what its users may do: {failure}") from failure
+    own = parse.user(told) or {}
+    before = " ".join(str(own.get(name, "")) for name in ("commands", "keys", "channels"))
+    text = node_acl(spec, fleet.secrets, fleet.versions(observed)[spec.name], fleet.release.commands)
+    return rights_change(User.LIMITER.value, before, rule_in(text, User.LIMITER.value))
+
+
+def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:
+    """The releases this fleet has seen, newest first; Unreachable where nobody can say."""
+    observed = fleet.observe()
+    _check_deployed(fleet, observed)
+    link = _keeper_link(fleet, observed, HISTORY_KEY)
+    if link is None:
+        raise no_keeper(fleet, observed, "the history")
+    return read_history(link, KIND)
+
+
+def registry_link(fleet: Fleet, observed: Observed) -> NodeLink | None:
+    """A connection to the primary that holds the registry, while there is one."""
+    return _keeper_link(fleet, observed, RELEASE_KEY)
+
+
+def _keeper_link(fleet: Fleet, observed: Observed, key: str) -> NodeLink | None:
+    """The registry's keys have tags of their own: with more shards they lie on different primaries."""
+    spec = keeper(fleet, observed, key)
+    return fleet.connector.link(spec) if spec else None
+
+
+def _check_deployed(fleet: Fleet, observed: Observed) -> None:
+    if not observed.exists:
+        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it and loads them")
+
+
+def _prove(fleet: Fleet) -> ScriptsStatus:
+    """Success is read again: every node, every script, and a smoke decision on every shard."""
+    status = read_scripts(fleet)
+    wrong = [verdict for verdict in verify(fleet, status.observed) if verdict.evidence is not None]
+    if wrong:
+        first = wrong[0]
+        raise CheckFailed(
+            f"{len(wrong)} smoke calls went wrong, first {first.script} on {first.node}: {first.evidence}",
+            hint="`rlctl scripts verify` shows them all",
+        )
+    unreached = [drift.node for drift in status.drift if drift.kind is DriftClass.UNREACHABLE]
+    if unreached:
+        raise PartlyDone(
+            f"loaded on all nodes but {', '.join(str(node) for node in unreached)}, which did not answer",
+            hint="bring them back (`rlctl deploy`) and apply again",
+        )
+    _register(fleet, status.observed, "applied")
+    return read_scripts(fleet)
+
+
+def _register(fleet: Fleet, observed: Observed, state: str) -> None:
+    link = registry_link(fleet, observed)
+    if link is None:
+        return
+    write_registered(link, _registered(fleet, state))
+    history = _keeper_link(fleet, observed, HISTORY_KEY)
+    if state != "pending" and history is not None:
+        remember(
+            history,
+            {
+                "kind": KIND,
+                "release": fleet.release.version,
+                "digest": fleet.release.digest,
+                "state": state,
+                "by": current_user(),
+                "at": fleet.clock.now().isoformat(timespec="seconds"),
+            },
+        )
+
+
+def _mark_dirty(fleet: Fleet, observed: Observed, progress: Progress) -> None:
+    """After a failure, which stays the one that is told."""
+    try:
+        _register(fleet, observed, "dirty")
+    except RlctlError as failure:
+        progress.note(f"the fleet does not know that its release is dirty: {failure.message}")
+
+
+def _registered(fleet: Fleet, state: str) -> Registered:
+    return Registered(release=fleet.release.version, digest=fleet.release.digest, state=state)
+
+
+def _rows(fleet: Fleet, observed: Observed) -> list[dict[str, object]]:
+    specs = {spec.name: spec for spec in all_nodes(fleet.topology) if not spec.is_sentinel}
+    return [
+        {
+            "id": node.id,
+            "name": node.name,
+            "host": specs[node.name].address,
+            "port": specs[node.name].port,
+            "role": node.role,
+            "present": sorted(node.scripts or ()),
+            "missing": [script.name for script in missing(fleet.release, node)],
+            "reachable": node.scripts is not None,
+        }
+        for node in observed.nodes
+        if node.name in specs
+    ]

@@ -1,0 +1,127 @@
+"""Staging: a host's files written on this machine, from where the roles copy them."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlctl.errors import AccessDenied, NotFound, Refused, Unreachable
+from rlctl.execute.lock import Owner, file_lock
+from rlctl.execute.session import (
+    added_services,
+    check_authority,
+    check_keepable,
+    check_openable,
+    check_refusals,
+    keep,
+    new_secrets,
+    no_secrets,
+)
+from rlctl.render.acl import Version
+from rlctl.scripts.release import load_release
+from rlctl.secrets import FleetSecrets, with_services
+from rlctl.state.home import Home
+from rlctl.state.record import FleetRecord
+from rlctl.system.clock import SystemClock
+from rlctl.system.files import make_private_folder
+from rlctl.targets.hosts.files import staged_node
+from rlctl.topology.model import Topology
+from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
+
+LOCK_S = 60.0
+LOCK_EVERY_S = 0.05
+# Users are generated for a version; before a server is installed, for the newest that differs.
+NEWEST_KNOWN: Version = (8, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What lies ready for one host."""
+
+    folder: Path
+    nodes: Mapping[NodeName, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """A rehearsal keeps no secrets that it had to invent; where nodes are placed already, none are invented.
+
+    Nor are any kept while there are hosts that nobody looked at, which may hold nodes.
+    """
+
+    rehearsal: bool
+    placed: bool
+    unseen: bool = False
+
+
+def stage_host(topology: Topology, home: Home, host: str, version: Version | None, occasion: Occasion) -> Staged:
+    """Write what is rlctl's of every node of a host."""
+    specs = [spec for spec in all_nodes(topology) if spec.host == host]
+    if not specs:
+        raise NotFound(f"host {host} runs nothing of fleet {topology.name}", hint="see `rlctl inventory`")
+    home.open_for_writing()
+    with file_lock(home.staging_lock(topology.name), Owner.myself("render config"), wait=_patience()):
+        return _stage(topology, home, specs, version or NEWEST_KNOWN, occasion)
+
+
+def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: Version, occasion: Occasion) -> Staged:
+    folder = home.fleet(topology.name)
+    stage = folder.stage(rehearsal=occasion.rehearsal)
+    secrets = _secrets(topology, home, occasion)
+    commands = load_release().commands
+    nodes: dict[NodeName, Sequence[str]] = {}
+    for spec in specs:
+        node = staged_node(stage, spec, topology, secrets, commands)
+        if occasion.rehearsal:
+            # Certificates of an authority that was invented for another rehearsal would stay.
+            _clear(node.root)
+        make_private_folder(node.root)
+        node.write_own(version)
+        nodes[spec.name] = sorted(path.name for path in node.root.iterdir() if path.is_file())
+    return Staged(folder=stage, nodes=nodes)
+
+
+def _secrets(topology: Topology, home: Home, occasion: Occasion) -> FleetSecrets:
+    record = FleetRecord.load(home.fleet(topology.name).record)
+    check_refusals(() if record is None else record.refusals(topology))
+    found = check_openable(topology, home)
+    if found is None and occasion.placed:
+        raise no_secrets(topology)
+    if found is None and occasion.unseen and not occasion.rehearsal:
+        raise AccessDenied(
+            f"not all hosts of fleet {topology.name} were looked at, and its secrets are not here: "
+            "nodes that run on the others would have different ones",
+            hint="if it is new, run without --limit and with all hosts up; else first `rlctl secrets import FILE`",
+        )
+    secrets = new_secrets(topology) if found is None else with_services(found, topology.security.services)
+    check_authority(topology, secrets)
+    if not occasion.rehearsal:
+        if occasion.placed and (added := added_services(secrets, found)):
+            raise Refused(
+                f"services without a user yet: {', '.join(added)}",
+                hint="`rlctl deploy` adds them to running nodes; then run the playbook again",
+            )
+        check_keepable(secrets, found)
+        keep(topology, home.fleet(topology.name), secrets, found=found)
+    return secrets
+
+
+def _patience() -> Callable[[], bool]:
+    """Other hosts are staged in a moment."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + LOCK_S
+
+    def patience() -> bool:
+        clock.sleep(LOCK_EVERY_S)
+        return clock.monotonic() < deadline
+
+    return patience
+
+
+def _clear(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as failure:
+        raise Unreachable(f"cannot remove {folder}: {failure.strerror}", hint="fix its permissions") from failure

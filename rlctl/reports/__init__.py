@@ -1,0 +1,1 @@
+"""One HTML page and its plots, for every report. Pure."""

@@ -1,0 +1,105 @@
+"""What the node in charge has counted for one identity: looks that spend nothing."""
+
+from typing import Any
+
+from rlctl.execute.locking import keeper
+from rlctl.limiter.core.calls import Call, bind
+from rlctl.limits.algorithms import Concurrent
+from rlctl.limits.decision import REASONS, Reason
+from rlctl.limits.rule import Rule
+from rlctl.rules.change import InForce
+from rlctl.rules.key_state import reading
+from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+
+_UNKNOWN = dict.fromkeys(("limit", "count", "remaining", "reset_after_ms", "allowed", "reason"))
+# Said before a script looks at its key, which may be sound all the same; every other error is about the key.
+_REFUSES_SCRIPTS = frozenset({"OOM", "NOSCRIPT", "MISCONF", "NOREPLICAS"})
+
+
+def counted(now: InForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
+    """Where an identity is counted, and what the next call of cost 1 would meet; unknown is None."""
+    unknown = {"node": None, "host": None, "port": None, "type": None, "ttl_ms": None, **_UNKNOWN}
+    spec = keeper(now.fleet, now.observed, key)
+    if spec is None:
+        return unknown | {"reason": Reason.UNAVAILABLE}
+    place = {"node": spec.name, "host": spec.address, "port": spec.port}
+    look = _Look(now.fleet.connector.link(spec), call, rule, key)
+    try:
+        return unknown | place | look.take()
+    except LinkFailure:
+        return unknown | place | {"reason": Reason.UNAVAILABLE}
+    except CommandFailed as failure:
+        return unknown | place | {"reason": str(failure)}
+
+
+class _Look:
+    """One look at one key."""
+
+    def __init__(self, link: NodeLink, call: Call, rule: Rule, key: str) -> None:
+        self._link = link
+        self._call = call
+        self._rule = rule
+        self._key = key
+        self._values = call.algorithm.arguments()
+        self._how = reading(rule.definition.algorithm, rule.script.state)
+
+    def take(self) -> dict[str, object]:
+        """What the script says, or the key itself where no script may run; CommandFailed where nothing can be asked."""
+        words = self._key.encode("utf-8", "surrogatepass")
+        peek = {"verb": "peek", "request_id": ""} if isinstance(self._call.algorithm, Concurrent) else {"cost": 0}
+        arguments = bind(self._rule.script, {**self._values, **peek})
+        reply, kind, ttl_ms = self._link.pipeline(
+            [("EVALSHA", self._rule.script.sha1, 1, words, *arguments), ("TYPE", words), ("PTTL", words)]
+        )
+        if isinstance(ttl_ms, CommandFailed):
+            raise ttl_ms
+        seen = {"type": kind if kind != "none" else None, "ttl_ms": ttl_ms if ttl_ms >= 0 else None}
+        if isinstance(reply, CommandFailed):
+            readable = reply.prefix in _REFUSES_SCRIPTS
+            return seen | (self._unscripted() if readable else {}) | {"reason": str(reply)}
+        return seen | self._read(reply)
+
+    def _unscripted(self) -> dict[str, object]:
+        count, limit = self._used(), self._call.algorithm.limit
+        return {} if count is None else {"limit": limit, "count": count, "remaining": max(0, limit - count)}
+
+    def _read(self, reply: list[int]) -> dict[str, object]:
+        """What the next call would meet, as far as a look can tell: it is never refused for coming too soon."""
+        allowed, limit, remaining, _retry, reset_after_ms, reason = reply
+        verdict = REASONS[reason] if not allowed else Reason.OVER_LIMIT if remaining == 0 else Reason.OK
+        if verdict is Reason.OK and self._is_too_soon():
+            verdict = Reason.MIN_INTERVAL
+        # A script says no more than that nothing is left; under a limit that was lowered more than that is used.
+        used = self._used() if remaining == 0 else None
+        return {
+            "limit": limit,
+            "count": max(limit - remaining, used or 0),
+            "remaining": remaining,
+            "reset_after_ms": reset_after_ms,
+            "allowed": verdict is Reason.OK,
+            "reason": verdict,
+        }
+
+    def _used(self) -> int | None:
+        """How much the key says is used; None where that cannot be told."""
+        if self._how is None:
+            return None
+        try:
+            now_us = self._now_us()
+            return self._how.used(
+                self._link.call(*self._how.ask(self._key, self._values, now_us)), self._values, now_us
+            )
+        except (CommandFailed, ValueError):
+            return None
+
+    def _is_too_soon(self) -> bool:
+        interval_us = self._values.get("min_interval_ms", 0) * 1000
+        if not interval_us or self._how is None or self._how.newest is None:
+            return False
+        newest = self._how.newest
+        last_us = newest.at_us(self._link.call(*newest.ask(self._key)))
+        return last_us is not None and self._now_us() - last_us < interval_us
+
+    def _now_us(self) -> int:
+        seconds, more_us = self._link.call("TIME")
+        return int(seconds) * 1_000_000 + int(more_us)

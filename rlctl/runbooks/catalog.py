@@ -1,0 +1,57 @@
+"""The pages that rlctl ships, and those that a team keeps in files of its own."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from rlctl.assets import asset_folder
+from rlctl.errors import NotFound
+from rlctl.runbooks.page.load import read_page
+from rlctl.runbooks.page.model import Runbook
+from rlctl.system.files import read_text
+
+INDEX = "README.md"
+
+
+@cache
+def all_shipped() -> tuple[Runbook, ...]:
+    """Every page, by its number."""
+    paths = sorted(path for path in asset_folder("runbooks").glob("*.md") if path.name != INDEX)
+    return tuple(read_page(path.read_text(encoding="utf-8"), path.name) for path in paths)
+
+
+def find(name: str) -> Runbook:
+    """A page by its id, its slug or both, or a file of one by its path."""
+    if name.endswith(".md"):
+        text = read_text(Path(name))
+        if text is None:
+            raise NotFound(f"{name}: no such file", hint="name a page's file, or one of `rlctl runbook list`")
+        return read_page(text, name)
+    wanted = name.lower()
+    for page in all_shipped():
+        if wanted in {page.id.lower(), page.slug, page.name.lower()}:
+            return page
+    raise NotFound(f"there is no runbook {name!r}", hint="`rlctl runbook list` names them; a file ends in .md")
+
+
+def address(page: Runbook) -> str:
+    """By which another process finds the same page, wherever it runs."""
+    return page.id if page in all_shipped() else str(Path(page.source).absolute())
+
+
+@cache
+def by_finding() -> Mapping[str, str]:
+    """Which page answers a finding of status or doctor."""
+    return {code: page.id for page in all_shipped() for code in page.findings}
+
+
+@cache
+def by_error() -> Mapping[str, str]:
+    """Which page answers an error of rlctl."""
+    return {code: page.id for page in all_shipped() for code in page.error_codes}
+
+
+@cache
+def by_cause() -> Mapping[str, str]:
+    """Which page answers what keeps a decision from Redis."""
+    return {cause: page.id for page in all_shipped() for cause in page.causes}

@@ -1,0 +1,236 @@
+"""The command blocks of a page: a fence, its attributes, one command. Pure."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rlctl.files.mistakes import Mistakes, shown
+from rlctl.files.units import parse_duration
+from rlctl.runbooks.page import jmespath
+from rlctl.runbooks.page.model import Condition, Risk, Section, Step
+from rlctl.topology.model import Kind
+
+# What every page may use: the fleet's name, the folder of its topology file, and how long an election may take in it.
+FLEET, FOLDER, ELECTION = "RL_FLEET", "RL_DIR", "RL_ELECTION"
+GIVEN = frozenset({FLEET, FOLDER, ELECTION})
+VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})\s*(?P<info>.*)")
+_STEP_ID = re.compile(r"[a-z][a-z0-9-]*")
+_NAME = re.compile(r"RL_[A-Z][A-Z_]*")
+_ATTRIBUTES = ("id", "risk", "expect-exit", "expect", "timeout", "when", "only", "sets")
+# What looks and changes nothing; with --dry-run or --peek nothing else does either.
+_LOOKS = frozenset(
+    {
+        *("status", "doctor", "history", "capacity measure", "capacity plan", "capacity predict"),
+        *("scripts list", "scripts plan", "scripts status", "scripts verify", "scripts history"),
+        *("rules plan", "rules status", "rules explain", "failover-drill list", "failover-drill show"),
+    }
+)
+_ONLY_LOOK = frozenset({"--dry-run", "--peek"})
+_AGREES = frozenset({"--yes", "--confirm"})
+# What prints secrets has no place in a transcript.
+_SECRETIVE = frozenset({"env", "secrets"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block as it stands: where, what its first line says after the fence, and the lines in it."""
+
+    line: int
+    info: str
+    content: tuple[str, ...]
+
+
+def fenced(lines: list[tuple[int, str]]) -> tuple[list[Block], list[tuple[int, str]]]:
+    """The fenced blocks among numbered lines, and the lines outside of them."""
+    blocks: list[Block] = []
+    outside: list[tuple[int, str]] = []
+    rest = iter(lines)
+    for number, line in rest:
+        opening = _FENCE.match(line)
+        if opening is None:
+            outside.append((number, line))
+            continue
+        content = []
+        for _number, inner in rest:
+            if inner.strip() == opening["fence"]:
+                break
+            content.append(inner)
+        blocks.append(Block(line=number, info=opening["info"], content=tuple(content)))
+    return blocks, outside
+
+
+def read_step(block: Block, section: Section, mistakes: Mistakes) -> Step | None:
+    """The step that a block is; text blocks are none, and what is wrong with one is noted."""
+    attributes = _attributes(block, mistakes)
+    command = " ".join(line.strip() for line in block.content).strip()
+    if attributes is None:
+        if command.startswith("rlctl "):
+            mistakes.add(block.line, "a command nobody carries out: give the block an id and a risk")
+        return None
+    reading = _Reading(block.line, attributes, mistakes)
+    if len(block.content) != 1 or not command.startswith("rlctl "):
+        mistakes.add(block.line, "a block holds one command of rlctl, on one line")
+        return None
+    step = Step(
+        id=reading.id(),
+        section=section,
+        line=block.line,
+        command=command,
+        risk=reading.risk(),
+        exits=reading.exits(),
+        expect=reading.expression("expect"),
+        timeout_ms=reading.timeout_ms(),
+        when=reading.when(),
+        only=reading.only(),
+        sets=reading.sets(),
+    )
+    for wrong in _wrong_with(step):
+        mistakes.add(block.line, f"{step.id}: {wrong}")
+    return step
+
+
+def words(command: str) -> list[str]:
+    """A command as the shell would take it apart."""
+    return shlex.split(command)
+
+
+def variables(command: str) -> list[str]:
+    """The names of the variables in a command."""
+    return [braced or bare for braced, bare in VARIABLE.findall(command)]
+
+
+def filled(command: str, values: Mapping[str, str]) -> str:
+    """The command with the values that are known; others stay as they are."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return shlex.quote(values[name]) if name in values else found[0]
+
+    return VARIABLE.sub(value, command)
+
+
+def _attributes(block: Block, mistakes: Mistakes) -> dict[str, str] | None:
+    try:
+        _language, *pairs = shlex.split(block.info) or [""]
+    except ValueError as failure:
+        mistakes.add(block.line, f"the block's attributes cannot be read: {failure}")
+        return None
+    if not pairs:
+        return None
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, is_given, value = pair.partition("=")
+        if key not in _ATTRIBUTES or not is_given or key in found:
+            mistakes.add(block.line, f"{shown(pair)} is no attribute; known, each once: {', '.join(_ATTRIBUTES)}")
+        found[key] = value
+    return found
+
+
+class _Reading:
+    """The attributes of one block."""
+
+    def __init__(self, line: int, attributes: Mapping[str, str], mistakes: Mistakes) -> None:
+        self._line = line
+        self._attributes = attributes
+        self._mistakes = mistakes
+
+    def id(self) -> str:
+        found = self._attributes.get("id", "")
+        if not _STEP_ID.fullmatch(found):
+            self._wrong(f"id: {shown(found)} is none; write a lower-case word")
+        return found
+
+    def risk(self) -> Risk:
+        found = self._attributes.get("risk", "")
+        if found not in set(Risk):
+            self._wrong(f"risk: {shown(found)} is none; write one of {', '.join(Risk)}")
+            return Risk.DANGER
+        return Risk(found)
+
+    def exits(self) -> frozenset[int]:
+        codes = self._attributes.get("expect-exit", "0").split(",")
+        if not all(code.isdigit() for code in codes):
+            self._wrong("expect-exit: exit codes belong here, such as 0,11")
+            return frozenset()
+        return frozenset(map(int, codes))
+
+    def timeout_ms(self) -> int:
+        try:
+            return parse_duration(self._attributes.get("timeout", "60s"))
+        except ValueError as failure:
+            self._wrong(f"timeout: {failure}")
+            return 0
+
+    def expression(self, key: str) -> str | None:
+        found = self._attributes.get(key)
+        if found is not None:
+            self._check(key, found)
+        return found
+
+    def when(self) -> Condition | None:
+        found = self._attributes.get("when")
+        if found is None:
+            return None
+        step, colon, expression = found.partition(":")
+        if not colon:
+            self._wrong("when: write `STEP: EXPRESSION`")
+        self._check("when", expression.strip())
+        return Condition(step=step.strip(), query=expression.strip())
+
+    def only(self) -> Kind | None:
+        found = self._attributes.get("only")
+        if found is not None and found not in set(Kind):
+            self._wrong(f"only: {shown(found)} is no kind of fleet")
+            return None
+        return None if found is None else Kind(found)
+
+    def sets(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for part in filter(None, self._attributes.get("sets", "").split(";")):
+            name, _, expression = (word.strip() for word in part.partition("="))
+            if not _NAME.fullmatch(name) or name in GIVEN:
+                self._wrong(f"sets: {shown(name)} cannot be set; names are like RL_NODE")
+            self._check("sets", expression)
+            found[name] = expression
+        return found
+
+    def _check(self, key: str, expression: str) -> None:
+        if wrong := jmespath.refuse(expression):
+            self._wrong(f"{key}: {wrong}")
+
+    def _wrong(self, text: str) -> None:
+        self._mistakes.add(self._line, text)
+
+
+def _wrong_with(step: Step) -> list[str]:
+    """What a command may not be, or lacks."""
+    try:
+        given = words(step.command)[1:]
+    except ValueError as failure:
+        return [f"the command cannot be taken apart: {failure}"]
+    wrong = []
+    if given[:1] and given[0].startswith("-"):
+        wrong.append("the command's name comes first, its options after it")
+    if given[:1] and given[0] in _SECRETIVE:
+        wrong.append("what prints secrets has no place on a page: a transcript is kept")
+    if not step.mutates and not _looks(given):
+        wrong.append("this command changes something, risk=read says that it does not")
+    if step.mutates and not _AGREES & set(given):
+        wrong.append("nobody can be asked while it runs: it needs --yes, or --confirm where data can be lost")
+    if ("--confirm" in given) != (step.risk is Risk.DANGER):
+        wrong.append("risk=danger is what wants --confirm, and nothing else is")
+    if (step.expect or step.sets) and not _is_json(given):
+        wrong.append("expressions are asked of JSON: the command needs -o json")
+    return wrong
+
+
+def _looks(given: list[str]) -> bool:
+    plain = [word for word in given if not word.startswith("-")]
+    return bool(_ONLY_LOOK & set(given)) or bool({" ".join(plain[:2]), " ".join(plain[:1])} & _LOOKS)
+
+
+def _is_json(given: list[str]) -> bool:
+    return any(pair == ("-o", "json") for pair in pairwise(given))

@@ -1,0 +1,101 @@
+"""One trial of a page: which fault, on what fleet, which steps are left out; and what came of it. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from rlctl.lab.twin import TWIN_PORT, with_settings
+from rlctl.runbooks.page.model import Rehearsal
+from rlctl.topology.model import (
+    MIB,
+    ClusterShape,
+    Engine,
+    Flavor,
+    Kind,
+    LocalPlace,
+    Memory,
+    SentinelShape,
+    TargetName,
+    Topology,
+)
+
+NAME = "rehearsal"
+# Files of a trial's folder.
+ORDER, RESULT, FAILURE = "order.json", "result.json", "failure.txt"
+# The patience after the last step, beside those for steps.
+REST = "*rest*"
+MEMORY_BYTES = 16 * MIB
+TIMER_MS = 2_000
+FAILOVER_MS = 10_000
+DIRECTIVE = "redis."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialOrder:
+    """What a trial is told; `patience_s` bounds single steps, and the rest after the last."""
+
+    page: str
+    kind: Kind
+    rehearsal: int
+    omitted: str | None = None
+    patience_s: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """As the child is handed it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "TrialOrder":
+        """The reading half of `to_json`."""
+        return cls(**{**data, "kind": Kind(data["kind"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """What came of a trial; times are from the first step on, and None where it did not come so far."""
+
+    steps: tuple[Mapping[str, Any], ...]
+    why: str | None
+    recovered_s: float | None
+    residue: tuple[str, ...] = ()
+
+    @property
+    def is_green(self) -> bool:
+        """Whether the page led from the fault to health and left nothing behind."""
+        return self.why is None and not self.residue
+
+    @property
+    def reason(self) -> str:
+        """Why it is not green."""
+        return self.why or "; ".join(self.residue)
+
+    def to_json(self) -> dict[str, object]:
+        """As the child hands it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "TrialResult":
+        """The reading half of `to_json`."""
+        return cls(**{**data, "steps": tuple(data["steps"]), "residue": tuple(data["residue"])})
+
+
+def rehearsal_fleet(kind: Kind, rehearsal: Rehearsal, flavor: Flavor) -> Topology:
+    """The throw-away fleet of a trial: small, in a hurry, every node with an address of its own."""
+    topology = Topology(
+        name=NAME,
+        kind=kind,
+        target=TargetName.LOCAL,
+        cluster=ClusterShape(node_timeout_ms=TIMER_MS),
+        sentinel=SentinelShape(down_after_ms=TIMER_MS, failover_timeout_ms=FAILOVER_MS),
+        memory=Memory(maxmemory_bytes=MEMORY_BYTES),
+        engine=Engine(flavor=flavor),
+        local=LocalPlace(base_port=TWIN_PORT, spread=True),
+    )
+    directives, settings = split_settings(rehearsal.settings)
+    return replace(with_settings(topology, settings), redis=tuple(sorted(directives.items())))
+
+
+def split_settings(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Directives of the server, spelled `redis.NAME`, and settings of the topology, spelled `section.key`."""
+    directives = {key.removeprefix(DIRECTIVE): text for key, text in settings.items() if key.startswith(DIRECTIVE)}
+    return directives, {key: text for key, text in settings.items() if not key.startswith(DIRECTIVE)}

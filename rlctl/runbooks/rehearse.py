@@ -1,0 +1,252 @@
+"""Proves pages: each is followed from every fault to health, and again without each step that changes something."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from rlctl.errors import Refused, TimedOut, Unreachable
+from rlctl.execute.progress import Progress
+from rlctl.execute.stop import StopFlag
+from rlctl.lab.throw_away import note_swept, sweep_throw_away, throw_away
+from rlctl.runbooks.catalog import address
+from rlctl.runbooks.page.model import Rehearsal, Risk, Runbook, Step
+from rlctl.runbooks.rehearsal import FAILURE, ORDER, REST, RESULT, TrialOrder, TrialResult
+from rlctl.state.home import Home
+from rlctl.system.child import Child
+from rlctl.system.files import read_text, write_private
+from rlctl.system.process import OWN_PYTHON, ProcessRunner
+from rlctl.system.sandbox import enter_argv, why_not
+from rlctl.topology.model import Kind
+
+LISTEN_S = 0.2
+END_S = 30.0
+# Without a step, the others get this many times what they needed with it, and no less than so many seconds.
+PATIENCE_FACTOR = 3.0
+LEAST_PATIENCE_S = 6.0
+REST_PATIENCE_S = 8.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A page followed from one fault, on one kind of fleet."""
+
+    page: Runbook
+    kind: Kind
+    index: int
+    result: TrialResult
+
+    @property
+    def rehearsal(self) -> Rehearsal:
+        """The fault and the fleet."""
+        return self.page.rehearsals[self.index]
+
+    def took(self, step: Step) -> bool:
+        """Whether the step was taken, and not left out as not called for."""
+        return any(one["id"] == step.id and one["outcome"] == "done" for one in self.result.steps)
+
+    def to_json(self) -> dict[str, object]:
+        """As `runbook test -o json` shows it."""
+        recovered_s = self.result.recovered_s
+        return {
+            "runbook": self.page.id,
+            "kind": self.kind,
+            "fault": self.rehearsal.fault,
+            "verdict": "pass" if self.result.is_green else "fail",
+            "reason": self.result.reason,
+            "recovered_s": None if recovered_s is None else round(recovered_s, 1),
+            "steps": list(self.result.steps),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omission:
+    """A step that was left out, or that no fault calls for; `noticed` says what went wrong without it."""
+
+    page: Runbook
+    kind: Kind
+    step: Step
+    noticed: str | None
+
+    def to_json(self) -> dict[str, object]:
+        """As `runbook test -o json` shows it."""
+        return {"runbook": self.page.id, "kind": self.kind, "step": self.step.id, "noticed": self.noticed}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """All passages, and what leaving steps out did.
+
+    `unused` steps were never taken. `repeated` says why trials were made twice.
+    """
+
+    passages: tuple[Passage, ...]
+    omissions: tuple[Omission, ...]
+    unused: tuple[Omission, ...]
+    repeated: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every page leads to health, and has no step too many."""
+        return all(one.result.is_green for one in self.passages) and not self.dead and not self.unused
+
+    @property
+    def dead(self) -> tuple[Omission, ...]:
+        """Steps that nobody misses."""
+        return tuple(one for one in self.omissions if one.noticed is None)
+
+
+class _NotBuilt(Exception):
+    """A trial whose process says itself why it could not be made; one that crashed says nothing, and is a bug."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prover:
+    """Makes trials, some at the same time: each has a network and processes of its own."""
+
+    home: Home
+    jobs: int
+    progress: Progress
+    stop: StopFlag
+    is_detailed: bool = False
+    passages_only: bool = False
+    _repeated: list[str] = field(default_factory=list)
+
+    def prove(self, pages: Sequence[Runbook], kinds: Sequence[Kind]) -> Proof:
+        """Every page on every kind of fleet that it is for; Refused where this machine gives no namespaces."""
+        reason = why_not(ProcessRunner())
+        if reason is not None:
+            raise Refused(
+                f"a runbook is tried in namespaces of its own, which is not possible here: {reason}",
+                hint="run it where unprivileged namespaces are allowed",
+            )
+        note_swept(sweep_throw_away(self.home, self.progress), self.progress)
+        wanted = [(page, kind, index) for page in pages for kind in kinds for index in _rehearsals(page, kind)]
+        with ThreadPoolExecutor(max_workers=self.jobs) as pool:
+            passages = tuple(pool.map(lambda one: self._follow(*one), wanted))
+            to_omit = [] if self.passages_only else list(_to_omit(passages))
+            omissions = tuple(pool.map(lambda one: self._leave_out(*one), to_omit))
+        self.stop.check()
+        return Proof(
+            passages=passages, omissions=omissions, unused=tuple(_unused(passages)), repeated=tuple(self._repeated)
+        )
+
+    def _follow(self, page: Runbook, kind: Kind, index: int) -> Passage:
+        result = self._try(TrialOrder(page=address(page), kind=kind, rehearsal=index))
+        passage = Passage(page=page, kind=kind, index=index, result=result)
+        told = f"green after {result.recovered_s:.1f} s" if result.is_green and result.recovered_s else result.reason
+        self.progress.note(f"{page.id} {kind} {passage.rehearsal.fault}: {told}")
+        return passage
+
+    def _leave_out(self, step: Step, passages: Sequence[Passage]) -> Omission:
+        noticed = missed(step, (self._without(step, passage) for passage in passages))
+        page, kind = passages[0].page, passages[0].kind
+        told = f"noticed, {noticed}" if noticed else "nobody notices"
+        self.progress.note(f"{page.id} {kind} without {step.id}: {told}")
+        return Omission(page=page, kind=kind, step=step, noticed=noticed)
+
+    def _without(self, step: Step, passage: Passage) -> TrialResult:
+        order = TrialOrder(
+            page=address(passage.page),
+            kind=passage.kind,
+            rehearsal=passage.index,
+            omitted=step.id,
+            patience_s=patience(passage.result.steps),
+        )
+        return self._try(order)
+
+    def _try(self, order: TrialOrder) -> TrialResult:
+        """A fleet that cannot be built on a busy machine says nothing of a page: try once more, and keep the reason."""
+        try:
+            return self._try_once(order)
+        except _NotBuilt as failure:
+            self._repeated.append(str(failure))
+            self.progress.note(f"{failure}; once more")
+        try:
+            return self._try_once(order)
+        except _NotBuilt as failure:
+            raise Unreachable(str(failure), hint="run it with -v") from failure
+
+    def _try_once(self, order: TrialOrder) -> TrialResult:
+        self.stop.check()
+        with throw_away(self.home, "runbook") as run:
+            folder = run.twin
+            write_private(folder / ORDER, json.dumps(order.to_json()))
+            environment = ["env", f"RLCTL_HOME={folder / 'home'}", "PYTHONDONTWRITEBYTECODE=1"]
+            argv = enter_argv([*environment, *OWN_PYTHON, "-m", "rlctl.runbooks.rehearse_worker", str(folder)])
+            # Ctrl-C is for rlctl alone.
+            with Child(argv, detached=True) as child:
+                code = self._listen(child, f"{order.page} {order.kind}")
+                complaint = child.complaint()
+            text = read_text(folder / RESULT)
+            if text is None:
+                told = f"a trial of {order.page} could not be made: "
+                if named := read_text(folder / FAILURE):
+                    raise _NotBuilt(told + named)
+                raise Unreachable(told + (complaint or f"exit {code}"), hint="run it with -v")
+        return TrialResult.from_json(json.loads(text))
+
+    def _listen(self, child: Child, what: str) -> int:
+        """Pass on what it says, to its end or ours."""
+        while not self.stop.is_set:
+            try:
+                line = child.hear(timeout_s=LISTEN_S)
+            except TimedOut:
+                line = ""
+            if line is None:
+                return child.wait(timeout_s=END_S)
+            if line and self.is_detailed:
+                self.progress.note(f"  {what}: {json.loads(line)['note']}")
+        raise self.stop.kind("stopped; the throw-away fleets are gone", hint="the same command starts anew")
+
+
+def missed(step: Step, results: Iterable[TrialResult]) -> str | None:
+    """What went wrong without a step, where it was taken; None says that it is dead.
+
+    A step is alive when one of the faults that call for it cannot be got over without it. What may lose data has to be
+    missed after each of them: else it was taken needlessly. No more trials are made than that takes.
+    """
+    reason = None
+    for result in results:
+        reason = None if result.is_green else result.reason
+        is_settled = result.is_green if step.risk is Risk.DANGER else not result.is_green
+        if is_settled:
+            break
+    return reason
+
+
+def patience(steps: Sequence[Mapping[str, object]]) -> dict[str, float]:
+    """How long each step may take when another is missing; what waits in vain would else wait to its end."""
+    needed = {str(one["id"]): float(str(one["elapsed_s"])) for one in steps}
+    return {
+        **{step: max(LEAST_PATIENCE_S, PATIENCE_FACTOR * took) for step, took in needed.items()},
+        REST: REST_PATIENCE_S,
+    }
+
+
+def _rehearsals(page: Runbook, kind: Kind) -> list[int]:
+    return [index for index, rehearsal in enumerate(page.rehearsals) if kind in rehearsal.kinds]
+
+
+def _groups(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
+    """The passages of one page on one kind."""
+    keys = dict.fromkeys((one.page.source, one.kind) for one in passages)
+    for key in keys:
+        yield [one for one in passages if (one.page.source, one.kind) == key]
+
+
+def _to_omit(passages: Sequence[Passage]) -> Iterator[tuple[Step, list[Passage]]]:
+    """Every step that changes something, with the passages that took it; nothing is learned where one failed."""
+    for group in _groups(passages):
+        if all(one.result.is_green for one in group):
+            for step in group[0].page.steps_for(group[0].kind):
+                if step.mutates and (taken := [one for one in group if one.took(step)]):
+                    yield step, taken
+
+
+def _unused(passages: Sequence[Passage]) -> Iterator[Omission]:
+    for group in _groups(passages):
+        if all(one.result.is_green for one in group):
+            for step in group[0].page.steps_for(group[0].kind):
+                if not any(one.took(step) for one in group):
+                    yield Omission(page=group[0].page, kind=group[0].kind, step=step, noticed=None)

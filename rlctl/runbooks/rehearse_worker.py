@@ -1,0 +1,164 @@
+"""The process that carries a trial out: in namespaces of its own, in which everything ends with it.
+
+It is told by a file what to do, and by its standard input, whose end means that rlctl has gone.
+"""
+
+import json
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from rlctl.errors import Exit, RlctlError, TimedOut, Unreachable
+from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.progress import QUIET
+from rlctl.execute.session import open_fleet
+from rlctl.execute.stop import StopFlag
+from rlctl.execute.worker import Teller, end_with_rlctl
+from rlctl.lab.faults import SandboxFaults
+from rlctl.lab.roles import cast
+from rlctl.lab.sentinel_timers import hurry
+from rlctl.operations.deploy import DeployOptions, plan_deploy, run_deploy
+from rlctl.plan.finding import Finding
+from rlctl.plan.findings import assess
+from rlctl.plan.steps import describe
+from rlctl.plan.tilt import TILT_S
+from rlctl.runbooks.catalog import find
+from rlctl.runbooks.faults import Scene, bring_about
+from rlctl.runbooks.rehearsal import FAILURE, NAME, ORDER, REST, RESULT, TrialOrder, TrialResult, rehearsal_fleet
+from rlctl.runbooks.residue import Snapshot, differences, snapshot
+from rlctl.runbooks.run import Outcome, OwnHand, StepResult, Walk, Walked
+from rlctl.runbooks.variables import given
+from rlctl.state.home import Home
+from rlctl.system.clock import wait_until
+from rlctl.system.files import write_private
+from rlctl.system.process import PatientRunner, ProcessRunner
+from rlctl.system.redis import CommandFailed, LinkFailure
+from rlctl.system.sandbox import own_packets, raise_loopback
+from rlctl.targets.server_program import find_any_server
+from rlctl.topology.dump import topology_text
+from rlctl.topology.load import load_topology
+from rlctl.topology.model import Topology
+
+DEPLOY_S = 60.0
+# How long a fleet may take to come to rest after the last step, also where a stall put sentinels in TILT.
+REST_S = 15.0 + TILT_S
+LOOK_EVERY_S = 0.2
+ARGV = ("runbook", "test")
+RULES = """\
+version: 1
+rules:
+  - id: api-per-key
+    algorithm: fixed_window
+    key: "api:{key}"
+    limit: 100
+    window: 60s
+"""
+
+
+def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
+    """Build a fleet, break it, follow the page, and look at what is left."""
+    raise_loopback()
+    page = find(order.page)
+    rehearsal = page.rehearsals[order.rehearsal]
+    topology = rehearsal_fleet(order.kind, rehearsal, find_any_server(ProcessRunner()).flavor)
+    home, file = Home.from_environment(), folder / "topology.yaml"
+    write_private(file, topology_text(topology))
+    write_private(folder / "rules.yaml", RULES)
+    hand = OwnHand(runner=PatientRunner(is_stopped=lambda: False), file=file)
+    _build(topology, home, hand, teller)
+    with open_fleet(topology, home) as fleet:
+        before = snapshot(fleet)
+        with closing(SandboxFaults(own_packets(ProcessRunner()), NAME)) as cuts:
+            scene = Scene(fleet=fleet, cast=cast(topology, fleet.observe()), cuts=cuts)
+            bring_about(rehearsal.fault, scene)
+            walk = Walk(
+                page=page,
+                kind=order.kind,
+                values=given(topology, folder),
+                hand=hand,
+                clock=fleet.clock,
+                agree=lambda _step, _command: None,
+                tell=lambda result: _tell(teller, result),
+                before=lambda step: scene.mend() if step.id == rehearsal.mended_before else None,
+                omitted=frozenset({order.omitted} if order.omitted else ()),
+                patience_s=order.patience_s,
+            )
+            walked = walk.carry_out()
+    residue = () if walked.failed else _residue(file, home, before, order.patience_s.get(REST, REST_S))
+    return _result(walked, residue)
+
+
+def _build(topology: Topology, home: Home, hand: OwnHand, teller: Teller) -> None:
+    # Who stops us ends us: there is no safe point to wait for.
+    stop = StopFlag()
+    with hold(topology, home, ARGV[0], stop, teller, waiting=Waiting(wanted=False)) as held:
+        options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
+        run_deploy(held, options, teller, stop, lambda _plan: None)
+        hurry(held.fleet)
+    done = hand.run(f"rlctl rules apply {hand.file.parent / 'rules.yaml'} --yes -o json", timeout_s=DEPLOY_S)
+    if done.code:
+        raise Unreachable(f"the fleet takes no rules: {done.errors}", hint="try `rlctl rules apply` by hand")
+
+
+def _residue(file: Path, home: Home, before: Snapshot, rest_s: float) -> tuple[str, ...]:
+    """Read by the file as it is now: a step may have changed it, as an operator would."""
+    topology = load_topology(file.read_bytes(), str(file))
+    with open_fleet(topology, home) as fleet:
+        findings: tuple[Finding, ...] = ()
+
+        def is_at_rest() -> bool:
+            nonlocal findings
+            observed = fleet.observe()
+            findings = assess(fleet.desired(observed), observed)
+            return not findings
+
+        try:
+            wait_until(is_at_rest, timeout_s=rest_s, clock=fleet.clock, what="the fleet at rest", every_s=LOOK_EVERY_S)
+        except TimedOut:
+            return tuple(finding.text for finding in findings)
+        steps = tuple(describe(step) for step in plan_deploy(fleet, QUIET).steps)
+        return steps + differences(before, snapshot(fleet), fleet)
+
+
+def _tell(teller: Teller, result: StepResult) -> None:
+    why = f": {result.why}" if result.why else ""
+    teller.note(f"{result.step.id}: {result.outcome} {result.elapsed_s:.1f} s{why}")
+    if result.outcome is Outcome.FAILED:
+        for line in result.gist:
+            teller.note(f"  {line}")
+
+
+def _result(walked: Walked, residue: tuple[str, ...]) -> TrialResult:
+    failed = walked.failed
+    return TrialResult(
+        steps=tuple(result.to_json() for result in walked.results),
+        why=f"{failed.step.id}: {failed.why}" if failed else None,
+        recovered_s=walked.recovered_s,
+        residue=residue,
+    )
+
+
+def main() -> int:
+    """Carry out the trial in the folder that is named; the last line says what came of it."""
+    os.umask(0o077)
+    folder = Path(sys.argv[1])
+    order = TrialOrder.from_json(json.loads((folder / ORDER).read_text(encoding="utf-8")))
+    end_with_rlctl()
+    try:
+        result = carry_out(order, folder, Teller())
+    except (LinkFailure, CommandFailed) as failure:
+        return _failed(folder, f"a node did not do as told: {failure}", Exit.UNREACHABLE)
+    except RlctlError as failure:
+        return _failed(folder, failure.message, failure.exit_code)
+    write_private(folder / RESULT, json.dumps(result.to_json()))
+    return Exit.OK
+
+
+def _failed(folder: Path, message: str, code: int) -> int:
+    write_private(folder / FAILURE, message)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

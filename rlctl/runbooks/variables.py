@@ -1,0 +1,29 @@
+"""What every page may use without a step that tells it, filled in from the topology. Pure."""
+
+from pathlib import PurePath
+
+from rlctl.files.units import format_duration
+from rlctl.runbooks.page.blocks import ELECTION, FLEET, FOLDER
+from rlctl.topology.model import Kind, Topology
+
+LEAST_MS = 10_000
+# A cluster's primary is held for dead after one node time-out or two, and a lost vote is repeated after four.
+NODE_TIMEOUTS = 6
+# Sentinel repeats a failover that came to nothing after twice its failover-timeout.
+FAILOVER_TIMEOUTS = 2
+
+
+def given(topology: Topology, folder: PurePath) -> dict[str, str]:
+    """The fleet's name, the folder of its topology file, and how long an election may take in it."""
+    return {
+        FLEET: topology.name,
+        FOLDER: str(folder),
+        ELECTION: format_duration(max(LEAST_MS, _election_ms(topology))),
+    }
+
+
+def _election_ms(topology: Topology) -> int:
+    """Until a second vote must be over."""
+    if topology.kind is Kind.CLUSTER:
+        return NODE_TIMEOUTS * topology.cluster.node_timeout_ms
+    return topology.sentinel.down_after_ms + FAILOVER_TIMEOUTS * topology.sentinel.failover_timeout_ms

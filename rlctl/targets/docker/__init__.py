@@ -1,0 +1,1 @@
+"""Target docker: containers on this machine."""

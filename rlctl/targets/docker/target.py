@@ -1,0 +1,327 @@
+"""Target docker: one container a node on this machine, all of one rendered compose project."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from signal import Signals
+
+from rlctl.assets import asset_folder
+from rlctl.errors import Refused, RlctlError, Unreachable
+from rlctl.observe.model import Address, OnDisk
+from rlctl.render.acl import Version
+from rlctl.render.compose import (
+    FILES,
+    LABEL_IMAGE,
+    LABEL_NODE,
+    LABEL_OPEN_FILES,
+    PUBLISHED_AT,
+    USER_VARIABLE,
+    compose_file,
+    container_name,
+    memory_limit_bytes,
+    project_name,
+)
+from rlctl.render.redis_conf import open_files, own_directives
+from rlctl.secrets import FleetSecrets
+from rlctl.state.accepted import Accepted
+from rlctl.state.home import FleetFolder
+from rlctl.system.clock import Clock
+from rlctl.system.docker import Container, DockerEngine, last_line
+from rlctl.system.files import make_private_folder, read_text, write_private
+from rlctl.system.host import own_addresses
+from rlctl.system.ports import answers, is_free
+from rlctl.system.server_log import last_error
+from rlctl.targets.base import Launch, NodeResult, OnThisMachine
+from rlctl.targets.docker.image import image_server, remember, start_in_image
+from rlctl.targets.docker.network import check_network, has_network
+from rlctl.targets.listening import await_listening
+from rlctl.targets.node_folder import NodeFolder, delete_folder
+from rlctl.targets.server_program import ServerProgram, dotted, parse_version
+from rlctl.targets.trial import Refusal, Server, tried
+from rlctl.topology.model import Topology
+from rlctl.topology.nodes import NodeName, NodeSpec, network_of
+
+# The first that knows `name:` in a compose file, which the rendered one has.
+OLDEST_COMPOSE: Version = (2, 3)
+WORKERS = 8
+STOP_S = 5
+_AGAIN = "mend the cause and run the same command again: it carries on from what is there"
+
+
+class DockerTarget(OnThisMachine):
+    """Creates, starts, finds and removes the containers of one fleet on this machine."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        secrets: FleetSecrets,
+        folder: FleetFolder,
+        commands: tuple[str, ...],
+        engine: DockerEngine,
+        clock: Clock,
+        accepted: Accepted,
+    ) -> None:
+        self._topology = topology
+        self._secrets = secrets
+        self._folder = folder
+        self._commands = commands
+        self._engine = engine
+        self._clock = clock
+        self._accepted = accepted
+
+    def check(self) -> str:
+        """Engine, compose, network and image; an error names what is missing or in the way."""
+        self._engine.check_users()
+        compose = self._engine.compose_version()
+        if parse_version(compose) < OLDEST_COMPOSE:
+            raise Unreachable(
+                f"`docker compose` is version {compose}; rlctl needs {dotted(OLDEST_COMPOSE)} or newer",
+                hint="install a newer Compose plugin (docker-compose-plugin, or docker-compose-v2)",
+            )
+        self._check_owner()
+        check_network(self._topology, self._engine)
+        image = self._topology.docker.image
+        if self._engine.image_id(image) is None:
+            return f"image {image} is not on this machine yet: `rlctl deploy` pulls it; Docker Compose {compose}"
+        program = self._program
+        return f"{program.path} is {program.flavor} {dotted(program.version)}; Docker Compose {compose}"
+
+    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+        """Try the directives on the image's server; None while the image is not on this machine."""
+        image_id = self._fetched() if fetch else self._engine.image_id(self._topology.docker.image)
+        if image_id is None:
+            return None
+        program = self._program
+        server = Server(name=f"{program.path} ({program.flavor} {dotted(program.version)})", identity=image_id)
+        return tried(
+            server,
+            own_directives(self._topology),
+            self._accepted,
+            lambda conf: start_in_image(self._engine, self._topology, conf),
+        )
+
+    def route(self, spec: NodeSpec) -> Address:
+        """The node's own address where this machine reaches it, else where its port is published."""
+        return (spec.address if self._is_direct else PUBLISHED_AT), spec.port
+
+    def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
+        """Create what is missing; start primaries, then whoever follows them, as target local does."""
+        image_id = self._fetched()
+        program = self._program
+        make_private_folder(self._folder.nodes)
+        remember(program, image_id, self._folder.server)
+        for launch in launches:
+            node = self._node(launch.spec)
+            node.prepare(launch, program.version)
+            node.write_follow(launch)
+        self._write_project()
+        self._create([launch.spec for launch in launches])
+        results: dict[NodeName, NodeResult] = {}
+        for wave in (
+            [launch.spec for launch in launches if launch.follow is None],
+            [launch.spec for launch in launches if launch.follow is not None],
+        ):
+            results |= self._start(wave)
+        return results
+
+    def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
+        """Write the files that are rlctl's, and make room for a larger maxmemory before the server is told of it."""
+        self._write_project()
+        for spec, version in versions.items():
+            self._node(spec).write_own(version)
+            self._engine.grow_memory(self._container(spec.name), memory_limit_bytes(self._topology, spec))
+        return {spec.name: NodeResult() for spec in versions}
+
+    def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
+        """End and remove our containers, their folders, and the network with the last of them."""
+        found = self._containers()
+
+        def remove_one(name: NodeName) -> NodeResult:
+            folder, container = self._folder.node(name), found.get(name)
+            if container is not None and not self._is_ours(name, container):
+                # Whoever has no folder here never made a container, and leaves another fleet's in peace.
+                return NodeResult(error=_not_ours(container)) if folder.is_dir() else NodeResult()
+            try:
+                if container is not None:
+                    self._engine.remove(container.name, patience_s=STOP_S)
+            except RlctlError as failure:
+                return NodeResult(error=failure.message)
+            return delete_folder(folder)
+
+        with ThreadPoolExecutor(max_workers=WORKERS) as pool:
+            results = dict(zip(names, pool.map(remove_one, names), strict=True))
+        if not self._containers() and has_network(self._topology, self._engine):
+            self._engine.remove_network(project_name(self._topology.name))
+        return results
+
+    def why_unproven(self, spec: NodeSpec) -> str | None:
+        """Nothing where the node's container runs: its address, and the port published for it, are the engine's."""
+        container = self._containers().get(spec.name)
+        return None if container is not None and container.running else "its container does not run"
+
+    def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
+        """Containers and files of these nodes."""
+        found = self._containers()
+        return {spec.name: self._inspect(spec, found.get(spec.name)) for spec in specs}
+
+    def placed(self) -> Sequence[NodeName]:
+        """The nodes that have a folder here."""
+        return self._folder.placed()
+
+    def strays(self) -> Sequence[NodeName]:
+        """Nodes whose container is there although their folder was removed under them."""
+        found = self._containers()
+        ours = (name for name, container in found.items() if self._is_ours(name, container))
+        return tuple(sorted(name for name in ours if not self._folder.node(name).is_dir()))
+
+    def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
+        """Signal the servers of these nodes; one that is gone needs none."""
+        for spec in specs:
+            self._engine.signal(self._container(spec.name), number)
+
+    def log(self, name: NodeName) -> str:
+        """What a node's server said."""
+        return self._engine.log(self._container(name))
+
+    def tidy(self) -> None:
+        """Nothing: the engine rotates what containers say."""
+
+    @cached_property
+    def _program(self) -> ServerProgram:
+        image_id = self._engine.image_id(self._topology.docker.image)
+        return image_server(self._engine, self._topology, image_id or "", self._folder.server)
+
+    @cached_property
+    def _is_direct(self) -> bool:
+        """Whether containers are in a network of this very machine: not so where the engine lives in one of its own."""
+        if sys.platform != "linux":
+            return False
+        gateway = str(network_of(self._topology)[1])
+        # A network without a running container may be gone, and says nothing.
+        return gateway in own_addresses() or not any(one.running for one in self._containers().values())
+
+    def _fetched(self) -> str:
+        image = self._topology.docker.image
+        if self._engine.image_id(image) is None:
+            self._engine.pull(image)
+        return self._engine.image_id(image) or ""
+
+    def _node(self, spec: NodeSpec) -> NodeFolder:
+        folder = self._folder.node(spec.name)
+        return NodeFolder(folder, spec, self._topology, self._secrets, self._commands, FILES)
+
+    def _container(self, name: NodeName) -> str:
+        return container_name(self._topology.name, name)
+
+    def _containers(self) -> dict[NodeName, Container]:
+        """The project's containers by their nodes, whoever made them."""
+        found = self._engine.containers(project_name(self._topology.name))
+        return {NodeName(one.labels[LABEL_NODE]): one for one in found if LABEL_NODE in one.labels}
+
+    def _is_ours(self, name: NodeName, container: Container) -> bool:
+        """The node's folder proves whose it is: a fleet of this name may live under another RLCTL_HOME, too.
+
+        A folder has many spellings: a symbolic link on the way to it makes it nobody else's.
+        """
+        return self._folder.node(name).resolve() in {Path(folder).resolve() for folder in container.folders}
+
+    def _check_owner(self) -> None:
+        others = [found for name, found in self._containers().items() if not self._is_ours(name, found)]
+        if others:
+            raise Refused(
+                f"containers of project {project_name(self._topology.name)} were made from another RLCTL_HOME: "
+                f"{_folders_of(others[0])}",
+                hint="give this fleet another name, or work with the RLCTL_HOME that made them",
+            )
+
+    def _inspect(self, spec: NodeSpec, container: Container | None) -> OnDisk:
+        running = container is not None and container.running
+        disk = replace(self._node(spec).read(running=running), misfit=self._misfit(container))
+        if running:
+            return disk
+        # A container that is there may be about to start, and hold its port already.
+        is_taken = container is None and not is_free(spec.port)
+        return replace(disk, reachable=False, port_taken=spec.port if is_taken else None)
+
+    def _misfit(self, container: Container | None) -> str | None:
+        if container is None:
+            return None
+        wanted = self._topology.docker.image
+        image = container.labels.get(LABEL_IMAGE, wanted)
+        if image != wanted:
+            return f"its container was made from {image}, the topology says {wanted}"
+        # A limit of open files is fixed when a container is made: the server would refuse a larger maxclients.
+        files = open_files(self._topology)
+        limit = int(container.labels.get(LABEL_OPEN_FILES, files))
+        return None if limit >= files else f"its container may open {limit} files, maxclients needs {files}"
+
+    def _write_project(self) -> None:
+        """The compose file, and beside it what it leaves to this machine."""
+        fragment = read_text(asset_folder("compose") / "node.yaml") or ""
+        write_private(self._folder.compose, compose_file(self._topology, fragment))
+        write_private(self._folder.compose_variables, f"{USER_VARIABLE}={os.getuid()}:{os.getgid()}\n")
+
+    def _create(self, specs: Sequence[NodeSpec]) -> None:
+        """Create what is missing, as often as that brings something: a killed rlctl's compose may still be at it."""
+        self._clear_stranded(specs)
+        before = self._containers()
+        while missing := [str(spec.name) for spec in specs if spec.name not in before]:
+            done = self._engine.compose(
+                project_name(self._topology.name),
+                self._folder.compose,
+                self._folder.compose_variables,
+                *("create", "--no-recreate", *missing),
+            )
+            after = self._containers()
+            if len(after) <= len(before):
+                raise Unreachable(f"`docker compose create` failed: {last_line(done)}", hint=_AGAIN)
+            before = after
+        for spec in specs:
+            self._engine.grow_memory(self._container(spec.name), memory_limit_bytes(self._topology, spec))
+
+    def _clear_stranded(self, specs: Sequence[NodeSpec]) -> None:
+        """Containers that lost their network can never start again, and hold nothing: the data is in the folders."""
+        if has_network(self._topology, self._engine):
+            return
+        found = self._containers()
+        for spec in specs:
+            if spec.name in found and not found[spec.name].running:
+                self._engine.remove(found[spec.name].name, patience_s=STOP_S)
+
+    def _start(self, specs: Sequence[NodeSpec]) -> dict[NodeName, NodeResult]:
+        def start_one(spec: NodeSpec) -> NodeResult:
+            try:
+                self._engine.start(self._container(spec.name))
+            except RlctlError as failure:
+                return NodeResult(error=failure.message)
+            return NodeResult()
+
+        with ThreadPoolExecutor(max_workers=WORKERS) as pool:
+            results = {spec.name: result for spec, result in zip(specs, pool.map(start_one, specs), strict=True)}
+        started = [spec for spec in specs if results[spec.name].error is None]
+        results |= await_listening(started, self._outcome, self._clock)
+        for spec in started:
+            self._node(spec).write_follow(None)
+        return results
+
+    def _outcome(self, spec: NodeSpec) -> NodeResult | None:
+        """Listening, ended, or None while neither."""
+        if answers(*self.route(spec)):
+            return NodeResult()
+        container = self._containers().get(spec.name)
+        if container is not None and container.running:
+            return None
+        said = last_error(self._engine.log_of_this_start(self._container(spec.name)))
+        return NodeResult(error=f"the server ended at once: {said or 'its log says nothing'}")
+
+
+def _folders_of(container: Container) -> str:
+    return f"{container.name} has the folder {', '.join(container.folders)}"
+
+
+def _not_ours(container: Container) -> str:
+    return f"its container was made from another RLCTL_HOME, and was left: {_folders_of(container)}"

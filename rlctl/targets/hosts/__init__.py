@@ -1,0 +1,1 @@
+"""Target hosts: systemd units on other machines."""

@@ -1,0 +1,118 @@
+"""Which nodes hold their ports, asked of their hosts over ssh before a password is sent without TLS."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from rlctl.errors import HostRefused, RlctlError, Unreachable
+from rlctl.system.clock import Clock
+from rlctl.system.ssh import Ssh
+from rlctl.targets.hosts import port_probe
+from rlctl.targets.hosts.files import unit
+from rlctl.targets.hosts.shells import machine
+from rlctl.topology.model import HostEntry, Topology
+from rlctl.topology.nodes import NodeSpec, all_nodes, host_name
+
+# Connections to the nodes of one host are opened together: one answer serves them.
+HELD_S = 1.0
+# A server that was just started holds its port a moment later.
+FREE_S = 0.2
+# A host that did not confirm anything is asked again so much later.
+OFF_S = 2.0
+# A log-in takes a second, and up to six on a machine that is busy. `status` waits no longer for a host whose ssh hangs.
+ANSWER_S = 8.0
+# Over an open connection an answer takes a second even there. One to a host that lost power stays silent for minutes.
+OPEN_S = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """Whether each node's unit holds its port, or why that is not known, and when that was asked."""
+
+    at: float
+    held: Mapping[str, bool] | RlctlError
+
+    def is_fresh(self, name: str, now: float) -> bool:
+        """Whether another question for this node would be too soon."""
+        if isinstance(self.held, RlctlError):
+            return now - self.at <= OFF_S
+        return now - self.at <= (HELD_S if self.held[name] else FREE_S)
+
+
+class HostProofs:
+    """Asks each host at most once in a moment, for all of its nodes."""
+
+    def __init__(self, topology: Topology, ssh: Ssh, clock: Clock) -> None:
+        self._topology = topology
+        self._ssh = ssh
+        self._clock = clock
+        self._hosts = {host_name(host): host for host in topology.hosts}
+        self._locks = {name: Lock() for name in self._hosts}
+        self._answers: dict[str, _Answer] = {}
+
+    def why_unproven(self, spec: NodeSpec) -> str | None:
+        """Why another process may listen at the node's address; None where its host says that it is the node's."""
+        assert spec.host is not None
+        held = self._held(spec.host, spec.name)
+        if isinstance(held, RlctlError):
+            problem = held.message.removeprefix(f"host {spec.host}: ")
+            return f"host {spec.host} did not confirm that its unit holds the port: {problem}"
+        return None if held[spec.name] else f"its unit on host {spec.host} does not hold the port"
+
+    def _held(self, host: str, name: str) -> Mapping[str, bool] | RlctlError:
+        with self._locks[host]:
+            known = self._answers.get(host)
+            if known is None or not known.is_fresh(name, self._clock.monotonic()):
+                held = self._ask(self._hosts[host])
+                known = self._answers[host] = _Answer(at=self._clock.monotonic(), held=held)
+            return known.held
+
+    def _ask(self, host: HostEntry) -> Mapping[str, bool] | RlctlError:
+        """The host's answer; what may be the fault of a shared connection is tried once more without it."""
+        started, is_open = self._clock.monotonic(), self._ssh.is_open(machine(host))
+        try:
+            return self._answer(host, timeout_s=OPEN_S if is_open else ANSWER_S, shared=True)
+        except HostRefused as failure:
+            return failure
+        except RlctlError as failure:
+            if not is_open and self._clock.monotonic() - started > OPEN_S:
+                return failure
+        try:
+            return self._answer(host, timeout_s=ANSWER_S - OPEN_S, shared=False)
+        except RlctlError as failure:
+            return failure
+
+    def _answer(self, host: HostEntry, *, timeout_s: float, shared: bool) -> Mapping[str, bool]:
+        name = host_name(host)
+        own = [spec for spec in all_nodes(self._topology) if spec.host == name]
+        program = Path(port_probe.__file__).read_text(encoding="utf-8")
+        answer = self._ssh.python(machine(host), program, [self._question(own)], timeout_s=timeout_s, shared=shared)
+        return parse_held(name, answer, own)
+
+    def _question(self, specs: list[NodeSpec]) -> str:
+        return json.dumps(
+            {
+                spec.name: {"unit": unit(self._topology, spec.name), "address": spec.address, "port": spec.port}
+                for spec in specs
+            }
+        )
+
+
+def parse_held(host: str, text: str, specs: list[NodeSpec]) -> Mapping[str, bool]:
+    """A host's answer; Unreachable where it is none."""
+    try:
+        answer = json.loads(text)
+        return {spec.name: _flag(answer[spec.name]) for spec in specs}
+    except (ValueError, KeyError, TypeError) as failure:
+        raise Unreachable(
+            f"host {host}: its answer cannot be read: {text[:80]!r}",
+            hint="a log-in script there must print nothing when nobody is at a terminal",
+        ) from failure
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
