@@ -1,4 +1,4 @@
-"""The house rules of the source, read off its syntax trees."""
+"""Rules for every source file, read off its syntax tree; test_packages.py has those for packages."""
 
 import ast
 from collections.abc import Iterator
@@ -9,45 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "rlctl").rglob("*.py"))
-PURE_FOLDERS = ("rlctl/topology/", "rlctl/render/", "rlctl/plan/", "rlctl/doctor/")
-PURE_DRILLS = (
-    *("accounts", "admission", "cast", "casting", "cuts", "evidence", "history", "invariants", "ledger", "member"),
-    *("model", "order", "reading", "requests", "result", "sample", "scenario", "settings", "times", "verdict"),
-)
-PURE_RULES = (
-    "advice",
-    "bucket",
-    "compile",
-    "conditions",
-    "diff",
-    "edit",
-    "enforcement",
-    "load",
-    "match",
-    "model",
-    "schema",
-    "states",
-    "table",
-)
-PURE_LIMITER = ("asks", "lookup", "resp", "routes", "together")
-PURE_RUNBOOKS = ("answer", "blocks", "front", "gist", "given", "index", "model", "order", "page", "query")
-PURE_FILES = (
-    *("rlctl/observe/model.py", "rlctl/observe/parse.py", "rlctl/observe/server_log.py"),
-    *("rlctl/secrets.py", "rlctl/services.py", "rlctl/errors.py"),
-    *("rlctl/system/playbook_events.py", "rlctl/targets/remains.py", "rlctl/scripts/rights.py"),
-    *(f"rlctl/bench/{name}.py" for name in ("subjects", "stats", "figures", "attack", "claims", "scaling")),
-    *(f"rlctl/drills/{name}.py" for name in PURE_DRILLS),
-    *(f"rlctl/rules/{name}.py" for name in PURE_RULES),
-    *(f"rlctl/limiter/{name}.py" for name in PURE_LIMITER),
-    *(f"rlctl/runbooks/{name}.py" for name in PURE_RUNBOOKS),
-)
-# What draws, fills and asks servers; all else of capacity is calculation.
-IMPURE_CAPACITY = {f"rlctl/capacity/{name}.py" for name in ("calibrate", "drawing", "measure", "report", "sampling")}
-IMPURE_MODULES = {
-    *("redis", "docker", "subprocess", "socket", "time", "click", "rich", "psutil", "cryptography"),
-    *("rlctl.system", "rlctl.execute", "rlctl.targets", "rlctl.cli", "rlctl.state"),
-    *(f"rlctl.drills.{path.stem}" for path in (ROOT / "rlctl/drills").glob("*.py") if path.stem not in PURE_DRILLS),
-}
+# Programs that rlctl sends to hosts, where no other module of rlctl is.
+ON_HOSTS = {"rlctl/targets/hosts/probe.py", "rlctl/targets/hosts/port_probe.py"}
 LONGEST = 350
 
 
@@ -87,12 +50,11 @@ def catches_everything(module: ast.Module) -> bool:
 def broken_rules(where: str, module: ast.Module) -> list[str]:
     """What this source does that its place does not allow."""
     found = imports(module)
-    is_pure = where.startswith(PURE_FOLDERS) or where in PURE_FILES
-    is_pure |= where.startswith("rlctl/capacity/") and where not in IMPURE_CAPACITY
     rules = {
-        f"a pure module imports {', '.join(sorted(found & IMPURE_MODULES))}": is_pure and found & IMPURE_MODULES,
         "click and rich belong to rlctl/cli": found & {"click", "rich"} and not where.startswith("rlctl/cli/"),
-        "subprocess belongs to rlctl/system": "subprocess" in found and not where.startswith("rlctl/system/"),
+        "subprocess belongs to rlctl/system": "subprocess" in found
+        and not where.startswith("rlctl/system/")
+        and where not in ON_HOSTS,
         "print belongs to the output of rlctl/cli": "print" in calls(module)
         and where not in {"rlctl/cli/output.py", "rlctl/cli/main.py"},
         "sleeping belongs to the clock": {"time.sleep", "sleep"} & set(calls(module))
@@ -115,33 +77,9 @@ def test_module_is_not_too_long(source: Path) -> None:
     assert len(source.read_text(encoding="utf-8").splitlines()) <= LONGEST
 
 
-def test_the_pure_parts_exist() -> None:
-    places = {place(source) for source in SOURCES}
-    assert places >= {*PURE_FILES, *IMPURE_CAPACITY}
-    assert all(any(where.startswith(folder) for where in places) for folder in PURE_FOLDERS)
-
-
 @pytest.mark.parametrize(
     ("where", "text", "rule"),
     [
-        pytest.param("rlctl/plan/x.py", "import socket", "a pure module imports socket", id="socket"),
-        pytest.param("rlctl/capacity/x.py", "import time", "a pure module imports time", id="capacity"),
-        pytest.param("rlctl/plan/x.py", "from time import monotonic", "a pure module imports time", id="time"),
-        pytest.param(
-            "rlctl/render/x.py", "from redis.crc import key_slot", "a pure module imports redis", id="a part of redis"
-        ),
-        pytest.param(
-            "rlctl/observe/parse.py", "from rlctl import state", "a pure module imports rlctl.state", id="ours"
-        ),
-        pytest.param(
-            "rlctl/drills/casting.py",
-            "from rlctl.drills.crew import Crew",
-            "a pure module imports rlctl.drills.crew",
-            id="an impure part of a package",
-        ),
-        pytest.param(
-            "rlctl/secrets.py", "def f():\n import psutil", "a pure module imports psutil", id="a late import"
-        ),
         pytest.param("rlctl/execute/x.py", "import rich.table", "click and rich belong to rlctl/cli", id="rich"),
         pytest.param(
             "rlctl/drills/x.py",

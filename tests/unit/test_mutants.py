@@ -80,7 +80,7 @@ def test_a_mutant_is_shown_as_a_difference() -> None:
 
 
 def test_a_sample_is_the_same_for_the_same_seed() -> None:
-    files = MUTANTS.scope_of(ROOT, ["rules/bucket"]).files
+    files = MUTANTS.scope_of(ROOT, ["limits/bucket"]).files
     every = MUTANTS.draw(ROOT, files, 1000, 1)
     assert len(set(every)) == len(every) > 5
     assert MUTANTS.draw(ROOT, files, 3, 1) == MUTANTS.draw(ROOT, files, 3, 1) != MUTANTS.draw(ROOT, files, 3, 2)
@@ -92,10 +92,15 @@ def test_a_sample_is_the_same_for_the_same_seed() -> None:
     [
         (["plan"], "rlctl/plan/__init__.py", ("tests/unit/plan",)),
         (["rlctl/plan/"], "rlctl/plan/__init__.py", ("tests/unit/plan",)),
-        (["drills/verdict", "drills/times"], "rlctl/drills/verdict.py", ("tests/unit/drills",)),
+        (["drills/judge/verdict", "drills/judge/times"], "rlctl/drills/judge/verdict.py", ("tests/unit/drills",)),
         (["drills/report"], "rlctl/drills/report/__init__.py", ("tests/unit/drills",)),
         (["playbooks/library"], "playbooks/library/rlctl_check.py", ("tests/unit/playbooks",)),
-        (["scripts/drift"], "rlctl/scripts/drift.py", ("tests/unit/scripts", "tests/local/test_scripts.py")),
+        (["limits/keys"], "rlctl/limits/keys.py", ("tests/unit/limits", "tests/unit/limiter", "tests/unit/rules")),
+        (
+            ["operations/scripts"],
+            "rlctl/operations/scripts.py",
+            ("tests/unit/operations", "tests/local/test_scripts.py"),
+        ),
     ],
 )
 def test_where_a_package_and_its_tests_lie(packages: list[str], first: str, tests: tuple[str, ...]) -> None:
@@ -106,9 +111,9 @@ def test_where_a_package_and_its_tests_lie(packages: list[str], first: str, test
 @pytest.mark.parametrize(
     ("package", "pure", "other"),
     [
-        ("rules", "rlctl/rules/match.py", "rlctl/rules/store.py"),
-        ("drills", "rlctl/drills/verdict.py", "rlctl/drills/client.py"),
-        ("limiter", "rlctl/limiter/resp.py", "rlctl/limiter/finder.py"),
+        ("rules", "rlctl/rules/diff.py", "rlctl/rules/store.py"),
+        ("drills", "rlctl/drills/judge/verdict.py", "rlctl/drills/engine/client.py"),
+        ("limiter", "rlctl/limiter/core/routes.py", "rlctl/limiter/threads/finder.py"),
     ],
 )
 def test_pure_packages_have_modules_with_effects_that_are_drawn_by_name(package: str, pure: str, other: str) -> None:
@@ -130,7 +135,7 @@ def test_a_package_that_is_not_there_or_has_no_tests(package: str) -> None:
     ("packages", "goal"),
     [
         (["plan"], 92),
-        (["drills/verdict", "rlctl/rules/"], 92),
+        (["drills/judge/verdict", "rlctl/rules/"], 92),
         (["playbooks/library"], 75),
         (["limiter", "scripts"], 85),
         (["plan", "limiter"], None),
