@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.observe.model import NodeFacts, Observed
+from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.plan.desired import setting_drift
 from rlctl.plan.fence import FENCE, SETTING, fenced, is_fenced, lacks_replicas, lifted, loss
 from rlctl.plan.finding import Severity, State
@@ -77,3 +77,13 @@ def test_what_a_fence_takes() -> None:
     assert loss(watched(), rival, rival.nodes[0]) == "node-0 refuses every write until `rlctl unfence node-0`"
     both = behind_a_fence(rival, "node-1")
     assert "no other primary of shard 0" in loss(watched(), both, both.nodes[0])
+
+
+def test_a_primary_of_another_shard_decides_nothing_in_this_one() -> None:
+    """Only a second primary of the same shard, as while a failover is not known everywhere, takes its writes."""
+    alone = "no other primary of shard 0 answers"
+    state = healthy(cluster())
+    assert alone in loss(cluster(), state, state.node(name("node-0")))
+    both = changed(state, "node-3", role=Role.PRIMARY)
+    assert alone not in loss(cluster(), both, both.node(name("node-0")))
+    assert alone in loss(cluster(), behind_a_fence(both, "node-3"), both.node(name("node-0")))

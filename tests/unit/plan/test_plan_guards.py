@@ -47,6 +47,13 @@ def refusal(topology: Topology, state: Observed) -> RlctlError:
         ),
         pytest.param(
             cluster(),
+            changed(healthy(cluster()), "node-1", presence=Presence.UNPROVEN, evidence="another certificate"),
+            "node-1: what listens at 127.0.0.1:7001 is not proven to be the node: another certificate",
+            "",
+            id="unproven",
+        ),
+        pytest.param(
+            cluster(),
             changed(fresh(cluster()), "node-2", disk=OnDisk(port_taken=17_002)),
             "node-2: a stranger holds port 17002, which 127.0.0.1:7002 needs",
             "another base_port",
