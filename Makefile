@@ -70,7 +70,7 @@ mutants: setup  ## COUNT mutants of PACKAGE=plan that its unit tests should noti
 
 # One session over all layers with servers: no worker idles while the longest file of another layer ends.
 test-fleets: setup  ## tests on real servers: of this machine, in containers, on hosts; and reports in a browser
-	$(PYTEST_FLEETS) tests/hosts tests/docker tests/local tests/interop tests/browser
+	$(PYTEST_FLEETS) --in-turns tests/hosts tests/docker tests/local tests/interop tests/browser
 
 test-local: setup  ## tests on real servers of this machine
 	$(PYTEST_FLEETS) tests/local

@@ -18,7 +18,7 @@ from xdist.scheduler import LoadFileScheduling
 from tests import reruns
 from tests.driver import STARTER, Fleet, real_start
 from tests.evidence import tails
-from tests.rotation import turn
+from tests.rotation import turn, waits
 from tests.seed import SEED, chance
 
 TESTS = Path(__file__).parent
@@ -27,6 +27,10 @@ LAB_LAYERS = {"docker", "hosts"}
 SPREAD = ("test_drill_scenarios.py", "test_shipped_runbooks.py")
 LAB = pytest.StashKey[ExitStack]()
 REQUIRED = frozenset(filter(None, os.environ.get("RLCTL_REQUIRE", "").split(",")))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--in-turns", action="store_true", help="leave files that take turns to the next run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -83,10 +87,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return FilesAndDrills(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path.relative_to(TESTS).as_posix(), []).append(item)
+    left = [name for name in files if config.getoption("in_turns") and waits(name)]
+    config.hook.pytest_deselected(items=[item for name in left for item in files.pop(name)])
     items[:] = [item for name in _turns(files) for item in files[name]]
 
 

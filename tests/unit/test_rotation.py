@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 
 from tests import rotation
 from tests.local import test_drill_scenarios as drills
 
+TESTS = Path(rotation.__file__).parent
 NUMBERS = (0, 1, 7, 2**31)
 
 
@@ -30,3 +33,13 @@ def test_each_run_makes_every_variant_but_of_the_matrix(number: int) -> None:
 
 def test_the_turn_is_a_number_of_the_seed() -> None:
     assert [rotation.turn(seed) % 2 for seed in ("1", "4", "4bf38c64", "3f97d63b")] == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_two_runs_in_a_row_have_every_file(number: int) -> None:
+    files = {name for half in rotation.HALVES for name in half}
+    waiting = [{name for name in files if rotation.waits(name, turn)} for turn in (number, number + 1)]
+    assert waiting[0] | waiting[1] == files
+    assert not waiting[0] & waiting[1]
+    assert all((TESTS / name).is_file() for name in files)
+    assert not rotation.waits("hosts/test_lab_hosts.py", number)
