@@ -12,7 +12,7 @@ from rlctl.render.acl import REVISION_USER, users_of
 from rlctl.render.redis_conf import MAXCLIENTS, tunables
 from rlctl.secrets import FleetSecrets, Secret
 from rlctl.system.clock import Clock
-from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, Nonsense, Reply, Silent
+from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, Nonsense, Reply, Silent, Unproven
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, node_id
 
@@ -203,11 +203,11 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
 def _may_be_well(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool:
     """Whether it is worth asking the node once more.
 
-    A server that was just ending refuses the second time; a stranger hangs up again. Sentinel ends the connections of
-    a node that it gives another role: that node is not dead.
+    A server that was just ending refuses the second time, also one that ended before it was proven; a stranger is there
+    again. Sentinel ends the connections of a node that it gives another role: that node is not dead.
     """
     match failure:
-        case Dropped():
+        case Dropped() | Unproven():
             return True
         case Closed():
             return was_open

@@ -19,7 +19,7 @@ NODE_KEYS = {
     *("id", "role", "shard", "host", "port", "slots", "link", "lag_bytes", "version", "alive", "scripts_missing"),
 }
 # Told beside the contract, for people.
-MORE_NODE_KEYS = {"name", "view"}
+MORE_NODE_KEYS = {"name", "view", "unproven"}
 VERBS = [
     *((name,) for name in COMMANDS),
     *(("secrets", "export"), ("secrets", "import"), ("render", "config")),
