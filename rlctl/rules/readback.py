@@ -6,7 +6,7 @@ from rlctl.errors import TimedOut
 from rlctl.execute.locking import keeper
 from rlctl.execute.session import Fleet
 from rlctl.limits.rule import POINTER_KEY, Version, revision_key
-from rlctl.observe.model import Observed
+from rlctl.observe.model import Observed, Role
 from rlctl.rules.store import revision_number, texts
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
@@ -54,9 +54,11 @@ def read_nodes(fleet: Fleet, observed: Observed) -> tuple[NodeRules, ...]:
         return tuple(_ask(fleet, observed, spec) for spec in sorted(nodes, key=lambda spec: spec != primary))
     facts = observed.node(primary.name)
     by_id = {node.id: node.name for node in observed.nodes}
-    followers = {by_id.get(peer.id) for peer in facts.table if peer.follows == facts.id}
+    # A node knows that it follows up to a second before its primary hears of it.
+    following = {node.name for node in observed.up if node.role is Role.REPLICA and node.follows == facts.id}
+    followers = {by_id.get(peer.id) for peer in facts.table if peer.follows == facts.id} | following
     # In the cluster's table it follows nobody, and the slots of its shard are another's by now.
-    bare = {by_id.get(peer.id) for peer in facts.table if peer.follows is None and not peer.slots}
+    bare = {by_id.get(peer.id) for peer in facts.table if peer.follows is None and not peer.slots} - following
     deposed = [spec for spec in nodes if spec.name in bare and spec.shard == primary.shard and spec != primary]
     return (
         *(_ask(fleet, observed, spec) for spec in (primary, *(spec for spec in nodes if spec.name in followers))),

@@ -78,6 +78,14 @@ def test_a_primary_that_lost_its_shard_is_named_and_not_asked(evidence: str, sai
     assert servers.admin[KEEPER].told == []
 
 
+def test_a_node_that_follows_is_asked_before_its_primary_knows_it() -> None:
+    observed = changed(deposed(), KEEPER, role=Role.REPLICA, follows=id_of(REPLICA))
+    assert [(node.name, node.role, node.version) for node in read(holding(cluster(), observed))] == [
+        (REPLICA, "primary", THREE),
+        (KEEPER, "replica", THREE),
+    ]
+
+
 def test_a_bare_node_of_another_shard_is_not_of_these_rules() -> None:
     state = healthy(cluster())
     bare = [
