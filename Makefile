@@ -37,7 +37,7 @@ check: format lint types test-unit  ## format, lint, types, unit tests
 
 # ALSO names further targets, which the table of minutes then shows too.
 test: setup  ## everything check does, the coverage gate, all layers of tests; which took how long
-	@+scripts/minutes format lint types coverage test-fleets test-versions test-newest-python $(ALSO)
+	@+scripts/minutes format lint types coverage test-fleets+test-newest-python+test-versions $(ALSO)
 
 format: setup
 	$(BIN)/ruff format --check $(PYTHON_SOURCES) $(PYTHON_SCRIPTS)
