@@ -168,6 +168,8 @@ def _start(folder: Path) -> None:
     wait_for(lambda: process.poll() is not None or is_up(), f"dockerd answers, see {log}")
     if process.returncode is not None:
         raise LabError(f"dockerd ended with {process.returncode}:\n{log.read_text(encoding='utf-8')[-2000:]}")
+    # It is ended by its id, and need not be ended by this process.
+    process.returncode = 0
 
 
 def _description(thing: str) -> str:
