@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 PYTEST_FLEETS = $(BIN)/python -m pytest -v -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=1
 PYTHON_SOURCES := rlctl tests benchmarks playbooks examples
-PYTHON_SCRIPTS := scripts/coverage-gate scripts/audit scripts/mutants
+PYTHON_SCRIPTS := scripts/coverage-gate scripts/audit scripts/mutants scripts/sample-language
 SHELL_SCRIPTS := $(wildcard scripts/bootstrap scripts/check-wheel scripts/check-newest-python scripts/lock scripts/minutes .ci/run playbooks/roles/*/files/* inventories/*/hosts)
 # ansible-lint looks at roles by themselves, away from the playbooks that bring the modules along.
 ANSIBLE_LINT := ANSIBLE_LIBRARY=playbooks/library ANSIBLE_ACTION_PLUGINS=playbooks/action_plugins ansible-lint
