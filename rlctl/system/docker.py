@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
 from ipaddress import IPv4Network, ip_network
@@ -158,15 +159,11 @@ class DockerEngine:
             self._api.stop(name, timeout=patience_s)
             self._api.remove_container(name, v=True, force=True)
 
-    def log_of_this_start(self, name: str) -> str:
-        """What a container has said since it was started last, by the engine's own clock."""
-        with self._named(f"container {name}"):
-            try:
-                started = self._api.inspect_container(name)["State"]["StartedAt"]
-            except NotThere:
-                return ""
-        done = self._docker("logs", "--since", started, name, timeout_s=ANSWER_S)
-        return f"{done.output}\n{done.errors}"
+    def log_since(self, name: str, since: datetime) -> str:
+        """Output of a container from `since` on; empty if the container is gone."""
+        # Not from the engine's StartedAt: the engine sets it late, after a fast server's last words.
+        done = self._docker("logs", "--since", since.isoformat(), name, timeout_s=ANSWER_S)
+        return f"{done.output}\n{done.errors}" if done.code == 0 else ""
 
     def log(self, name: str) -> str:
         """What a container said; nothing where there is none."""

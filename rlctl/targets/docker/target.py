@@ -5,7 +5,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from datetime import datetime
+from functools import cached_property, partial
 from pathlib import Path
 from signal import Signals
 
@@ -300,22 +301,24 @@ class DockerTarget(OnThisMachine):
                 return NodeResult(error=failure.message)
             return NodeResult()
 
+        # The engine is one of this machine, so both read the same clock.
+        outcome = partial(self._outcome, since=self._clock.now())
         with ThreadPoolExecutor(max_workers=WORKERS) as pool:
             results = {spec.name: result for spec, result in zip(specs, pool.map(start_one, specs), strict=True)}
         started = [spec for spec in specs if results[spec.name].error is None]
-        results |= await_listening(started, self._outcome, self._clock)
+        results |= await_listening(started, outcome, self._clock)
         for spec in started:
             self._node(spec).write_follow(None)
         return results
 
-    def _outcome(self, spec: NodeSpec) -> NodeResult | None:
-        """Listening, ended, or None while neither."""
+    def _outcome(self, spec: NodeSpec, *, since: datetime) -> NodeResult | None:
+        """Listening, ended, or None while neither; `since` is just before the start."""
         if answers(*self.route(spec)):
             return NodeResult()
         container = self._containers().get(spec.name)
         if container is not None and container.running:
             return None
-        said = last_error(self._engine.log_of_this_start(self._container(spec.name)))
+        said = last_error(self._engine.log_since(self._container(spec.name), since))
         return NodeResult(error=f"the server ended at once: {said or 'its log says nothing'}")
 
 
