@@ -19,7 +19,7 @@ from rlctl.bench.subjects import Answer, Subject, subjects
 from rlctl.errors import Interrupted, RlctlError
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.windows import window_without_edge
 from rlctl.topology.model import TargetName
@@ -65,12 +65,12 @@ class ScaleReport:
         return {"schema": "rlctl.bench-scale/1", "name": self.name, "release": self.release, "scripts": scripts}
 
 
-def scaled(fleet: Fleet, wanted: Sequence[str]) -> list[Subject]:
+def scaled(fleet: FleetSession, wanted: Sequence[str]) -> list[Subject]:
     """The scripts whose growth is measured, admitting."""
     return [one for one in subjects(fleet.release, wanted or SCALED) if one.answer is Answer.ADMIT]
 
 
-def run_speed_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: StopFlag) -> SpeedReport:
+def run_speed_bench(fleet: FleetSession, bench: Bench, progress: Progress, stop: StopFlag) -> SpeedReport:
     """Every wanted script beside INCR."""
 
     def measure(session: Session) -> SpeedReport:
@@ -88,7 +88,7 @@ def run_speed_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: StopFl
     return _benched(fleet, bench, progress, measure)
 
 
-def run_accuracy_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: StopFlag) -> AccuracyReport:
+def run_accuracy_bench(fleet: FleetSession, bench: Bench, progress: Progress, stop: StopFlag) -> AccuracyReport:
     """Every wanted script that counts in windows under attack."""
 
     def measure(session: Session) -> AccuracyReport:
@@ -98,7 +98,7 @@ def run_accuracy_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: Sto
     return _benched(fleet, bench, progress, measure)
 
 
-def run_scale_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: StopFlag) -> ScaleReport:
+def run_scale_bench(fleet: FleetSession, bench: Bench, progress: Progress, stop: StopFlag) -> ScaleReport:
     """Every wanted script on 1..N shards."""
     one_machine = fleet.topology.target is TargetName.LOCAL
 
@@ -112,13 +112,13 @@ def run_scale_bench(fleet: Fleet, bench: Bench, progress: Progress, stop: StopFl
     return _benched(fleet, bench, progress, measure)
 
 
-def _benched(fleet: Fleet, bench: Bench, progress: Progress, measure: Callable[[Session], _Report]) -> _Report:
+def _benched(fleet: FleetSession, bench: Bench, progress: Progress, measure: Callable[[Session], _Report]) -> _Report:
     with _journalled(fleet, bench.argv), bench_session(fleet, progress) as session:
         return measure(session)
 
 
 @contextmanager
-def _journalled(fleet: Fleet, argv: Sequence[str]) -> Iterator[None]:
+def _journalled(fleet: FleetSession, argv: Sequence[str]) -> Iterator[None]:
     """Whoever wonders about a load finds it in the history."""
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     journal.begin("bench", argv)

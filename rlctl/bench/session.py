@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from rlctl.bench.stats import NOTHING_SPENT, Spent, command_spent
 from rlctl.errors import NotFound, Refused, Unreachable
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.limiter.core.routes import slot_of
 from rlctl.limiter.core.settings import Endpoint, read_settings
 from rlctl.limiter.threads.link import Link, tls_context
@@ -112,7 +112,7 @@ class Session:
 
 
 @contextmanager
-def bench_session(fleet: Fleet, progress: Progress) -> Iterator[Session]:
+def bench_session(fleet: FleetSession, progress: Progress) -> Iterator[Session]:
     """Connect to every serving primary; what the bench wrote is removed however it ends."""
     observed = fleet.observe()
     if not observed.exists:
@@ -143,13 +143,13 @@ def now_s() -> float:
     return time.perf_counter()
 
 
-def _server(fleet: Fleet, observed: Observed) -> str:
+def _server(fleet: FleetSession, observed: Observed) -> str:
     """Flavor and versions, as they would stand beside a figure."""
     versions = sorted({node.version for node in serving(fleet, observed) if node.version})
     return f"{fleet.topology.engine.flavor} {', '.join(versions)}"
 
 
-def _connect(fleet: Fleet, node: NodeFacts) -> Primary:
+def _connect(fleet: FleetSession, node: NodeFacts) -> Primary:
     spec = next(spec for spec in all_nodes(fleet.topology) if spec.name == node.name)
     where = Endpoint(*fleet.target.route(spec))
     links = [_open(fleet, who, where) for who in (As.LIMITER, As.ADMIN)]
@@ -158,12 +158,12 @@ def _connect(fleet: Fleet, node: NodeFacts) -> Primary:
     )
 
 
-def _open(fleet: Fleet, who: As, where: Endpoint) -> Link:
+def _open(fleet: FleetSession, who: As, where: Endpoint) -> Link:
     login = read_settings(connection(fleet, who).to_json()).login
     return Link.open(where, login, tls_context(login), TIMEOUT_S)
 
 
-def _check_scripts(fleet: Fleet, node: NodeFacts) -> None:
+def _check_scripts(fleet: FleetSession, node: NodeFacts) -> None:
     lacking = missing(fleet.release, node)
     if lacking:
         raise NotFound(

@@ -24,7 +24,7 @@ from rlctl.cli.app import App, Duration, with_app
 from rlctl.cli.opened import opened
 from rlctl.errors import Exit, NotFound, UsageFault
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.topology.model import Kind
 
@@ -36,7 +36,7 @@ class Work:
     """What is about to be done, in words, and how to do it."""
 
     text: str
-    run: Callable[[Fleet, Bench, Progress, StopFlag], Report]
+    run: Callable[[FleetSession, Bench, Progress, StopFlag], Report]
 
 
 @click.command()
@@ -81,7 +81,7 @@ def bench(
     return Exit.OK
 
 
-def _work(fleet: Fleet, wanted: Bench, *, accuracy: bool, scale: bool) -> Work:
+def _work(fleet: FleetSession, wanted: Bench, *, accuracy: bool, scale: bool) -> Work:
     """Refuse what cannot be measured before anyone is asked."""
     if accuracy:
         names = ", ".join(script.name for script in attackable(fleet.release, wanted.scripts))

@@ -9,7 +9,7 @@ from rlctl.drills.scenario.library import flagships
 from rlctl.errors import Refused
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet, open_fleet
+from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.lab.throw_away import note_swept, sweep_throw_away, throw_away
 from rlctl.limiter import Decision, Limiter, SlidingCounter
@@ -125,7 +125,7 @@ def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, ob
     return tuple(runs)
 
 
-def _decide(fleet: Fleet) -> tuple[Decided, ...]:
+def _decide(fleet: FleetSession) -> tuple[Decided, ...]:
     """One more call than the limit, as a service would make them with the credentials that `env` prints."""
     rule = SlidingCounter(limit=LIMIT, window_ms=60_000)
     settings = connection(fleet, As.LIMITER).to_json()

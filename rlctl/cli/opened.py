@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rlctl.cli.app import App
-from rlctl.execute.session import Fleet, open_fleet
+from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.limits.release import Release
 from rlctl.plan.findings import differences
 
 
 @contextmanager
-def opened(app: App, release: Release | None = None) -> Iterator[Fleet]:
+def opened(app: App, release: Release | None = None) -> Iterator[FleetSession]:
     """Open the fleet for one command; connections end with it."""
     with open_fleet(app.topology(), app.home, release) as fleet:
         note_differences(app, fleet)
         yield fleet
 
 
-def note_differences(app: App, fleet: Fleet) -> None:
+def note_differences(app: App, fleet: FleetSession) -> None:
     """For commands that do not show the fleet's findings."""
     for finding in differences(fleet.refusals):
         app.output.note(f"{finding.code}: {finding.text}")

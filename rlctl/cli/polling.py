@@ -9,7 +9,7 @@ import click
 
 from rlctl.cli.app import App
 from rlctl.errors import Exit, TimedOut
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.system.clock import wait_until
 
 WAIT_S = 60.0
@@ -22,13 +22,13 @@ Report = TypeVar("Report")
 class Question(Generic[Report]):
     """What is read, when it is as `wanted`, how it is shown, and what it ends with."""
 
-    read: Callable[[Fleet], Report]
+    read: Callable[[FleetSession], Report]
     wanted: str
     is_well: Callable[[Report], bool]
     show: Callable[[App, Report], None]
     exit_code: Callable[[Report], int]
 
-    def ask(self, app: App, fleet: Fleet, *, watch: bool, wait: bool) -> int:
+    def ask(self, app: App, fleet: FleetSession, *, watch: bool, wait: bool) -> int:
         """Ask as often as it is wanted."""
         if watch:
             return self._watch(app, fleet)
@@ -36,7 +36,7 @@ class Question(Generic[Report]):
         self.show(app, report)
         return self.exit_code(report)
 
-    def _wait(self, app: App, fleet: Fleet) -> Report:
+    def _wait(self, app: App, fleet: FleetSession) -> Report:
         """The last reading, well or not: how it stands then is the result."""
         report = self.read(fleet)
 
@@ -53,7 +53,7 @@ class Question(Generic[Report]):
             app.output.note(f"not {self.wanted} after {timeout_s:g} s")
         return report
 
-    def _watch(self, app: App, fleet: Fleet) -> int:
+    def _watch(self, app: App, fleet: FleetSession) -> int:
         """Until Ctrl-C, which is no failure here; on a terminal each reading replaces the one before."""
         with contextlib.suppress(KeyboardInterrupt):
             while True:

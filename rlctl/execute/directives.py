@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.files.mistakes import ImpossibleSettings, Problem, shown
 from rlctl.targets.trial import Refusal
 from rlctl.topology.model import Topology
@@ -15,7 +15,7 @@ _HINT = (
 )
 
 
-def check_directives(fleet: Fleet, *, fetch: bool = False) -> bool:
+def check_directives(fleet: FleetSession, *, fetch: bool = False) -> bool:
     """ImpossibleSettings names the directives that the server refuses; False where the server is not here to ask."""
     if not fleet.topology.redis:
         return True

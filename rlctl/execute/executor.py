@@ -10,7 +10,7 @@ from rlctl.errors import Interrupted, PartlyDone, RlctlError, TimedOut
 from rlctl.execute.formation import Errors, Formation
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.users import load_users
 from rlctl.execute.waits import wait_observed
@@ -71,7 +71,7 @@ class Executor:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: FleetSession,
         journal: Journal,
         progress: Progress,
         stop: StopFlag,

@@ -9,7 +9,7 @@ from redis.crc import key_slot
 from rlctl.errors import LockHeld, Refused, TimedOut, Unreachable
 from rlctl.execute.lock import LOCK_KEY, FleetLock, Owner, file_lock
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet, check_openable, open_fleet, open_fleet_for_removal
+from rlctl.execute.session import FleetSession, check_openable, open_fleet, open_fleet_for_removal
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
 from rlctl.observe.model import NodeFacts, Observed, Role
@@ -35,7 +35,7 @@ class Waiting:
 class HeldFleet:
     """A fleet and the lock of the operation on it; the half in Redis is taken as soon as a primary answers."""
 
-    def __init__(self, fleet: Fleet, owner: Owner, wait: Callable[[], bool]) -> None:
+    def __init__(self, fleet: FleetSession, owner: Owner, wait: Callable[[], bool]) -> None:
         self.fleet = fleet
         self._owner = owner
         self._wait = wait
@@ -146,7 +146,7 @@ def _patience(clock: Clock, stop: StopFlag, progress: Progress, waiting: Waiting
     return patience
 
 
-def keeper(fleet: Fleet, observed: Observed, key: str) -> NodeSpec | None:
+def keeper(fleet: FleetSession, observed: Observed, key: str) -> NodeSpec | None:
     """The node that can hold a key of rlctl's own now: the primary that owns its slot."""
     specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
     if fleet.topology.kind is Kind.CLUSTER:
@@ -157,7 +157,7 @@ def keeper(fleet: Fleet, observed: Observed, key: str) -> NodeSpec | None:
     return specs[primaries[0].name] if len(primaries) == 1 else None
 
 
-def no_keeper(fleet: Fleet, observed: Observed, what: str, *, meanwhile: str = "") -> Unreachable:
+def no_keeper(fleet: FleetSession, observed: Observed, what: str, *, meanwhile: str = "") -> Unreachable:
     """Why no primary tells what it keeps: it was not asked, as nothing proves it, or it does not answer."""
     if unproven := not_asked(observed):
         return Unreachable(

@@ -1,14 +1,14 @@
 """Users of services that are not on the fleet yet: when their passwords may be generated, and when not."""
 
 from rlctl.errors import AccessDenied, NotFound, Refused
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Observed
 from rlctl.services import user_of
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.nodes import NodeSpec, all_nodes
 
 
-def check_passwords(fleet: Fleet, observed: Observed) -> None:
+def check_passwords(fleet: FleetSession, observed: Observed) -> None:
     """AccessDenied where a node has the user of a service whose password is not here.
 
     Another operator has deployed it; a second password would turn that operator's services away.
@@ -24,7 +24,7 @@ def check_passwords(fleet: Fleet, observed: Observed) -> None:
                 )
 
 
-def check_deployed(fleet: Fleet) -> None:
+def check_deployed(fleet: FleetSession) -> None:
     """Refused where a service has no password yet, which only deploy may generate."""
     if fleet.new_services:
         raise Refused(
@@ -32,7 +32,7 @@ def check_deployed(fleet: Fleet) -> None:
         )
 
 
-def check_service(fleet: Fleet, service: str) -> None:
+def check_service(fleet: FleetSession, service: str) -> None:
     """NotFound unless the service has a user on this fleet."""
     known = fleet.topology.security.services
     if service not in known:
@@ -42,7 +42,7 @@ def check_service(fleet: Fleet, service: str) -> None:
         raise NotFound(f"service {service} has no user yet", hint="`rlctl deploy` adds it")
 
 
-def _has_user(fleet: Fleet, spec: NodeSpec, user: str) -> bool:
+def _has_user(fleet: FleetSession, spec: NodeSpec, user: str) -> bool:
     try:
         return fleet.connector.link(spec).call("ACL", "GETUSER", user) is not None
     except (LinkFailure, CommandFailed):

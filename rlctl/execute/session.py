@@ -28,7 +28,7 @@ from rlctl.topology.nodes import NodeName, all_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class FleetSession:
     """Everything one operation needs of one fleet.
 
     Where deploy would refuse the file, `topology` has the nodes of the fleet's record, and `refusals` says why.
@@ -169,7 +169,7 @@ def new_secrets(topology: Topology) -> FleetSecrets:
 @contextmanager
 def open_fleet(
     topology: Topology, home: Home, release: Release | None = None, watcher: Watcher = NOBODY
-) -> Iterator[Fleet]:
+) -> Iterator[FleetSession]:
     """Open a fleet as it is deployed, with the shipped release of scripts or another; connections end with it."""
     with _opened(topology, home, check_openable(topology, home), release or load_release(), watcher) as fleet:
         yield fleet
@@ -195,7 +195,7 @@ def check_refusals(found: Sequence[Refusal]) -> None:
 
 
 @contextmanager
-def open_fleet_for_removal(topology: Topology, home: Home, watcher: Watcher = NOBODY) -> Iterator[Fleet]:
+def open_fleet_for_removal(topology: Topology, home: Home, watcher: Watcher = NOBODY) -> Iterator[FleetSession]:
     """Open what there is of a fleet, even when its secrets are gone or its topology has changed since."""
     home.check()
     found = vault.read(home.fleet(topology.name).secrets, topology.name)
@@ -206,7 +206,7 @@ def open_fleet_for_removal(topology: Topology, home: Home, watcher: Watcher = NO
 @contextmanager
 def _opened(
     topology: Topology, home: Home, found: FleetSecrets | None, release: Release, watcher: Watcher
-) -> Iterator[Fleet]:
+) -> Iterator[FleetSession]:
     folder = home.fleet(topology.name)
     record = FleetRecord.load(folder.record)
     refused = () if record is None else record.refusals(topology)
@@ -219,7 +219,7 @@ def _opened(
     target = open_target(topology, secrets, home, release.commands, clock, watcher)
     connector = Connector(topology, secrets, target.route, target.why_unproven)
     try:
-        yield Fleet(
+        yield FleetSession(
             topology=topology,
             refusals=refused,
             home=home,

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from rlctl.execute import journal
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.plan.failover import Handover, unlinked_nodes
@@ -23,14 +23,14 @@ LINKED_S = 15.0
 _AGE_STEP_S = 1.0
 
 
-def await_votes(fleet: Fleet, order: Handover, progress: Progress, stop: StopFlag) -> None:
+def await_votes(fleet: FleetSession, order: Handover, progress: Progress, stop: StopFlag) -> None:
     """Wait out the time in which voters refuse the shard another vote, then for the replica's bus links."""
     window_s = 2 * fleet.topology.cluster.node_timeout_ms / 1000
     _await_window(fleet, order, progress, stop, window_s)
     _await_links(fleet, order, progress, stop)
 
 
-def _await_window(fleet: Fleet, order: Handover, progress: Progress, stop: StopFlag, window_s: float) -> None:
+def _await_window(fleet: FleetSession, order: Handover, progress: Progress, stop: StopFlag, window_s: float) -> None:
     def is_over() -> bool:
         stop.check()
         return min(_since_promotion_s(fleet, order), _since_failed_order_s(fleet, order)) >= window_s
@@ -48,7 +48,7 @@ def _await_window(fleet: Fleet, order: Handover, progress: Progress, stop: StopF
     )
 
 
-def _since_promotion_s(fleet: Fleet, order: Handover) -> float:
+def _since_promotion_s(fleet: FleetSession, order: Handover) -> float:
     """At least so long the primary has been one: since its oldest replica's connection, or since its start."""
     link = fleet.connector.link(next(spec for spec in all_nodes(fleet.topology) if spec.name == order.old))
     with in_own_words(order.old, UNCHANGED):
@@ -59,7 +59,7 @@ def _since_promotion_s(fleet: Fleet, order: Handover) -> float:
     return max((age - _AGE_STEP_S for age in ages), default=0.0)
 
 
-def _since_failed_order_s(fleet: Fleet, order: Handover) -> float:
+def _since_failed_order_s(fleet: FleetSession, order: Handover) -> float:
     """An order that did not succeed may have got votes; of one that did, the replicas' connections tell."""
     now = fleet.clock.now()
     failed = [
@@ -71,7 +71,7 @@ def _since_failed_order_s(fleet: Fleet, order: Handover) -> float:
     return min((since for since in failed if since >= 0), default=float("inf"))
 
 
-def _await_links(fleet: Fleet, order: Handover, progress: Progress, stop: StopFlag) -> None:
+def _await_links(fleet: FleetSession, order: Handover, progress: Progress, stop: StopFlag) -> None:
     missing: list[str] = []
 
     def are_up() -> bool:

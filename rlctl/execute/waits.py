@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from rlctl.errors import TimedOut
 from rlctl.execute.formation import MEET_AGAIN_S, meeting
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.observe.model import Observed
@@ -29,7 +29,7 @@ TILT_WAIT_S = 2.0 * TILT_S
 
 
 def wait_healthy(
-    fleet: Fleet,
+    fleet: FleetSession,
     stop: StopFlag,
     progress: Progress,
     *,
@@ -65,7 +65,7 @@ def wait_healthy(
 
 
 def wait_observed(
-    fleet: Fleet,
+    fleet: FleetSession,
     stop: StopFlag,
     progress: Progress,
     is_so: Callable[[Observed], bool],
@@ -84,7 +84,7 @@ def wait_observed(
     wait_until(ready, timeout_s=timeout_s, clock=fleet.clock, what=what, hint=hint, every_s=READ_EVERY_S)
 
 
-def await_attention(fleet: Fleet, sentinel: NodeName, progress: Progress, stop: StopFlag) -> None:
+def await_attention(fleet: FleetSession, sentinel: NodeName, progress: Progress, stop: StopFlag) -> None:
     """Wait until a sentinel leaves TILT: in TILT it accepts commands, and acts on them only afterwards."""
 
     def is_attentive(observed: Observed) -> bool:
@@ -103,7 +103,7 @@ def await_attention(fleet: Fleet, sentinel: NodeName, progress: Progress, stop: 
     )
 
 
-def _settle(fleet: Fleet, stop: StopFlag, timeout_s: float) -> None:
+def _settle(fleet: FleetSession, stop: StopFlag, timeout_s: float) -> None:
     """Ask each node until it is content, and then no more; a node that never is shows in the full reading."""
     settling = _Settling(fleet)
 
@@ -124,7 +124,7 @@ class _Settling:
     one at once. And a meeting that a stalled node slept through is never repeated by the servers.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetSession) -> None:
         self._fleet = fleet
         self._is_cluster = fleet.topology.kind is Kind.CLUSTER
         self._nodes = data_nodes(fleet.topology)

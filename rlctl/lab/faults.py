@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from rlctl.errors import RlctlError
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.lab.partition import Flow, Grudge, island_rules, no_rules, rules, table_of
 from rlctl.secrets import User
 from rlctl.system.redis import CommandFailed, LinkFailure, Reply
@@ -180,7 +180,7 @@ class ReplicationFaults:
     abilities = frozenset({Flow.REPLICATION})
     witnessed: frozenset[Flow] = frozenset()
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetSession) -> None:
         self._fleet = fleet
         self._has_users = fleet.topology.security.acl
         how = "the replicas' user switched off" if self._has_users else "a wrong password for the replicas"

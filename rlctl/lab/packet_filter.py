@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlctl.assets import asset_folder
 from rlctl.errors import TimedOut, Unreachable
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.lab.faults import Faults, Gate, NetworkFaults, ReplicationFaults
 from rlctl.render.compose import container_name
 from rlctl.system.docker import DockerEngine
@@ -18,7 +18,7 @@ from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import NodeSpec, all_nodes
 
 
-def open_faults(fleet: Fleet, table: str, lease_s: float) -> Faults:
+def open_faults(fleet: FleetSession, table: str, lease_s: float) -> Faults:
     """What can be cut where this fleet's target places nodes; every cut ends by itself after `lease_s`."""
     replication = ReplicationFaults(fleet)
     match fleet.topology.target:
@@ -32,7 +32,7 @@ def open_faults(fleet: Fleet, table: str, lease_s: float) -> Faults:
             return NetworkFaults(replication, gates, table, "on the hosts")
 
 
-def _container_gates(fleet: Fleet, run: str, lease_s: float) -> list[Gate]:
+def _container_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate]:
     runner = ProcessRunner()
     sidecars = Sidecars(DockerEngine(runner), runner, run)
     base, found = fleet.topology.docker.image, sidecars.found()
@@ -49,7 +49,7 @@ def _container_gates(fleet: Fleet, run: str, lease_s: float) -> list[Gate]:
     ]
 
 
-def _host_gates(fleet: Fleet, run: str, lease_s: float) -> list[Gate]:
+def _host_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate]:
     shells = HostShells(fleet.topology, socket_folder(fleet.home.root))
     nodes: dict[str, list[NodeSpec]] = {}
     for spec in all_nodes(fleet.topology):

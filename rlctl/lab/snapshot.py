@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.nodes import NodeSpec, data_nodes
 
@@ -12,7 +12,7 @@ _ROLES = frozenset({"replicaof", "slaveof"})
 Print = Mapping[str, Mapping[str, str]]
 
 
-def take_prints(fleet: Fleet) -> Print:
+def take_prints(fleet: FleetSession) -> Print:
     """Every setting and every user of each data node that answers, hashed: there are passwords among them."""
     return {spec.name: dict(_settings(fleet, spec)) for spec in data_nodes(fleet.topology)}
 
@@ -28,7 +28,7 @@ def differences(before: Print, after: Print) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _settings(fleet: Fleet, spec: NodeSpec) -> Iterator[tuple[str, str]]:
+def _settings(fleet: FleetSession, spec: NodeSpec) -> Iterator[tuple[str, str]]:
     link = fleet.connector.separate_link(spec)
     try:
         answers = link.pipeline([("CONFIG", "GET", "*"), ("ACL", "LIST")])

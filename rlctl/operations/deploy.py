@@ -11,7 +11,7 @@ from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.service_users import check_passwords
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
 from rlctl.observe.model import Observed
@@ -60,7 +60,7 @@ class DeployReport:
         }
 
 
-def plan_deploy(fleet: Fleet, progress: Progress) -> Plan:
+def plan_deploy(fleet: FleetSession, progress: Progress) -> Plan:
     """What deploy would do now; a host that nobody could look at is told."""
     fleet.check_deployable()
     prospect = _plan(fleet, fleet.observe())
@@ -101,7 +101,7 @@ class _Prospect:
     is_checked: bool
 
 
-def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
+def _plan(fleet: FleetSession, observed: Observed) -> _Prospect:
     # First of all: a value that no server takes would else be refused as one that only a restart can change.
     is_checked = check_directives(fleet)
     observed = _proven(fleet, observed)
@@ -127,7 +127,7 @@ def _plan(fleet: Fleet, observed: Observed) -> _Prospect:
     return _Prospect(plan=plan, troubles=troubles, is_checked=is_checked)
 
 
-def _proven(fleet: Fleet, observed: Observed) -> Observed:
+def _proven(fleet: FleetSession, observed: Observed) -> Observed:
     """Raise why hosts did not prove their nodes, with the hint that repairs ssh; what is observed where they answer."""
     nodes = all_nodes(fleet.topology)
     hosts = {spec.host for spec in nodes if spec.host is not None and is_unproven(observed.node(spec.name))}
@@ -145,7 +145,7 @@ def _all_in_one(troubles: Sequence[RlctlError]) -> RlctlError:
     return type(troubles[0])("; ".join(trouble.message for trouble in troubles), hint=troubles[0].hint)
 
 
-def _check_removed(fleet: Fleet) -> None:
+def _check_removed(fleet: FleetSession) -> None:
     named = {spec.name for spec in all_nodes(fleet.topology)}
     removed = [name for name in fleet.target.placed() if name not in named]
     if removed:
@@ -189,7 +189,7 @@ def _carry_out(
     return DeployReport(results=results, fenced=names, elapsed_s=fleet.clock.monotonic() - started)
 
 
-def _tell_lowered(fleet: Fleet, observed: Observed, progress: Progress) -> None:
+def _tell_lowered(fleet: FleetSession, observed: Observed, progress: Progress) -> None:
     found = lowered(fleet.desired(observed), observed)
     if found:
         listed = ", ".join(f"{name} {most}" for name, most in found.items())
@@ -242,7 +242,7 @@ def _walk_until_healthy(
     return results, observed
 
 
-def _plan_of_restarts(fleet: Fleet, observed: Observed) -> Plan | None:
+def _plan_of_restarts(fleet: FleetSession, observed: Observed) -> Plan | None:
     """A plan that starts servers; None where none has ended, or a guard refuses to plan."""
     try:
         plan = make_plan(fleet.desired(observed), observed)

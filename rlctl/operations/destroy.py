@@ -7,7 +7,7 @@ from rlctl.errors import AccessDenied, PartlyDone, Refused
 from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Presence
 from rlctl.system.ports import listeners
 from rlctl.targets.base import PackagesLeft
@@ -77,7 +77,7 @@ def run_destroy(held: HeldFleet, argv: Sequence[str], progress: Progress, *, pac
     return DestroyReport(name=fleet.topology.name, removed=tuple(names), packages=left)
 
 
-def _check_silence(fleet: Fleet) -> None:
+def _check_silence(fleet: FleetSession) -> None:
     """Refuse to call a fleet gone whose processes were not found, while servers answer where it would be."""
     name = fleet.topology.name
     unproven = _UNPROVEN_TLS if fleet.topology.security.tls else _UNPROVEN
@@ -96,7 +96,7 @@ def _check_silence(fleet: Fleet) -> None:
         )
 
 
-def _answering(fleet: Fleet, presences: frozenset[Presence]) -> str:
+def _answering(fleet: FleetSession, presences: frozenset[Presence]) -> str:
     """Nodes of these kinds with their addresses and, where this machine runs them, their pids."""
     pids = listeners() if fleet.topology.target is TargetName.LOCAL else {}
     observed = fleet.collector.collect()

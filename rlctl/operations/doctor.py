@@ -9,7 +9,7 @@ from rlctl.doctor.host_checks import host_checks
 from rlctl.doctor.model import Check, failed, passed, sort_checks, unread
 from rlctl.errors import RlctlError
 from rlctl.execute.directives import check_directives
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.files.mistakes import ImpossibleSettings
 from rlctl.observe.model import Observed
 from rlctl.operations.script_check import verify
@@ -22,7 +22,7 @@ from rlctl.system.trust import distrust
 from rlctl.topology.model import TargetName
 
 
-def run_doctor(fleet: Fleet, observed: Observed) -> tuple[Check, ...]:
+def run_doctor(fleet: FleetSession, observed: Observed) -> tuple[Check, ...]:
     """Every check of the machines and of the fleet as it was read, the most urgent first."""
     return sort_checks(
         (
@@ -35,12 +35,12 @@ def run_doctor(fleet: Fleet, observed: Observed) -> tuple[Check, ...]:
     )
 
 
-def _machines(fleet: Fleet) -> Mapping[str, HostFacts | str]:
+def _machines(fleet: FleetSession) -> Mapping[str, HostFacts | str]:
     found = fleet.target.machines().items()
     return {host: facts.message if isinstance(facts, RlctlError) else facts for host, facts in found}
 
 
-def _scripts(fleet: Fleet, observed: Observed) -> Iterator[Check]:
+def _scripts(fleet: FleetSession, observed: Observed) -> Iterator[Check]:
     """A permission that a script lacks shows only when it runs: so each runs once, as the runtime user."""
     # What a fenced node refuses says nothing of its scripts; the fence is a finding of its own.
     open_nodes = tuple(node for node in observed.nodes if not is_fenced(node))
@@ -56,7 +56,7 @@ def _scripts(fleet: Fleet, observed: Observed) -> Iterator[Check]:
             )
 
 
-def _server(fleet: Fleet) -> Check:
+def _server(fleet: FleetSession) -> Check:
     try:
         evidence = fleet.target.check()
     except RlctlError as failure:
@@ -64,7 +64,7 @@ def _server(fleet: Fleet) -> Check:
     return passed("server", "this machine", evidence)
 
 
-def _directives(fleet: Fleet) -> Iterator[Check]:
+def _directives(fleet: FleetSession) -> Iterator[Check]:
     """Whether the nodes would start again with the section `redis`; on hosts `deploy --dry-run` tells."""
     topology = fleet.topology
     if not topology.redis or topology.target is TargetName.HOSTS:
@@ -80,7 +80,7 @@ def _directives(fleet: Fleet) -> Iterator[Check]:
             yield passed("directives", "redis", f"the server starts with all {len(topology.redis)} directives")
 
 
-def _files(fleet: Fleet) -> FileFacts:
+def _files(fleet: FleetSession) -> FileFacts:
     root, name = fleet.folder.root, fleet.topology.name
     below = sorted(root.rglob("*")) if root.is_dir() else []
     paths = [path for path in below if not path.is_symlink()]

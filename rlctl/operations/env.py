@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from rlctl.errors import UsageFault
 from rlctl.execute.service_users import check_service
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.plan.sentinel import believed_primary
 from rlctl.secrets import Secret, User
 from rlctl.services import key_prefix, user_of
@@ -65,7 +65,7 @@ class Connection:
         }
 
 
-def connection(fleet: Fleet, who: As, service: str | None = None) -> Connection:
+def connection(fleet: FleetSession, who: As, service: str | None = None) -> Connection:
     """Settings to reach the fleet: any node of a cluster, the primary behind sentinels.
 
     With a service its own user takes the place of the user limiter.
@@ -97,7 +97,7 @@ def connection(fleet: Fleet, who: As, service: str | None = None) -> Connection:
     )
 
 
-def _login(fleet: Fleet, who: As, service: str | None) -> tuple[str, Secret]:
+def _login(fleet: FleetSession, who: As, service: str | None) -> tuple[str, Secret]:
     if service is None:
         return who.user.value, fleet.secrets.password(who.user)
     if who is not As.LIMITER:

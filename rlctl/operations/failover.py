@@ -9,7 +9,7 @@ from rlctl.execute.formation import Formation
 from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.votes import await_votes
 from rlctl.execute.waits import await_attention, wait_observed
@@ -71,7 +71,7 @@ class HandoverReport:
         }
 
 
-def plan_handover(fleet: Fleet, options: HandoverOptions) -> HandoverReport:
+def plan_handover(fleet: FleetSession, options: HandoverOptions) -> HandoverReport:
     """What would be done now."""
     order = _choose(fleet, fleet.observe(), options)
     return HandoverReport(
@@ -110,7 +110,7 @@ def run_handover(
     return _journaled(_Move(held, order, options, progress, stop), options.argv)
 
 
-def _choose(fleet: Fleet, observed: Observed, options: HandoverOptions) -> Handover:
+def _choose(fleet: FleetSession, observed: Observed, options: HandoverOptions) -> Handover:
     if fleet.is_new or not observed.exists:
         raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it")
     return choose(fleet.desired(observed), observed, options.shard, options.mode)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlctl.errors import CheckFailed, NotFound, Refused, RlctlError, Unreachable, UsageFault
 from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.plan.fence import FENCE, SETTING, is_fenced, lacks_replicas, lifted
 from rlctl.plan.unproven import is_unproven, way_out
@@ -53,7 +53,7 @@ class FencePlan:
         return is_fenced(self.node) != self.wanted
 
 
-def plan_fence(fleet: Fleet, name: str, *, wanted: bool) -> FencePlan:
+def plan_fence(fleet: FleetSession, name: str, *, wanted: bool) -> FencePlan:
     """Look at a node that is to be fenced, or let go; only it has to answer."""
     spec = _data_node(fleet, name)
     observed = fleet.observe()
@@ -87,7 +87,7 @@ def _run(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree, *, wante
     return FenceReport(name=fleet.topology.name, node=plan.spec.name, fenced=wanted, changed=plan.changes)
 
 
-def _data_node(fleet: Fleet, name: str) -> NodeSpec:
+def _data_node(fleet: FleetSession, name: str) -> NodeSpec:
     specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
     spec = specs.get(NodeName(name))
     if spec is None:
@@ -105,7 +105,7 @@ def _data(specs: dict[NodeName, NodeSpec]) -> list[str]:
     return [name for name, spec in specs.items() if not spec.is_sentinel]
 
 
-def _check_answers(fleet: Fleet, observed: Observed, spec: NodeSpec) -> None:
+def _check_answers(fleet: FleetSession, observed: Observed, spec: NodeSpec) -> None:
     node = observed.node(spec.name)
     if not observed.exists:
         raise NotFound(f"{spec.name} is not deployed", hint="`rlctl deploy` builds the fleet")
@@ -119,7 +119,7 @@ def _check_answers(fleet: Fleet, observed: Observed, spec: NodeSpec) -> None:
         )
 
 
-def _journaled(fleet: Fleet, spec: NodeSpec, argv: Sequence[str], *, wanted: bool) -> None:
+def _journaled(fleet: FleetSession, spec: NodeSpec, argv: Sequence[str], *, wanted: bool) -> None:
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     journal.begin("fence" if wanted else "unfence", argv)
     try:
@@ -133,7 +133,7 @@ def _journaled(fleet: Fleet, spec: NodeSpec, argv: Sequence[str], *, wanted: boo
     journal.end("done")
 
 
-def _configure(fleet: Fleet, spec: NodeSpec, value: str) -> None:
+def _configure(fleet: FleetSession, spec: NodeSpec, value: str) -> None:
     try:
         fleet.connector.link(spec).call("CONFIG", "SET", SETTING, value)
     except LinkFailure as failure:
@@ -146,7 +146,7 @@ def _configure(fleet: Fleet, spec: NodeSpec, value: str) -> None:
         ) from failure
 
 
-def _check(fleet: Fleet, spec: NodeSpec, *, wanted: bool) -> None:
+def _check(fleet: FleetSession, spec: NodeSpec, *, wanted: bool) -> None:
     """Read again; a primary must also say that it lacks the replicas it wants."""
     node = fleet.observe().node(spec.name)
     refuses = lacks_replicas(node) or node.role is not Role.PRIMARY

@@ -8,7 +8,7 @@ from rlctl.doctor.resource_checks import lacking_room
 from rlctl.errors import Refused, RlctlError, UsageFault
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet, open_fleet
+from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.files.units import format_size
 from rlctl.operations.deploy import DeployOptions, DeployReport, plan_deploy, run_deploy
@@ -123,7 +123,7 @@ def run_resize(
         ) from failure
 
 
-def _check_ready(resize: Resize, fleet: Fleet, progress: Progress, watcher: Watcher) -> None:
+def _check_ready(resize: Resize, fleet: FleetSession, progress: Progress, watcher: Watcher) -> None:
     """Only where there is memory, asked first for it is told at once, and only a fleet that is as its topology says."""
     if faults := tuple(lacking_room(resize.before, resize.after, _machines(fleet))):
         raise Refused(
@@ -137,7 +137,7 @@ def _check_ready(resize: Resize, fleet: Fleet, progress: Progress, watcher: Watc
         raise Refused(f"the fleet is not as {resize.file} says; to do is: {describe(steps[0])}{more}", hint=_FIRST)
 
 
-def _machines(fleet: Fleet) -> Mapping[str | None, HostFacts]:
+def _machines(fleet: FleetSession) -> Mapping[str | None, HostFacts]:
     """The machines that the nodes run on; one that nobody could look at has no room either."""
     if fleet.topology.target is not TargetName.HOSTS:
         return {None: read_host_facts(fleet.home.root)}

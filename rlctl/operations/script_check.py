@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from redis.crc import key_slot
 
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.limits.release import Script
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.secrets import User
@@ -27,24 +27,24 @@ class Verdict:
         return {"node": self.node, "script": self.script, "ok": self.evidence is None, "evidence": self.evidence}
 
 
-def verify(fleet: Fleet, observed: Observed) -> tuple[Verdict, ...]:
+def verify(fleet: FleetSession, observed: Observed) -> tuple[Verdict, ...]:
     """Every script on every serving primary, on a scratch key that is removed again."""
     return tuple(verdict for node in serving(fleet, observed) for verdict in _node(fleet, node))
 
 
-def unserved_shards(fleet: Fleet, observed: Observed) -> int:
+def unserved_shards(fleet: FleetSession, observed: Observed) -> int:
     """How many shards nobody could be asked for."""
     shards = fleet.topology.cluster.shards if fleet.topology.kind is Kind.CLUSTER else 1
     return max(0, shards - len(serving(fleet, observed)))
 
 
-def serving(fleet: Fleet, observed: Observed) -> list[NodeFacts]:
+def serving(fleet: FleetSession, observed: Observed) -> list[NodeFacts]:
     """The primaries that decide, in the topology's order."""
     primaries = [node for node in observed.up if node.role is Role.PRIMARY]
     return [node for node in primaries if node.slots] if fleet.topology.kind is Kind.CLUSTER else primaries
 
 
-def _node(fleet: Fleet, node: NodeFacts) -> Iterator[Verdict]:
+def _node(fleet: FleetSession, node: NodeFacts) -> Iterator[Verdict]:
     spec = next(spec for spec in all_nodes(fleet.topology) if spec.name == node.name)
     runtime, admin = fleet.connector.separate_link(spec, User.LIMITER), fleet.connector.link(spec)
     try:

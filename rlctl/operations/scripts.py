@@ -17,7 +17,7 @@ from rlctl.execute.journal import Journal, current_user
 from rlctl.execute.locking import HeldFleet, keeper, no_keeper
 from rlctl.execute.progress import Progress
 from rlctl.execute.service_users import check_deployed
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Registered
 from rlctl.observe import parse
@@ -72,7 +72,7 @@ class ApplyReport:
         }
 
 
-def read_scripts(fleet: Fleet) -> ScriptsStatus:
+def read_scripts(fleet: FleetSession) -> ScriptsStatus:
     """Ask every node itself."""
     observed = fleet.observe()
     _check_deployed(fleet, observed)
@@ -120,7 +120,7 @@ def run_apply(
     return ApplyReport(results=results, status=after)
 
 
-def register_first(fleet: Fleet, observed: Observed, progress: Progress) -> None:
+def register_first(fleet: FleetSession, observed: Observed, progress: Progress) -> None:
     """A fleet whose first release came with its deploy remembers it: a rollback must know where to go back to."""
     link = registry_link(fleet, observed)
     try:
@@ -130,13 +130,13 @@ def register_first(fleet: Fleet, observed: Observed, progress: Progress) -> None
         progress.note(f"the fleet does not remember its release: {failure.message}")
 
 
-def script_plan(fleet: Fleet, observed: Observed) -> Plan:
+def script_plan(fleet: FleetSession, observed: Observed) -> Plan:
     """The part of the whole plan that concerns scripts and who may run them."""
     plan = make_plan(fleet.desired(observed), observed)
     return replace(plan, steps=tuple(step for step in plan.steps if isinstance(step, LoadScripts | LoadUsers)))
 
 
-def read_rights(fleet: Fleet, observed: Observed, plan: Plan) -> RightsChange | None:
+def read_rights(fleet: FleetSession, observed: Observed, plan: Plan) -> RightsChange | None:
     """What the runtime user gains and loses by a plan; None where no node loads users.
 
     One node is asked: all data nodes have the same users. Unreachable where it does not answer.
@@ -155,7 +155,7 @@ def read_rights(fleet: Fleet, observed: Observed, plan: Plan) -> RightsChange | 
     return rights_change(User.LIMITER.value, before, rule_in(text, User.LIMITER.value))
 
 
-def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:
+def fleet_history(fleet: FleetSession) -> tuple[dict[str, object], ...]:
     """The releases this fleet has seen, newest first; Unreachable where nobody can say."""
     observed = fleet.observe()
     _check_deployed(fleet, observed)
@@ -165,23 +165,23 @@ def fleet_history(fleet: Fleet) -> tuple[dict[str, object], ...]:
     return read_history(link, KIND)
 
 
-def registry_link(fleet: Fleet, observed: Observed) -> NodeLink | None:
+def registry_link(fleet: FleetSession, observed: Observed) -> NodeLink | None:
     """A connection to the primary that holds the registry, while there is one."""
     return _keeper_link(fleet, observed, RELEASE_KEY)
 
 
-def _keeper_link(fleet: Fleet, observed: Observed, key: str) -> NodeLink | None:
+def _keeper_link(fleet: FleetSession, observed: Observed, key: str) -> NodeLink | None:
     """The registry's keys have tags of their own: with more shards they lie on different primaries."""
     spec = keeper(fleet, observed, key)
     return fleet.connector.link(spec) if spec else None
 
 
-def _check_deployed(fleet: Fleet, observed: Observed) -> None:
+def _check_deployed(fleet: FleetSession, observed: Observed) -> None:
     if not observed.exists:
         raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it and loads them")
 
 
-def _prove(fleet: Fleet) -> ScriptsStatus:
+def _prove(fleet: FleetSession) -> ScriptsStatus:
     """Success is read again: every node, every script, and a smoke decision on every shard."""
     status = read_scripts(fleet)
     wrong = [verdict for verdict in verify(fleet, status.observed) if verdict.evidence is not None]
@@ -201,7 +201,7 @@ def _prove(fleet: Fleet) -> ScriptsStatus:
     return read_scripts(fleet)
 
 
-def _register(fleet: Fleet, observed: Observed, state: str) -> None:
+def _register(fleet: FleetSession, observed: Observed, state: str) -> None:
     link = registry_link(fleet, observed)
     if link is None:
         return
@@ -221,7 +221,7 @@ def _register(fleet: Fleet, observed: Observed, state: str) -> None:
         )
 
 
-def _mark_dirty(fleet: Fleet, observed: Observed, progress: Progress) -> None:
+def _mark_dirty(fleet: FleetSession, observed: Observed, progress: Progress) -> None:
     """After a failure, which stays the one that is told."""
     try:
         _register(fleet, observed, "dirty")
@@ -229,11 +229,11 @@ def _mark_dirty(fleet: Fleet, observed: Observed, progress: Progress) -> None:
         progress.note(f"the fleet does not know that its release is dirty: {failure.message}")
 
 
-def _registered(fleet: Fleet, state: str) -> Registered:
+def _registered(fleet: FleetSession, state: str) -> Registered:
     return Registered(release=fleet.release.version, digest=fleet.release.digest, state=state)
 
 
-def _rows(fleet: Fleet, observed: Observed) -> list[dict[str, object]]:
+def _rows(fleet: FleetSession, observed: Observed) -> list[dict[str, object]]:
     specs = {spec.name: spec for spec in all_nodes(fleet.topology) if not spec.is_sentinel}
     return [
         {

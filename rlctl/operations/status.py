@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.observe.parse import slot_count
 from rlctl.plan.desired import Desired, missing_scripts
@@ -79,13 +79,13 @@ class FleetStatus:
         }
 
 
-def read_status(fleet: Fleet) -> FleetStatus:
+def read_status(fleet: FleetSession) -> FleetStatus:
     """Ask every node and judge."""
     observed = fleet.observe()
     return status_of(fleet.desired(observed), observed)
 
 
-def read_views(fleet: Fleet) -> Views:
+def read_views(fleet: FleetSession) -> Views:
     """Ask every node what it thinks of the others."""
     observed = fleet.observe()
     return views_of(fleet.desired(observed), observed)

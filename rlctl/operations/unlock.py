@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rlctl.errors import Refused, Unreachable
 from rlctl.execute.lock import LOCK_KEY, RELEASE, Owner, is_free, read_holder
 from rlctl.execute.locking import keeper
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
 
 
@@ -22,7 +22,7 @@ class Held:
         return self.owner.describe() if self.owner else "somebody who left no name"
 
 
-def look(fleet: Fleet) -> Held | None:
+def look(fleet: FleetSession) -> Held | None:
     """The fleet's lock, or else the machine's."""
     spec = None if fleet.is_new else keeper(fleet, fleet.observe(), LOCK_KEY)
     if spec is not None:
@@ -35,7 +35,7 @@ def look(fleet: Fleet) -> Held | None:
     return Held(owner=read_holder(path), token="", link=None)
 
 
-def break_lock(fleet: Fleet, held: Held) -> None:
+def break_lock(fleet: FleetSession, held: Held) -> None:
     """Remove the key if it is still the one that was shown."""
     if held.link is None:
         raise Refused(

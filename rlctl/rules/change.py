@@ -8,7 +8,7 @@ from rlctl.execute import fleet_records
 from rlctl.execute.journal import Journal
 from rlctl.execute.locking import HeldFleet, keeper, no_keeper
 from rlctl.execute.progress import QUIET, Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.limits.rule import POINTER_KEY, Revision, RuleSet, Version
 from rlctl.observe.model import Observed, Presence
 from rlctl.rules.advice import Advice, advise, announce
@@ -30,7 +30,7 @@ class InForce:
     `trouble` says why the revision that the pointer names cannot be read.
     """
 
-    fleet: Fleet
+    fleet: FleetSession
     observed: Observed
     link: NodeLink
     pointer: Pointer | None
@@ -176,7 +176,7 @@ class RampStep:
     before: int | None = None
 
 
-def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
+def in_force(fleet: FleetSession, observed: Observed | None = None) -> InForce:
     """The rules as the primary that keeps them says; Unreachable where it cannot be asked."""
     observed = observed or fleet.observe()
     if not observed.exists:
@@ -196,7 +196,7 @@ def in_force(fleet: Fleet, observed: Observed | None = None) -> InForce:
     return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
 
 
-def _not_asked(fleet: Fleet, observed: Observed) -> RlctlError:
+def _not_asked(fleet: FleetSession, observed: Observed) -> RlctlError:
     denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
     if denied:
         return AccessDenied(
@@ -226,7 +226,7 @@ def _steps(now: InForce, after: RuleSet, ramp: RampStep | None) -> tuple[RuleSet
     return (after,) if ramp is None else (after, ramp.last(now))
 
 
-def status(fleet: Fleet) -> RulesStatus:
+def status(fleet: FleetSession) -> RulesStatus:
     """What is in force, asked node by node."""
     now = in_force(fleet)
     return RulesStatus(in_force=now, nodes=read_nodes(fleet, now.observed), entries=read_entries(now.link))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rlctl.errors import NotFound, Refused, Unreachable
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.rule import Revision
 from rlctl.rules.change import InForce, Make, Outcome, RampStep, in_force
@@ -42,7 +42,7 @@ class Hands:
     """How a ramp touches the fleet: one locked change, and looks without a lock."""
 
     change: Callable[[str, Make, RampStep | None], Outcome]
-    open: Callable[[], AbstractContextManager[Fleet]]
+    open: Callable[[], AbstractContextManager[FleetSession]]
     clock: Clock
     stop: StopFlag
     progress: Progress

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from rlctl.errors import TimedOut
 from rlctl.execute.locking import keeper
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.limits.rule import POINTER_KEY, Version, revision_key
 from rlctl.observe.model import Observed, Role
 from rlctl.rules.store import revision_number, texts
@@ -46,7 +46,7 @@ class NodeRules:
         }
 
 
-def read_nodes(fleet: Fleet, observed: Observed) -> tuple[NodeRules, ...]:
+def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]:
     """What each node of the shard that holds the rules says now, its primary first; those that are down too."""
     primary = keeper(fleet, observed, POINTER_KEY)
     nodes = data_nodes(fleet.topology)
@@ -80,7 +80,7 @@ def _told_of(observed: Observed, spec: NodeSpec) -> NodeRules:
     )
 
 
-def read_back(fleet: Fleet, observed: Observed, wanted: Version, timeout_s: float) -> tuple[NodeRules, ...]:
+def read_back(fleet: FleetSession, observed: Observed, wanted: Version, timeout_s: float) -> tuple[NodeRules, ...]:
     """Ask until all say the same; at the deadline what they say then."""
     found: list[tuple[NodeRules, ...]] = []
 
@@ -95,7 +95,7 @@ def read_back(fleet: Fleet, observed: Observed, wanted: Version, timeout_s: floa
     return found[0]
 
 
-def _ask(fleet: Fleet, observed: Observed, spec: NodeSpec) -> NodeRules:
+def _ask(fleet: FleetSession, observed: Observed, spec: NodeSpec) -> NodeRules:
     link = fleet.connector.link(spec)
     role = observed.node(spec.name).role
     nobody = NodeRules(name=spec.name, role=role and role.value, host=spec.address, port=spec.port, version=None)

@@ -10,7 +10,7 @@ from redis.crc import key_slot
 from rlctl.errors import Unreachable
 from rlctl.execute.fleet_records import RELEASE_KEY, write_registered
 from rlctl.execute.locking import keeper
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.lab.faults import SandboxFaults
 from rlctl.lab.partition import isolation
 from rlctl.lab.roles import Cast, Who
@@ -46,7 +46,7 @@ _OTHER_RELEASE = Registered(release="99.0.0", digest="0" * 40, state="applied")
 class Scene:
     """A fleet to break, who plays which part in it, and its network."""
 
-    fleet: Fleet
+    fleet: FleetSession
     cast: Cast
     cuts: SandboxFaults
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import closing
 
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.observe import parse
 from rlctl.render.redis_conf import tunables
 from rlctl.topology.nodes import NodeName, data_nodes
@@ -13,7 +13,7 @@ _ROLES = frozenset({"replicaof", "slaveof"})
 Snapshot = Mapping[NodeName, Mapping[str, str]]
 
 
-def snapshot(fleet: Fleet) -> Snapshot:
+def snapshot(fleet: FleetSession) -> Snapshot:
     """Every setting and every user of every data node."""
     found = {}
     for spec in data_nodes(fleet.topology):
@@ -29,7 +29,7 @@ def _sorted(user: str) -> str:
     return " ".join(sorted(word.strip("()") for word in user.split()))
 
 
-def differences(before: Snapshot, after: Snapshot, fleet: Fleet) -> tuple[str, ...]:
+def differences(before: Snapshot, after: Snapshot, fleet: FleetSession) -> tuple[str, ...]:
     """What is another value than before; what the topology asks for now is no residue."""
     wished = set(tunables(fleet.topology)) | _ROLES
     return tuple(

@@ -6,7 +6,7 @@ import pytest
 
 from rlctl.execute.formation import Formation
 from rlctl.execute.progress import QUIET
-from rlctl.execute.session import Fleet, open_fleet
+from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
 from rlctl.plan.steps import Replicate
@@ -31,13 +31,13 @@ def lonely(cluster: LocalFleet) -> LocalFleet:
 
 
 @pytest.fixture
-def opened(lonely: LocalFleet) -> Iterator[Fleet]:
+def opened(lonely: LocalFleet) -> Iterator[FleetSession]:
     topology = load_topology(lonely.file.read_bytes(), str(lonely.file))
     with open_fleet(topology, Home(lonely.home)) as fleet:
         yield fleet
 
 
-def formation(fleet: Fleet) -> Formation:
+def formation(fleet: FleetSession) -> Formation:
     return Formation(
         topology=fleet.topology,
         secrets=fleet.secrets,
@@ -47,13 +47,15 @@ def formation(fleet: Fleet) -> Formation:
     )
 
 
-def test_a_replica_that_does_not_know_its_primary_is_introduced_to_it(opened: Fleet) -> None:
+def test_a_replica_that_does_not_know_its_primary_is_introduced_to_it(opened: FleetSession) -> None:
     assert formation(opened).replicate([Replicate(node=STRANGER, primary=NodeName("node-2"))]) == {}
     _observed, findings = wait_healthy(opened, StopFlag(), QUIET, timeout_s=PATIENCE_S)
     assert findings == ()
 
 
-def test_whoever_waits_for_a_fleet_introduces_its_members_to_each_other(opened: Fleet, lonely: LocalFleet) -> None:
+def test_whoever_waits_for_a_fleet_introduces_its_members_to_each_other(
+    opened: FleetSession, lonely: LocalFleet
+) -> None:
     """They know each other then; that one of them follows nobody is for a deploy to mend."""
     with lonely.connect(STRANGER) as node:
 

@@ -11,7 +11,7 @@ import pytest
 
 from rlctl.execute.executor import Executor
 from rlctl.execute.journal import Journal
-from rlctl.execute.session import Fleet, open_fleet
+from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import NodeFacts, Observed
 from rlctl.plan.desired import Desired
@@ -38,7 +38,7 @@ class Silence:
 
 
 @contextmanager
-def opened(files: LocalFleet) -> Iterator[Fleet]:
+def opened(files: LocalFleet) -> Iterator[FleetSession]:
     home = Home(files.home)
     home.open_for_writing()
     with open_fleet(load_topology(files.file.read_bytes(), str(files.file)), home) as fleet:
@@ -50,7 +50,7 @@ def batches(plan: Plan) -> list[tuple[Step, ...]]:
     return [tuple(group) for _type, group in groupby(plan.steps, key=type)]
 
 
-def carry_out(fleet: Fleet, plan: Plan, steps: tuple[Step, ...]) -> None:
+def carry_out(fleet: FleetSession, plan: Plan, steps: tuple[Step, ...]) -> None:
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     Executor(fleet, journal, Silence(), StopFlag(), lambda: None).walk(replace(plan, steps=steps))
 
@@ -77,7 +77,7 @@ def _compared(said: NodeFacts, seen: NodeFacts) -> Iterator[tuple[str, object, o
             yield "primary", said.sentinel.primary, was
 
 
-def assert_becomes(fleet: Fleet, predicted: Observed) -> None:
+def assert_becomes(fleet: FleetSession, predicted: Observed) -> None:
     """Gossip takes its time; what it may not take is another course."""
     seen: list[str] = []
 

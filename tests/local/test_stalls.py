@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.execute.session import Fleet, open_fleet
+from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.observe.collect import OVERSLEPT_S, Collector
 from rlctl.observe.connect import ANSWER_S
 from rlctl.observe.model import Presence
@@ -70,7 +70,7 @@ def test_who_was_silent_while_we_slept_is_asked_again(
             assert collector.collect().node(LATE).presence is presence
 
 
-def collector_of(fleet: Fleet, clock: SystemClock) -> Collector:
+def collector_of(fleet: FleetSession, clock: SystemClock) -> Collector:
     return Collector(fleet.topology, fleet.secrets, fleet.release, fleet.connector, fleet.target.inspect, clock)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.limits.release import Release
 from rlctl.observe.model import Observed
 from rlctl.scripts.release import load_release
@@ -105,7 +105,7 @@ class Hands:
 
 @dataclass
 class Servers:
-    """What `scripts` and `rules` need of a Fleet: links by the node's name, those of the limiter's user apart."""
+    """What `scripts` and `rules` need of a FleetSession: links by the node's name, those of the limiter's user apart."""
 
     topology: Topology
     observed: Observed
@@ -115,7 +115,7 @@ class Servers:
     clock: Hands = field(default_factory=Hands)
     journal: Path = Path()
 
-    def as_fleet(self) -> Fleet:
+    def as_fleet(self) -> FleetSession:
         connector = SimpleNamespace(link=self._link, separate_link=self._separate_link)
         fleet: Any = SimpleNamespace(
             topology=self.topology,

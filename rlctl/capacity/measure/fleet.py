@@ -14,7 +14,7 @@ from rlctl.capacity.measure.sampling import Sampler
 from rlctl.capacity.server_memory import SECTIONS, Forecast, Reading, forecast, read_info
 from rlctl.capacity.warnings import Warn
 from rlctl.errors import NotFound, Unreachable
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Link, Observed, Role
 from rlctl.operations.status import NodeStatus, status_of
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
@@ -101,7 +101,7 @@ class Measured:
 class Measuring:
     """One measurement of one fleet."""
 
-    def __init__(self, fleet: Fleet, options: MeasureOptions, check_stop: Callable[[], None]) -> None:
+    def __init__(self, fleet: FleetSession, options: MeasureOptions, check_stop: Callable[[], None]) -> None:
         self._fleet = fleet
         self._options = options
         self._check_stop = check_stop

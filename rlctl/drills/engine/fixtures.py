@@ -11,7 +11,7 @@ from rlctl.drills.engine.client_spec import Place
 from rlctl.drills.engine.wire import Entry, ask_whole, open_channel
 from rlctl.drills.record.ledger import Keys, Wrapped, wrap
 from rlctl.errors import TimedOut, Unreachable
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.lab.run_folder import RunFolder
 from rlctl.lab.twin import READS_WHEN_DOWN
 from rlctl.scripts.loader import load_scripts
@@ -31,7 +31,7 @@ _ENTRY_BYTES = 17
 _CLIENT_COMMANDS = ("ping", "wait", "setbit", "time")
 
 
-def drill_script(fleet: Fleet) -> Wrapped:
+def drill_script(fleet: FleetSession) -> Wrapped:
     """The shipped decision with the ledger's append around it."""
     shipped = fleet.release.script(ALGORITHM)
     if shipped is None:
@@ -43,13 +43,13 @@ def drill_script(fleet: Fleet) -> Wrapped:
 class Estate:
     """The drill's belongings on one fleet."""
 
-    fleet: Fleet
+    fleet: FleetSession
     keys: Mapping[str, Keys]
     script: Wrapped
     password: str = field(repr=False)
 
     @classmethod
-    def plan(cls, fleet: Fleet, keys: Mapping[str, Keys]) -> "Estate":
+    def plan(cls, fleet: FleetSession, keys: Mapping[str, Keys]) -> "Estate":
         """What will be put there; keys are by client."""
         return cls(fleet=fleet, keys=keys, script=drill_script(fleet), password=randomness.token_urlsafe(24))
 

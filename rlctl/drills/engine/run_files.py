@@ -9,7 +9,7 @@ from rlctl.drills.scenario.library import ORDER, shipped
 from rlctl.drills.scenario.load import read_scenario
 from rlctl.drills.scenario.model import Scenario
 from rlctl.errors import NotFound
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.lab.faults import Faults
 from rlctl.lab.packet_filter import open_faults
 from rlctl.lab.run_folder import RunFolder
@@ -64,7 +64,7 @@ def ordered_fleet(folder: RunFolder, order: Order) -> tuple[Topology, Home]:
     return _twin(topology, order, ordered_scenario(folder, order).settings), Home(folder.twin, beside)
 
 
-def ordered_faults(fleet: Fleet, folder: RunFolder) -> Faults:
+def ordered_faults(fleet: FleetSession, folder: RunFolder) -> Faults:
     """What the run may cut of a fleet that has no namespace of its own."""
     budget = ordered_scenario(folder, read_order(folder)).budget
     return open_faults(fleet, folder.table, budget.run_ms / 1000 + LEASE_GRACE_S)

@@ -11,7 +11,7 @@ from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.guards import Guards
 from rlctl.limiter.core.internal import defects_as_failures
 from rlctl.limiter.core.lookup import Answer, Lookup, Question, look_up
-from rlctl.limiter.core.node_directory import Fleet
+from rlctl.limiter.core.node_directory import NodeDirectory
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.routes import FleetMap, Redirection
 from rlctl.limiter.core.settings import Endpoint, Settings
@@ -92,7 +92,7 @@ class AsyncNode:
             self._opening = None
 
 
-class AsyncBackend(Fleet[AsyncNode]):
+class AsyncBackend(NodeDirectory[AsyncNode]):
     """The fleet behind a limiter for asyncio; lives in one event loop."""
 
     def __init__(self, settings: Settings, options: Options, counters: Counters) -> None:

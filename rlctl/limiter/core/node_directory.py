@@ -35,7 +35,7 @@ _log = logging.getLogger("rlctl.limiter")
 _Node = TypeVar("_Node", bound=AnyNode)
 
 
-class Fleet(ABC, Generic[_Node]):
+class NodeDirectory(ABC, Generic[_Node]):
     """The servers behind a limiter, as far as they are known."""
 
     def __init__(self, settings: Settings, options: Options, counters: Counters) -> None:

@@ -10,7 +10,7 @@ from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.guards import Guards
 from rlctl.limiter.core.internal import defects_as_failures, internal
 from rlctl.limiter.core.lookup import Answer, Lookup, Question, look_up
-from rlctl.limiter.core.node_directory import Fleet
+from rlctl.limiter.core.node_directory import NodeDirectory
 from rlctl.limiter.core.options import LEAST_EXCHANGE_S, Options
 from rlctl.limiter.core.routes import FleetMap, Redirection
 from rlctl.limiter.core.settings import Endpoint, Settings
@@ -75,7 +75,7 @@ class _Sent:
     link: Link
 
 
-class Backend(Fleet[Node]):
+class Backend(NodeDirectory[Node]):
     """The fleet behind a limiter for threads."""
 
     def __init__(self, settings: Settings, options: Options, counters: Counters) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from rlctl.errors import AccessDenied, RlctlError, Unreachable
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Observed, Presence
 from rlctl.operations.fence import plan_fence
 from rlctl.operations.scripts import fleet_history
@@ -29,20 +29,20 @@ def with_presence(presence: Presence, *nodes: str) -> Observed:
     return state
 
 
-def fleet_that_says(state: Observed, *, found: Any = "secrets", topology: Topology = TOPOLOGY) -> Fleet:
+def fleet_that_says(state: Observed, *, found: Any = "secrets", topology: Topology = TOPOLOGY) -> FleetSession:
     nothing: dict[str, Any] = dict.fromkeys(
         ("refusals", "home", "folder", "secrets", "release", "target", "connector", "clock")
     )
     collector = SimpleNamespace(collect=lambda: state)
-    return Fleet(topology=topology, found=found, collector=cast("Any", collector), **nothing)
+    return FleetSession(topology=topology, found=found, collector=cast("Any", collector), **nothing)
 
 
-def fence(fleet: Fleet) -> object:
+def fence(fleet: FleetSession) -> object:
     return plan_fence(fleet, "node-0", wanted=True)
 
 
 @pytest.mark.parametrize("command", [fence, in_force, fleet_history], ids=["fence", "rules", "scripts history"])
-def test_a_command_names_the_proof_that_is_missing(command: Callable[[Fleet], object]) -> None:
+def test_a_command_names_the_proof_that_is_missing(command: Callable[[FleetSession], object]) -> None:
     with pytest.raises(Unreachable) as caught:
         command(fleet_that_says(with_presence(Presence.UNPROVEN, *NODES)))
     assert f"node-0 is not proven ({WHY})" in caught.value.message
@@ -51,7 +51,7 @@ def test_a_command_names_the_proof_that_is_missing(command: Callable[[Fleet], ob
 
 
 @pytest.mark.parametrize("command", [fence, in_force, fleet_history], ids=["fence", "rules", "scripts history"])
-def test_a_node_that_is_silent_is_said_to_be_silent(command: Callable[[Fleet], object]) -> None:
+def test_a_node_that_is_silent_is_said_to_be_silent(command: Callable[[FleetSession], object]) -> None:
     with pytest.raises(Unreachable) as caught:
         command(fleet_that_says(with_presence(Presence.HUNG, *NODES)))
     assert "does not answer" in caught.value.message

@@ -12,7 +12,7 @@ import pytest
 from rlctl.errors import TimedOut
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.votes import LINKED_S, await_votes
 from rlctl.observe.model import Observed
@@ -70,7 +70,7 @@ class FakeFleet:
 
 def waited(fleet: FakeFleet) -> tuple[float, list[str]]:
     notes: list[str] = []
-    await_votes(cast("Fleet", fleet), ORDER, cast("Progress", SimpleNamespace(note=notes.append)), StopFlag())
+    await_votes(cast("FleetSession", fleet), ORDER, cast("Progress", SimpleNamespace(note=notes.append)), StopFlag())
     return fleet.clock.at_s, notes
 
 

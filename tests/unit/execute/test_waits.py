@@ -9,7 +9,7 @@ import pytest
 
 from rlctl.errors import TimedOut
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import TILT_WAIT_S, await_attention, wait_healthy
 from rlctl.observe.model import Observed
@@ -63,7 +63,7 @@ class FakeFleet:
 def waited(fleet: FakeFleet, *, timeout_s: float, at_most_s: float) -> tuple[list[str], list[str]]:
     notes: list[str] = []
     _observed, findings = wait_healthy(
-        cast("Fleet", fleet),
+        cast("FleetSession", fleet),
         StopFlag(),
         cast("Progress", SimpleNamespace(note=notes.append)),
         timeout_s=timeout_s,
@@ -113,7 +113,7 @@ def test_tilt_is_told_while_it_is_waited_for() -> None:
 def attended(fleet: FakeFleet) -> list[str]:
     notes: list[str] = []
     progress = cast("Progress", SimpleNamespace(note=notes.append))
-    await_attention(cast("Fleet", fleet), SENTINEL, progress, StopFlag())
+    await_attention(cast("FleetSession", fleet), SENTINEL, progress, StopFlag())
     return notes
 
 

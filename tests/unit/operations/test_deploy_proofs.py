@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from rlctl.errors import HostRefused, Refused, RlctlError, Unreachable
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Observed, Presence
 from rlctl.operations.deploy import plan_deploy
 from rlctl.topology.model import HostEntry, TargetName, Topology
@@ -58,7 +58,7 @@ class FakeFleet:
 
 
 def planned(fleet: FakeFleet) -> None:
-    plan_deploy(cast("Fleet", fleet), cast("Any", SimpleNamespace(note=print)))
+    plan_deploy(cast("FleetSession", fleet), cast("Any", SimpleNamespace(note=print)))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from rlctl.errors import CheckFailed, RlctlError, TimedOut, Unreachable
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
-from rlctl.execute.session import Fleet
+from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
 from rlctl.operations import failover, fence, resize
@@ -152,7 +152,7 @@ def test_a_failure_after_it_says_what_the_file_says(tmp_path: Path, monkeypatch:
 def machines(found: Mapping[str, HostFacts | RlctlError]) -> Mapping[str | None, HostFacts]:
     topology = replace(cluster(), target=TargetName.HOSTS)
     target = SimpleNamespace(machines=lambda: found)
-    return resize._machines(cast("Fleet", SimpleNamespace(topology=topology, target=target)))
+    return resize._machines(cast("FleetSession", SimpleNamespace(topology=topology, target=target)))
 
 
 def test_a_host_that_cannot_be_read_has_no_room() -> None:
