@@ -53,9 +53,7 @@ def test_a_replica_that_does_not_know_its_primary_is_introduced_to_it(opened: Fl
     assert findings == ()
 
 
-def test_whoever_waits_for_a_fleet_introduces_its_members_to_each_other(
-    opened: FleetSession, lonely: LocalFleet
-) -> None:
+def test_waiting_for_a_fleet_introduces_its_nodes_to_each_other(opened: FleetSession, lonely: LocalFleet) -> None:
     """They know each other then; that one of them follows nobody is for a deploy to mend."""
     with lonely.connect(STRANGER) as node:
 

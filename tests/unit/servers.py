@@ -105,7 +105,7 @@ class Hands:
 
 @dataclass
 class Servers:
-    """What `scripts` and `rules` need of a FleetSession: links by the node's name, those of the limiter's user apart."""
+    """The part of a FleetSession that `scripts` and `rules` use: links by node name; the limiter's user has its own."""
 
     topology: Topology
     observed: Observed
