@@ -16,7 +16,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One version of one script; its bytes are what the sha1 says."""
+    """One version of one script; its bytes are what the sha1 says.
+
+    `bounded`: no call of it blocks a shard, whatever a client sends.
+    """
 
     name: str
     version: str
@@ -25,6 +28,7 @@ class Script:
     source: bytes = field(repr=False)
     args: tuple[str, ...]
     state: int
+    bounded: bool = True
     commands: tuple[str, ...]
     examples: tuple[Example, ...]
 
@@ -47,19 +51,23 @@ class Release:
         """The release's version of a script."""
         return next((script for script in self.scripts if script.name == name), None)
 
-    def pinned(self, name: str, version: str) -> Script | None:
-        """A version of a script, whichever release it belongs to."""
-        return next((one for one in self.known if (one.name, one.version) == (name, version)), None)
+    def loadable(self, name: str) -> tuple[Script, ...]:
+        """The release's version of a script and the bounded ones before it, the oldest first.
+
+        Older rules and services still call those. A version that can block a shard is left out: a stolen password of
+        the runtime user would be enough.
+        """
+        own = self.script(name)
+        versions = [one for one in self.known if one.name == name]
+        if own is None:
+            return ()
+        earlier = versions[: versions.index(own)] if own in versions else []
+        return (*(one for one in earlier if one.bounded), own)
 
     def with_earlier(self, names: Iterable[str]) -> tuple[Script, ...]:
-        """The named scripts and all their earlier versions: rules may still point to those, on restarted nodes too."""
+        """The named scripts, each with its loadable earlier versions."""
         wanted = set(names)
-        found: list[Script] = []
-        for script in self.scripts:
-            versions = [one for one in self.known if one.name == script.name]
-            earlier = versions[: versions.index(script)] if script in versions else []
-            found += [*earlier, script] if script.name in wanted else []
-        return tuple(found)
+        return tuple(one for script in self.scripts if script.name in wanted for one in self.loadable(script.name))
 
     @property
     def commands(self) -> tuple[str, ...]:

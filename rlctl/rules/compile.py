@@ -43,11 +43,12 @@ def _rule(definition: Definition, release: Release) -> Rule:
 def _script(definition: Definition, release: Release) -> Script | None:
     if definition.pin is None:
         return release.script(definition.algorithm)
-    return release.pinned(definition.algorithm, definition.pin)
+    versions = release.loadable(definition.algorithm)
+    return next((one for one in versions if one.version == definition.pin), None)
 
 
 def _no_script(definition: Definition, release: Release) -> str:
     if definition.pin is None:
         return f"release {release.version} holds no script {definition.algorithm}"
-    known = ", ".join(one.version for one in release.known if one.name == definition.algorithm)
-    return f"script: there is no {definition.algorithm} {definition.pin}; there are {known}"
+    versions = ", ".join(one.version for one in release.loadable(definition.algorithm))
+    return f"script: release {release.version} loads no {definition.algorithm} {definition.pin}; it loads {versions}"

@@ -17,11 +17,12 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FILE = re.compile(r"[A-Za-z0-9_.-]+\.lua")
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _STATE = re.compile(r"[1-9][0-9]{0,3}")
+_BOOLEAN = re.compile(r"true|false")
 _INTEGER = re.compile(r"-?[0-9]+")
 _MOST_DIGITS = 30
 _TOP_KEYS = ("version", "releases", "scripts")
 _RELEASE_KEYS = ("version", "scripts")
-_SCRIPT_KEYS = ("name", "version", "file", "sha1", "args", "state", "commands", "examples")
+_SCRIPT_KEYS = ("name", "version", "file", "sha1", "args", "state", "bounded", "commands", "examples")
 _EXAMPLE_KEYS = ("args", "reply")
 
 
@@ -112,6 +113,7 @@ class _Reader:
             source=source,
             args=args,
             state=int(self.word(entry, "state", _STATE)),
+            bounded="bounded" not in entry.entries or self.word(entry, "bounded", _BOOLEAN) == "true",
             commands=tuple(self._command(item) for item in self.items(entry, "commands")),
             examples=tuple(self._example(item, args) for item in self.items(entry, "examples")),
         )

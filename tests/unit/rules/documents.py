@@ -24,7 +24,7 @@ rules:
   - {id: bucket, algorithm: token_bucket, limit: 10, rate: 100/60s, key: "{user}", owner: payments}
   - {id: meter, algorithm: gcra, burst: 5, rate: 5, period: 1s, key: "{user}:{endpoint}", match: {endpoint: [/a, /b*]}}
   - {id: fixed, algorithm: fixed_window, limit: 3, window: 1h, key: ["apikey:{api_key}", "ip:{ip}"]}
-  - {id: counter, algorithm: sliding_counter, limit: 1000, window: 60s, key: "{user}", shadow: true, script: 1.0.0}
+  - {id: counter, algorithm: sliding_counter, limit: 1000, window: 60s, key: "{user}", shadow: true, script: 1.0.1}
   - {id: log, algorithm: rolling_window, limit: 100, window: 60s, min_interval: 10ms, key: "{user}"}
   - {id: ring, algorithm: rolling_ring, limit: 100, window: 60s, key: "{user}", on_failure: "local:4"}
   - {id: jobs, algorithm: concurrent, limit: 20, lease: 30s, key: "{user}", class: security}

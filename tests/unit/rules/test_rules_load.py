@@ -54,7 +54,7 @@ def test_every_algorithm_and_key() -> None:
     assert meter.parameters == {"burst": 5, "rate": 5, "period_ms": 1000}
     assert meter.match == {"endpoint": ("/a", "/b*")}
     assert fixed.keys == ("apikey:{api_key}", "ip:{ip}")
-    assert (counter.shadow, counter.pin) == (True, "1.0.0")
+    assert (counter.shadow, counter.pin) == (True, "1.0.1")
     assert log.parameters == {"limit": 100, "window_ms": 60_000, "min_interval_ms": 10}
     assert ring.on_failure == "local:4"
     assert (jobs.rule_class, jobs.on_failure) == (RuleClass.SECURITY, "closed")

@@ -14,6 +14,7 @@ from rlctl.limits.keys import encode, fill
 from rlctl.limits.match import Template, concerns, first_fit, plain_dimension, read_dimensions
 from rlctl.limits.rule import RuleSet, percent, read_revision
 from rlctl.rules.advice import advise, announce
+from rlctl.rules.compile import compile_rules
 from rlctl.rules.diff import changes
 from rlctl.rules.edit import promoted, with_canary, with_rule_of, with_shadow
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision, rule_set
@@ -132,15 +133,22 @@ def test_arguments_are_in_lowest_terms_and_in_the_manifests_names() -> None:
     script = RELEASE.script("token_bucket")
     assert script is not None
     assert (bucket_rule.script.sha1, bucket_rule.script.args) == (script.sha1, script.args)
-    assert counter.script.version == "1.0.0"
+    assert counter.script.version == "1.0.1"
 
 
-def test_an_older_script_can_be_pinned_and_an_unknown_one_not() -> None:
-    pinned = rule_set(EVERY.replace("min_interval: 10ms", "script: 1.0.0"))
-    assert pinned.rules[4].script.version == "1.0.0"
-    assert pinned.rules[4].script.sha1 != rule_set(EVERY).rules[4].script.sha1
-    with pytest.raises(InvalidFile, match=r"rules.yaml:6: script: there is no sliding_counter 7.0.0; there are 1.0.0"):
-        rule_set(EVERY.replace("script: 1.0.0", "script: 7.0.0"))
+def test_a_version_that_the_release_loads_can_be_pinned_and_no_other() -> None:
+    log = replace(rule_set(EVERY).rules[4].definition, pin="1.0.1")
+    bounded = replace(RELEASE, known=tuple(replace(one, bounded=True) for one in RELEASE.known))
+    [pinned] = compile_rules((log,), bounded)
+    [newest] = compile_rules((replace(log, pin=None),), bounded)
+    assert (pinned.script.version, newest.script.version) == ("1.0.1", "1.0.2")
+    assert pinned.script.sha1 != newest.script.sha1
+    with pytest.raises(NotFound, match=r"release 1.2.0 loads no rolling_window 1.0.1; it loads 1.0.2"):
+        compile_rules((log,), RELEASE)
+    with pytest.raises(
+        InvalidFile, match=r"rules.yaml:6: script: release 1.2.0 loads no sliding_counter 7.0.0; it loads"
+    ):
+        rule_set(EVERY.replace("script: 1.0.1", "script: 7.0.0"))
 
 
 def test_tiers_stay_above_a_canary() -> None:

@@ -1,5 +1,5 @@
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
@@ -61,15 +61,29 @@ def mistakes_of(text: str, files: Mapping[str, bytes] = FILES) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_earlier_versions_go_with_the_releases_own_and_later_ones_do_not() -> None:
-    names = ["rolling_window", "gcra"]
-    newest = [(one.name, one.version) for one in load_release().with_earlier(names)]
-    assert newest == [
-        *(("gcra", version) for version in ("1.0.0", "1.0.1")),
-        *(("rolling_window", version) for version in ("1.0.0", "1.0.1", "1.0.2")),
-    ]
-    first = [(one.name, one.version) for one in load_release(wanted="1.0.0").with_earlier(names)]
-    assert first == [("gcra", "1.0.0"), ("rolling_window", "1.0.0")]
+def versions(release: Release, names: Iterable[str]) -> list[tuple[str, str]]:
+    return [(one.name, one.version) for one in release.with_earlier(names)]
+
+
+def test_bounded_earlier_versions_are_loaded_with_the_releases_own_and_later_ones_are_not() -> None:
+    assert versions(read(), ["one"]) == [("one", "1.0.0"), ("one", "1.1.0")]
+    assert versions(read(wanted="1.0.0"), ["one"]) == [("one", "1.0.0")]
+    assert versions(read(), ["two"]) == []
+
+
+def test_a_version_that_can_block_a_shard_is_loaded_with_its_own_release_only() -> None:
+    text = MANIFEST.replace("    state: 1\n", "    state: 1\n    bounded: false\n", 1)
+    assert versions(read(text), ["one"]) == [("one", "1.1.0")]
+    assert versions(read(text, wanted="1.0.0"), ["one"]) == [("one", "1.0.0")]
+    [line] = mistakes_of(text.replace("bounded: false", "bounded: maybe"))
+    assert "bounded" in line
+
+
+def test_the_shipped_release_loads_no_version_without_bounds() -> None:
+    release = load_release()
+    loaded = release.with_earlier(script.name for script in release.scripts)
+    assert [one.name for one in loaded if not one.bounded] == []
+    assert {one.version for one in release.known if not one.bounded} == {"1.0.0", "1.0.1"}
 
 
 def test_the_last_release_is_the_newest() -> None:
