@@ -97,6 +97,9 @@ def test_stored_rules_and_scripts_are_read(make_fleet: Callable[[dict[str, Any]]
     )
     assert now["rules"][0]["parameters"]["limit"] == 1200
     assert fleet.run("limit", "api-per-key", "ada", "-o", "json").json()["limit"] == 1200
+    # The stored rules call the scripts of their time, which can block a shard: they are loaded on request only.
+    assert "lacks sliding_counter 1.0.0" in fleet.run("rules", "rollback", "--yes", expect=8).err
+    fleet.run("scripts", "apply", "--release", "1.0.0", "--yes")
     fleet.run("rules", "rollback", "--yes")
     assert status(fleet)["rules"][0]["parameters"]["limit"] == 1000
     scripts = fleet.run("scripts", "status", "-o", "json", expect=None)
