@@ -7,50 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from rlctl.cli.options import COMMON, DEFAULT_FILE, common_options
 from rlctl.cli.output import Output
 from rlctl.cli.streams import is_dropped
 from rlctl.errors import Declined, NotFound, Unreachable
 from rlctl.execute.stop import ended_by_signals
 from rlctl.files.mistakes import ImpossibleSettings
-from rlctl.files.units import parse_duration, parse_size
 from rlctl.files.yaml import MAX_BYTES
 from rlctl.state.home import Home
 from rlctl.system.files import read_given
 from rlctl.topology.load import blame, load_topology
 from rlctl.topology.model import Topology
-
-DEFAULT_FILE = "topology.yaml"
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class Duration(click.ParamType[float]):
-    """`30s`, `2m`: a time with its unit."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
-        """Seconds."""
-        try:
-            return parse_duration(str(value)) / 1000
-        except ValueError as failure:
-            self.fail(str(failure), param, ctx)
-
-
-class Size(click.ParamType[int]):
-    """`40kb`, `8gb`: an amount of memory with its unit."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
-        """Bytes."""
-        try:
-            return parse_size(str(value))
-        except ValueError as failure:
-            self.fail(str(failure), param, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,32 +127,13 @@ def _answered() -> Iterator[None]:
             raise Declined("the question was not answered; nothing was changed", hint="--yes or --confirm") from ending
 
 
-_COMMON: dict[str, Callable[[Function], Function]] = {
-    "file": click.option(
-        "-f", "--file", type=click.Path(path_type=Path), help=f"Topology file [{DEFAULT_FILE}; env RLCTL_TOPOLOGY]."
-    ),
-    "output": click.option("-o", "--output", type=click.Choice(["table", "json"]), help="Form of the result [table]."),
-    "quiet": click.option("-q", "--quiet", is_flag=True, default=None, help="No progress, only results and errors."),
-    "verbose": click.option("-v", "--verbose", is_flag=True, default=None, help="Show more: ids, evidence."),
-    "no_color": click.option("--no-color", is_flag=True, default=None, help="No colours, as with NO_COLOR."),
-    "timeout": click.option("--timeout", type=Duration(), help="How long to wait, such as 30s or 2m."),
-}
-
-
-def common_options(command: Function) -> Function:
-    """The options that all commands share."""
-    for option in reversed(_COMMON.values()):
-        command = option(command)
-    return command
-
-
 def with_app(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give the command its App; an option after the command wins over the same one before it."""
 
     @click.pass_context
     def run(context: click.Context, /, **params: Any) -> Any:  # noqa: ANN401
         before = context.find_root().params
-        own = {name: params.pop(name, None) for name in _COMMON}
+        own = {name: params.pop(name, None) for name in COMMON}
         merged = {name: before.get(name) if value is None else value for name, value in own.items()}
         app = _app(merged)
         try:

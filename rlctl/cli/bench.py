@@ -20,8 +20,9 @@ from rlctl.bench.run import (
 from rlctl.bench.scaling import CLAIM, Scaling
 from rlctl.bench.speed import PATTERNS, SpeedReport
 from rlctl.bench.subjects import subjects
-from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.app import App, with_app
 from rlctl.cli.opened import opened
+from rlctl.cli.options import Duration
 from rlctl.errors import Exit, NotFound, UsageFault
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.app import App, with_app
 from rlctl.cli.opened import opened
+from rlctl.cli.options import Duration
 from rlctl.errors import NotFound, UsageFault
 from rlctl.limiter import ALGORITHMS, Algorithm, Cause, Concurrent, Decision, Limiter, Source, new_request_id
 from rlctl.operations.env import As, connection

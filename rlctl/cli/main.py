@@ -2,25 +2,18 @@
 
 import errno
 import json
-import os
-import traceback
 from collections.abc import Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
 
 from rlctl import __version__
-from rlctl.cli.app import common_options
+from rlctl.cli.options import common_options
 from rlctl.cli.output import complain
 from rlctl.cli.shortage import shortage
 from rlctl.cli.streams import ReaderGone
 from rlctl.errors import Exit, ResourceLimit, RlctlError, Unreachable
-from rlctl.state.home import Home
-from rlctl.system.files import make_private_folder, write_private
 
 # Name -> module:function and the help line, so that `rlctl --help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -50,7 +43,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("rlctl.cli.completion:completion", "Shell completion for bash, zsh and fish."),
     "demo": ("rlctl.cli.demo:demo", "Everything in one go on a throw-away local fleet."),
 }
-_KEPT_BUGS = 50
 # A full disk, a quota, a failing device.
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 EXIT_HELP = """\b
@@ -134,7 +126,7 @@ def run(argv: Sequence[str]) -> int:
         return _report(argv, failure)
     except Exception as failure:  # noqa: BLE001  the last line of defence: no traceback reaches a user
         named = shortage(failure) or _unwritable(failure)
-        return _report(argv, named) if named else _fail(argv, Exit.BUG, "bug", *_report_bug())
+        return _report(argv, named) if named else _report_bug(argv, failure)
 
 
 def _unwritable(failure: Exception) -> RlctlError | None:
@@ -158,6 +150,12 @@ def _report(argv: Sequence[str], failure: BaseException) -> int:
             return _fail(argv, Exit.USAGE, "usage", failure.format_message(), "see `rlctl --help`")
         case _:
             return _fail(argv, Exit.INTERRUPTED, "interrupted", "interrupted", "the same command starts anew")
+
+
+def _report_bug(argv: Sequence[str], failure: Exception) -> int:
+    from rlctl.cli.bug_report import write_bug_report  # noqa: PLC0415  only a bug needs it
+
+    return _fail(argv, Exit.BUG, "bug", *write_bug_report(failure))
 
 
 def _show_help(text: str) -> int:
@@ -205,24 +203,3 @@ def _wants_json(argv: Sequence[str]) -> bool:
         elif word.startswith("-o") and len(word) > 2:
             chosen = word[2:]
     return chosen == "json"
-
-
-def _remove_old(bugs: Path) -> None:
-    """Keep the newest reports: names begin with the time."""
-    for old in sorted(bugs.glob("bug-*.txt"))[:-_KEPT_BUGS]:
-        with suppress(OSError):
-            old.unlink()
-
-
-def _report_bug() -> tuple[str, str]:
-    problem = traceback.format_exc()
-    last = problem.strip().splitlines()[-1]
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    try:
-        path = Home.from_environment().bugs / f"bug-{stamp}-{os.getpid()}.txt"
-        make_private_folder(path.parent)
-        write_private(path, problem)
-        _remove_old(path.parent)
-    except RlctlError:
-        return f"a bug in rlctl: {last}", "please report it"
-    return f"a bug in rlctl: {last}", f"please report it with {path}"

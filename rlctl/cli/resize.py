@@ -2,8 +2,9 @@
 
 import click
 
-from rlctl.cli.app import App, Size, with_app
+from rlctl.cli.app import App, with_app
 from rlctl.cli.deploy import DEPLOY_S, planned_steps
+from rlctl.cli.options import Size
 from rlctl.errors import Exit
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag

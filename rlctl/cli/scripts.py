@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.app import App, with_app
 from rlctl.cli.opened import note_differences, opened
+from rlctl.cli.options import Duration
 from rlctl.errors import CheckFailed, Exit, NotFound, PartlyDone, Refused, TimedOut, Unreachable
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.session import open_fleet

@@ -6,10 +6,11 @@ import click
 
 from rlctl.capacity.measure.fleet import MeasureOptions, Measuring
 from rlctl.capacity.report import measure_page
-from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity.options import html_option, write_page
 from rlctl.cli.capacity.tables import show_measured
 from rlctl.cli.opened import opened
+from rlctl.cli.options import Duration
 from rlctl.errors import Exit
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import Role

@@ -13,7 +13,7 @@ from rlctl.capacity.plan import plan as make_plan
 from rlctl.capacity.report import plan_page
 from rlctl.capacity.request import Question
 from rlctl.capacity.rules_file import ASSUMED_VALUE_BYTES, parse_users, read_rules
-from rlctl.cli.app import App, Size, with_app
+from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity.options import (
     asking,
     given,
@@ -24,6 +24,7 @@ from rlctl.cli.capacity.options import (
     write_page,
 )
 from rlctl.cli.capacity.tables import show_plan
+from rlctl.cli.options import Size
 from rlctl.errors import Exit, Refused, UsageFault
 from rlctl.files.units import format_size
 from rlctl.state.record import FleetRecord

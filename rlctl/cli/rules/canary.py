@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from rlctl.cli.app import App, Duration, with_app
+from rlctl.cli.app import App, with_app
+from rlctl.cli.options import Duration
 from rlctl.cli.rules.change import Agreed, Asking, changing, plan_change, run_change
 from rlctl.cli.rules.output import show_outcome
 from rlctl.errors import Exit, UsageFault
