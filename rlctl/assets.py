@@ -16,3 +16,12 @@ def asset_folder(name: str) -> Path:
         if candidate.is_dir():
             return candidate
     raise NotFound(f"this installation of rlctl has no folder {name}", hint="install the wheel again")
+
+
+def read_asset(folder: str, name: str) -> bytes:
+    """The content of a file in one of the folders; a broken installation says so."""
+    path = asset_folder(folder) / name
+    try:
+        return path.read_bytes()
+    except OSError as failure:
+        raise NotFound(f"cannot read {path}: {failure.strerror}", hint="install the wheel again") from failure

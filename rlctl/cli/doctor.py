@@ -11,7 +11,7 @@ from rlctl.doctor.model import Check, Severity
 from rlctl.errors import Exit, NotFound
 from rlctl.execute.session import open_fleet
 from rlctl.operations.doctor import run_doctor
-from rlctl.runbooks.catalog import by_finding
+from rlctl.runbooks.answers import page_for_finding
 from rlctl.topology.model import Topology
 
 
@@ -54,7 +54,7 @@ def doctor(app: App, gate: str | None) -> int:
 
 def _with_runbook(check: Check) -> Check:
     """What is not well names its page, where there is one."""
-    return check if check.severity is Severity.OK else replace(check, runbook=by_finding().get(check.name))
+    return check if check.severity is Severity.OK else replace(check, runbook=page_for_finding(check.name))
 
 
 def _document(topology: Topology, checks: Iterable[Check]) -> dict[str, object]:

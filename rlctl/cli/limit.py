@@ -14,7 +14,7 @@ from rlctl.limiter import ALGORITHMS, Algorithm, Cause, Concurrent, Decision, Li
 from rlctl.operations.env import As, connection
 from rlctl.rules.change import in_force
 from rlctl.rules.explain import typed_dimensions, unknown_tier
-from rlctl.runbooks.catalog import by_cause
+from rlctl.runbooks.answers import page_for_cause
 
 # A person waits longer than a service does; the budget of a service would also count the first connection.
 BUDGET_S = 1.0
@@ -101,7 +101,7 @@ def limit(
     if strange is not None:
         app.output.note(f"warning: {strange}")
     if decision.cause is not None:
-        page = by_cause().get(decision.cause)
+        page = page_for_cause(decision.cause)
         way = f"; `rlctl runbook show {page}`" if page else ""
         app.output.note(f"Redis did not decide: {decision.cause}{way}")
 

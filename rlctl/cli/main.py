@@ -183,11 +183,11 @@ def _fail(argv: Sequence[str], code: int, name: str, message: str, hint: str) ->
 
 def _runbook(code: str) -> str | None:
     """The page that answers an error; a broken installation has none, and that is not the error to tell now."""
-    from rlctl.runbooks.catalog import by_error  # noqa: PLC0415  only a failure needs it
+    from rlctl.runbooks.answers import page_for_error  # noqa: PLC0415  only a failure needs it
 
     try:
-        return by_error().get(code)
-    except (RlctlError, OSError):
+        return page_for_error(code)
+    except (RlctlError, ValueError):
         return None
 
 

@@ -10,7 +10,7 @@ from rlctl.errors import Exit
 from rlctl.execute.session import open_fleet
 from rlctl.operations.status import FleetStatus, NodeStatus, read_status
 from rlctl.plan.finding import State
-from rlctl.runbooks.catalog import by_finding
+from rlctl.runbooks.answers import page_for_finding
 
 _EXITS = {
     State.HEALTHY: Exit.OK,
@@ -59,13 +59,13 @@ def show(app: App, report: FleetStatus) -> None:
         title=title,
     )
     for finding in report.findings:
-        page = by_finding().get(finding.code)
+        page = page_for_finding(finding.code)
         app.output.line(f"{finding.severity} {finding.text}" + (f" ({page})" if page else ""))
 
 
 def _document(report: FleetStatus) -> dict[str, object]:
     """The contract, and for each finding the page that answers it."""
-    findings = [{**finding.to_json(), "runbook": by_finding().get(finding.code)} for finding in report.findings]
+    findings = [{**finding.to_json(), "runbook": page_for_finding(finding.code)} for finding in report.findings]
     return {**report.to_json(), "findings": findings}
 
 

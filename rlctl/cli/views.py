@@ -8,7 +8,7 @@ from rlctl.errors import Exit
 from rlctl.operations.status import read_views
 from rlctl.plan.finding import Finding, Severity
 from rlctl.plan.views import Primary, View, Views
-from rlctl.runbooks.catalog import by_finding
+from rlctl.runbooks.answers import page_for_finding
 
 # So many columns fit beside the others into 80 characters.
 MOST_SHARDS = 4
@@ -47,7 +47,7 @@ def show(app: App, report: Views) -> None:
         counts = f"{alike} of {len(shards)} shards and {agreeing} of {len(report.views)} views"
         app.output.line(f"{counts} are not in question; -v shows all")
     for conflict in report.conflicts:
-        page = by_finding().get(conflict.code)
+        page = page_for_finding(conflict.code)
         app.output.line(f"{conflict.severity} {conflict.text}" + (f" ({page})" if page else ""))
 
 
@@ -57,7 +57,7 @@ VIEWS = Question(
 
 
 def _conflict(conflict: Finding) -> dict[str, str | None]:
-    return {**conflict.to_json(), "runbook": by_finding().get(conflict.code)}
+    return {**conflict.to_json(), "runbook": page_for_finding(conflict.code)}
 
 
 def _verdict(report: Views) -> str:

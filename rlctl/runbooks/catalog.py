@@ -1,6 +1,5 @@
 """The pages that rlctl ships, and those that a team keeps in files of its own."""
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -37,21 +36,3 @@ def find(name: str) -> Runbook:
 def address(page: Runbook) -> str:
     """By which another process finds the same page, wherever it runs."""
     return page.id if page in all_shipped() else str(Path(page.source).absolute())
-
-
-@cache
-def by_finding() -> Mapping[str, str]:
-    """Which page answers a finding of status or doctor."""
-    return {code: page.id for page in all_shipped() for code in page.findings}
-
-
-@cache
-def by_error() -> Mapping[str, str]:
-    """Which page answers an error of rlctl."""
-    return {code: page.id for page in all_shipped() for code in page.error_codes}
-
-
-@cache
-def by_cause() -> Mapping[str, str]:
-    """Which page answers what keeps a decision from Redis."""
-    return {cause: page.id for page in all_shipped() for cause in page.causes}

@@ -1,8 +1,17 @@
-"""The index of the pages by what is seen; written into runbooks/README.md, which a test compares. Pure."""
+"""The index of the pages: runbooks/README.md by symptom for people, runbooks/answers.json by code for rlctl.
 
+A test compares both with the pages; `.venv/bin/python -m tests.unit.runbooks.index` writes them anew.
+"""
+
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from rlctl.runbooks.answers import FILE_NAME
+from rlctl.runbooks.catalog import all_shipped
 from rlctl.runbooks.page.model import Runbook
+
+FOLDER = Path(__file__).parents[3] / "runbooks"
 
 _HEAD = """\
 # Runbooks
@@ -28,6 +37,16 @@ in it; other `$RL_...` come from what an earlier step printed. `rlctl runbook ru
 def index(pages: Sequence[Runbook]) -> str:
     """The whole file."""
     return "\n".join([_HEAD, *_symptoms(pages), "", *_findings(pages), "", *_pages(pages), "", *_new_page()]) + "\n"
+
+
+def answers(pages: Sequence[Runbook]) -> str:
+    """The whole file that rlctl reads."""
+    found = {
+        "findings": {code: page.id for page in pages for code in page.findings},
+        "error_codes": {code: page.id for page in pages for code in page.error_codes},
+        "causes": {str(cause): page.id for page in pages for cause in page.causes},
+    }
+    return json.dumps(found, indent=2) + "\n"
 
 
 def _symptoms(pages: Sequence[Runbook]) -> Iterator[str]:
@@ -76,3 +95,8 @@ def _new_page() -> Iterator[str]:
 
 def _link(page: Runbook) -> str:
     return f"[{page.id}]({page.name}.md)"
+
+
+if __name__ == "__main__":
+    (FOLDER / "README.md").write_text(index(all_shipped()), encoding="utf-8")
+    (FOLDER / FILE_NAME).write_text(answers(all_shipped()), encoding="utf-8")

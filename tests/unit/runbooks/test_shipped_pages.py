@@ -12,14 +12,15 @@ from rlctl.drills.scenario.library import ORDER, shipped
 from rlctl.errors import RlctlError
 from rlctl.lab.twin import check_settings
 from rlctl.limits.failures import Cause
-from rlctl.runbooks.catalog import all_shipped, by_finding, find
+from rlctl.runbooks.answers import FILE_NAME
+from rlctl.runbooks.catalog import all_shipped, find
 from rlctl.runbooks.faults import FAULTS
 from rlctl.runbooks.page import jmespath
 from rlctl.runbooks.page.model import Fault, Runbook, Section, Step
 from rlctl.runbooks.rehearsal import split_settings
 from rlctl.topology.model import Kind
 from tests.command_lines import commands_in, parse_line
-from tests.unit.runbooks.index import index
+from tests.unit.runbooks.index import FOLDER, answers, index
 from tests.unit.sayings import sayings
 
 ROOT = Path(__file__).parents[3]
@@ -118,7 +119,7 @@ def test_findings_and_pages_name_each_other() -> None:
 
 @pytest.mark.parametrize("kind", Kind)
 def test_a_finding_names_a_page_for_its_kind_of_fleet(kind: Kind) -> None:
-    pages = {code: find(page) for code, page in by_finding().items()}
+    pages = {code: find(page) for code, page in json.loads(answers(PAGES))["findings"].items()}
     emitted = said() - (OF_KIND[Kind.CLUSTER] | OF_KIND[Kind.SENTINEL]) | OF_KIND[kind]
     assert [code for code in emitted & set(pages) if kind not in pages[code].kinds] == []
 
@@ -230,8 +231,9 @@ def test_every_fault_is_made_and_used() -> None:
 
 
 def test_the_index_is_that_of_the_pages() -> None:
-    """Written anew by: python -c 'from rlctl.runbooks import index, shelf; print(index.index(shelf.all_shipped()))'."""
-    assert (ROOT / "runbooks/README.md").read_text(encoding="utf-8") == index(PAGES)
+    """`.venv/bin/python -m tests.unit.runbooks.index` writes both anew."""
+    assert (FOLDER / "README.md").read_text(encoding="utf-8") == index(PAGES)
+    assert (FOLDER / FILE_NAME).read_text(encoding="utf-8") == answers(PAGES)
 
 
 def test_every_page_can_be_found_by_a_symptom() -> None:
