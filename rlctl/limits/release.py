@@ -1,9 +1,13 @@
 """A release of limiter scripts as a value. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from rlctl.errors import NotFound
+
 Argument = str | int
+# What the six integers are that every script answers with.
+REPLY = ("allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,32 @@ class Release:
                 for script in self.scripts
             ],
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """All versions of all scripts; `releases` says which versions each release pins, the newest release last."""
+
+    path: str
+    folder: str
+    digest: str
+    scripts: tuple[Script, ...]
+    releases: Mapping[str, Mapping[str, str]]
+
+    def release(self, wanted: str | None = None) -> Release:
+        """The wanted release, by default the newest one; NotFound where there is no such release."""
+        version = list(self.releases)[-1] if wanted is None else wanted
+        if version not in self.releases:
+            raise NotFound(f"{self.path}: no release {version}", hint=f"there are {', '.join(self.releases)}")
+        scripts = {(script.name, script.version): script for script in self.scripts}
+        return Release(
+            version=version,
+            digest=self.digest,
+            folder=self.folder,
+            reply=REPLY,
+            scripts=tuple(scripts[pin] for pin in self.releases[version].items()),
+            known=self.scripts,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

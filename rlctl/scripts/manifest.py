@@ -4,14 +4,12 @@ import hashlib
 import re
 from collections.abc import Callable
 
-from rlctl.errors import NotFound
 from rlctl.files.mistakes import Mistakes, shown
 from rlctl.files.yaml import Mapping, Node, Scalar, Sequence, compose
-from rlctl.limits.release import Argument, Example, Release, Script
+from rlctl.limits.release import REPLY, Argument, Example, Manifest, Script
 from rlctl.scripts.rights import GRANTABLE
 
 FORMAT = "1"
-REPLY = ("allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "reason")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FILE = re.compile(r"[A-Za-z0-9_.-]+\.lua")
@@ -31,8 +29,8 @@ _Scripts = dict[tuple[str, str], Script]
 _Release = tuple[str, dict[str, str], int]
 
 
-def read_release(text: bytes, path: str, folder: str, wanted: str | None, read_file: Callable[[str], bytes]) -> Release:
-    """The newest release of a manifest, or the wanted one; every file is what its SHA1 says."""
+def read_manifest(text: bytes, path: str, folder: str, read_file: Callable[[str], bytes]) -> Manifest:
+    """A manifest whose every file is what its SHA1 says; InvalidFile names each mistake with its line."""
     mistakes = Mistakes(path, hint="the manifest and the scripts are released together; see lua/README.md")
     top = compose(text, mistakes)
     mistakes.raise_any()
@@ -44,17 +42,12 @@ def read_release(text: bytes, path: str, folder: str, wanted: str | None, read_f
     releases = reader.releases(top)
     _check_pins(scripts, releases, mistakes)
     mistakes.raise_any()
-    if wanted is not None and wanted not in {version for version, _pins, _line in releases}:
-        known = ", ".join(version for version, _pins, _line in releases)
-        raise NotFound(f"{path}: no release {wanted}", hint=f"there are {known}")
-    chosen = next((one for one in releases if one[0] == wanted), releases[-1]) if wanted else releases[-1]
-    return Release(
-        version=chosen[0],
-        digest=hashlib.sha256(text).hexdigest(),
+    return Manifest(
+        path=path,
         folder=folder,
-        reply=REPLY,
-        scripts=tuple(scripts[name, pin] for name, pin in chosen[1].items()),
-        known=tuple(scripts.values()),
+        digest=hashlib.sha256(text).hexdigest(),
+        scripts=tuple(scripts.values()),
+        releases={version: pins for version, pins, _line in releases},
     )
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.sources import ORDER, ROOT, imported_modules, module_names, module_of, pure_modules
 
-# Services install the runtime library without the rest; it finds the shipped release where it is given none.
-ONLY = {"limiter": {"errors", "limits", "scripts", "secrets", "services"}}
+# Services run the runtime library: it needs no more than these, and of those nothing beside the standard library.
+ONLY = {"limiter": {"assets", "errors", "limits", "secrets", "services"}}
 IMPURE = {
     *("asyncio", "click", "cryptography", "docker", "fcntl", "os", "psutil", "redis", "rich", "selectors", "shutil"),
     *("socket", "subprocess", "tempfile", "time"),

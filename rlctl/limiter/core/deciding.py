@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
+from rlctl.assets import asset_folder, read_asset
 from rlctl.limiter.core.calls import ConcurrentCall, CostedCall, released
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.policy import LocalPolicy, Policy, Request, read_policy, without_rule
@@ -13,6 +15,7 @@ from rlctl.limits.decision import REASONS, Decision, Reason, Source
 from rlctl.limits.failures import BrokenState, Cause, Failure, InvalidLimit
 from rlctl.limits.keys import tag_of
 from rlctl.limits.release import Release
+from rlctl.limits.shipped import shipped_release
 
 # Rules change while a service runs; what was packed for old ones is thrown away with all the rest.
 _MOST_CALLS = 4096
@@ -193,10 +196,7 @@ def _number(value: object) -> int:
 
 
 def _shipped_release() -> Release:
-    # Reading YAML is a thing of connecting; importing the library stays cheap.
-    from rlctl.scripts.release import load_release  # noqa: PLC0415
-
-    return load_release()
+    return shipped_release(str(asset_folder("lua")), partial(read_asset, "lua"))
 
 
 def _check_kind(algorithm: Algorithm, *, has_leases: bool) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from rlctl.errors import Exit, InvalidFile, NotFound
-from rlctl.limits.release import Release
-from rlctl.scripts.manifest import REPLY, read_release
+from rlctl.limits.release import REPLY, Release
+from rlctl.scripts.manifest import read_manifest
 from rlctl.scripts.release import load_release
 
 OLD, NEW = b"#!lua\nreturn 1\n", b"#!lua\nreturn 2\n"
@@ -41,7 +41,7 @@ scripts:
 
 
 def read(text: str = MANIFEST, wanted: str | None = None, files: Mapping[str, bytes] = FILES) -> Release:
-    return read_release(text.encode(), "manifest.yaml", "lua", wanted, reader_of(files))
+    return read_manifest(text.encode(), "manifest.yaml", "lua", reader_of(files)).release(wanted)
 
 
 def reader_of(files: Mapping[str, bytes]) -> Callable[[str], bytes]:

@@ -162,5 +162,6 @@ def test_the_commands_of_all_scripts_give_no_way_to_other_keys() -> None:
 
 def test_nothing_else_lies_in_the_folder() -> None:
     shipped = {path.name for path in Path(FOLDER).iterdir()} - {".gitkeep"}
-    assert shipped - {script.file for script in RELEASE.scripts} >= {"manifest.yaml", "released.txt"}
-    assert {name for name in shipped if not name.endswith((".lua", ".md"))} == {"manifest.yaml", "released.txt"}
+    assert shipped - {script.file for script in RELEASE.scripts} >= {"manifest.yaml", "manifest.json", "released.txt"}
+    others = {name for name in shipped if not name.endswith((".lua", ".md"))}
+    assert others == {"manifest.yaml", "manifest.json", "released.txt"}
