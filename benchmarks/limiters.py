@@ -15,7 +15,7 @@ from outage import measure_outage
 from redis import Redis
 from scratch_server import commands_of, our_limiter, scratch_server, spent_on
 
-from rlctl.system.redis import Login, NodeLink
+from rlctl.system.redis import Credentials, NodeLink
 
 ROUNDS_A_REPEAT = 8
 CALLS_A_ROUND = 200
@@ -67,7 +67,7 @@ def report(text: str) -> None:
 def run_contest(args: argparse.Namespace) -> str:
     """Everyone on one scratch server, which is stopped for a moment at the end."""
     with scratch_server() as server:
-        link = NodeLink("127.0.0.1", server.port, Login())
+        link = NodeLink("127.0.0.1", server.port, Credentials())
         with our_limiter(server, BUDGET_MS) as limiter:
             contenders = all_contenders(limiter, server.port)
             results = measure(server.client, link, contenders, args.repeats * ROUNDS_A_REPEAT)

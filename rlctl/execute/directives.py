@@ -5,7 +5,7 @@ from itertools import groupby
 
 from rlctl.execute.session import FleetSession
 from rlctl.files.mistakes import ImpossibleSettings, Problem, shown
-from rlctl.targets.trial import Refusal
+from rlctl.targets.trial import RefusedDirective
 from rlctl.topology.model import Topology
 
 _HINT = (
@@ -19,12 +19,12 @@ def check_directives(fleet: FleetSession, *, fetch: bool = False) -> bool:
     """ImpossibleSettings names the directives that the server refuses; False where the server is not here to ask."""
     if not fleet.topology.redis:
         return True
-    found = fleet.target.refused(fetch=fetch)
+    found = fleet.target.refused_directives(fetch=fetch)
     refuse(fleet.topology, found or ())
     return found is not None
 
 
-def refuse(topology: Topology, refused: Iterable[Refusal]) -> None:
+def refuse(topology: Topology, refused: Iterable[RefusedDirective]) -> None:
     """Raise ImpossibleSettings if a server refuses anything; several servers that refuse alike give one problem."""
     alike = sorted(refused, key=lambda one: (one.directive or "", one.error, one.server))
     problems = [

@@ -17,7 +17,7 @@ from rlctl.plan.unproven import not_asked, way_out
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
-from rlctl.targets.base import Watcher
+from rlctl.targets.base import ProgressListener
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, data_nodes
 
@@ -109,9 +109,9 @@ def hold(
     home.open_for_writing()
     owner = Owner.myself(command)
     patience = _patience(SystemClock(), stop, progress, waiting)
-    watcher = Watcher(note=progress.note, check_stop=stop.check)
+    listener = ProgressListener(note=progress.note, check_stop=stop.check)
     opened = (
-        open_fleet_for_removal(topology, home, watcher) if removing else open_fleet(topology, home, release, watcher)
+        open_fleet_for_removal(topology, home, listener) if removing else open_fleet(topology, home, release, listener)
     )
     try:
         with file_lock(home.lock(topology.name), owner, wait=patience), opened as fleet:

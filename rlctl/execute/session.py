@@ -19,8 +19,8 @@ from rlctl.state.home import FleetFolder, Home
 from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock, SystemClock
 from rlctl.system.files import make_private_folder, write_private
-from rlctl.targets.base import NOBODY, Target, Watcher
-from rlctl.targets.choice import open_target, settled
+from rlctl.targets.base import NO_PROGRESS_LISTENER, ProgressListener, Target
+from rlctl.targets.choice import open_target, resolved
 from rlctl.targets.server_program import parse_version
 from rlctl.topology.change import Refusal, as_deployed, summary
 from rlctl.topology.model import TargetName, Topology
@@ -120,7 +120,7 @@ class FleetSession:
 
     def _runs(self) -> bool:
         found = self.target.inspect(all_nodes(self.topology)).values()
-        return any(disk.running for disk in found) or bool(self.target.strays())
+        return any(disk.running for disk in found) or bool(self.target.running_without_folder())
 
 
 def keep(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, found: FleetSecrets | None) -> None:
@@ -168,10 +168,10 @@ def new_secrets(topology: Topology) -> FleetSecrets:
 
 @contextmanager
 def open_fleet(
-    topology: Topology, home: Home, release: Release | None = None, watcher: Watcher = NOBODY
+    topology: Topology, home: Home, release: Release | None = None, listener: ProgressListener = NO_PROGRESS_LISTENER
 ) -> Iterator[FleetSession]:
     """Open a fleet as it is deployed, with the shipped release of scripts or another; connections end with it."""
-    with _opened(topology, home, check_openable(topology, home), release or load_release(), watcher) as fleet:
+    with _opened(topology, home, check_openable(topology, home), release or load_release(), listener) as fleet:
         yield fleet
 
 
@@ -195,28 +195,30 @@ def check_refusals(found: Sequence[Refusal]) -> None:
 
 
 @contextmanager
-def open_fleet_for_removal(topology: Topology, home: Home, watcher: Watcher = NOBODY) -> Iterator[FleetSession]:
+def open_fleet_for_removal(
+    topology: Topology, home: Home, listener: ProgressListener = NO_PROGRESS_LISTENER
+) -> Iterator[FleetSession]:
     """Open what there is of a fleet, even when its secrets are gone or its topology has changed since."""
     home.check()
     found = vault.read(home.fleet(topology.name).secrets, topology.name)
-    with _opened(topology, home, found, load_release(), watcher) as fleet:
+    with _opened(topology, home, found, load_release(), listener) as fleet:
         yield fleet
 
 
 @contextmanager
 def _opened(
-    topology: Topology, home: Home, found: FleetSecrets | None, release: Release, watcher: Watcher
+    topology: Topology, home: Home, found: FleetSecrets | None, release: Release, listener: ProgressListener
 ) -> Iterator[FleetSession]:
     folder = home.fleet(topology.name)
     record = FleetRecord.load(folder.record)
     refused = () if record is None else record.refusals(topology)
     if record is not None and refused:
         topology = as_deployed(topology, record.topology)
-    topology = settled(topology, record)
+    topology = resolved(topology, record)
     secrets = new_secrets(topology) if found is None else with_services(found, topology.security.services)
     check_authority(topology, secrets)
     clock = SystemClock()
-    target = open_target(topology, secrets, home, release.commands, clock, watcher)
+    target = open_target(topology, secrets, home, release.commands, clock, listener)
     connector = Connector(topology, secrets, target.route, target.why_unproven)
     try:
         yield FleetSession(

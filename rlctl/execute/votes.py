@@ -14,7 +14,7 @@ from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.plan.failover import Handover, unlinked_nodes
 from rlctl.system.clock import wait_until
-from rlctl.system.redis_errors import UNCHANGED, in_own_words
+from rlctl.system.redis_errors import UNCHANGED, named_errors
 from rlctl.topology.nodes import all_nodes
 
 # Nodes reconnect ten times a second; a busy machine takes longer.
@@ -51,7 +51,7 @@ def _await_window(fleet: FleetSession, order: Handover, progress: Progress, stop
 def _since_promotion_s(fleet: FleetSession, order: Handover) -> float:
     """At least so long the primary has been one: since its oldest replica's connection, or since its start."""
     link = fleet.connector.link(next(spec for spec in all_nodes(fleet.topology) if spec.name == order.old))
-    with in_own_words(order.old, UNCHANGED):
+    with named_errors(order.old, UNCHANGED):
         own = parse.info(str(link.call("INFO", "server", "replication")))
         ages = parse.connection_ages(str(link.call("CLIENT", "LIST", "TYPE", "replica")))
     if own.get("second_repl_offset") == "-1":

@@ -116,7 +116,7 @@ class ContainerGate:
             [spec] = self.nodes
             container = container_name(self.fleet, spec.name)
             self.sidecar = self.sidecars.start(image, container, spec.name, undo=undo, after_s=self.lease_s)
-        self.packets = self.sidecars.packets(self.sidecar)
+        self.packets = self.sidecars.packet_filter(self.sidecar)
         self.packets.prepare()
 
     def apply(self, rules: str) -> None:
@@ -124,7 +124,7 @@ class ContainerGate:
         if self.sidecar is None:
             return
         if self.packets is None:
-            self.packets = self.sidecars.packets(self.sidecar)
+            self.packets = self.sidecars.packet_filter(self.sidecar)
         try:
             self.packets.apply(rules)
         except Unreachable:

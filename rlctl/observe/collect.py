@@ -12,7 +12,16 @@ from rlctl.render.acl import REVISION_USER, users_of
 from rlctl.render.redis_conf import MAXCLIENTS, tunables
 from rlctl.secrets import FleetSecrets, Secret
 from rlctl.system.clock import Clock
-from rlctl.system.redis import Closed, CommandFailed, Dropped, LinkFailure, Nonsense, Reply, Silent, Unproven
+from rlctl.system.redis import (
+    Closed,
+    CommandFailed,
+    HandshakeDropped,
+    InvalidReply,
+    LinkFailure,
+    Reply,
+    Silent,
+    Unproven,
+)
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, node_id
 
@@ -104,12 +113,12 @@ class Collector:
             known = _sentinel(facts, own) if spec.is_sentinel else self._data(facts, link.endpoint, own)
             return replace(known, users_off=_users_off(users, of_users)) if known.is_up else known
         except parse.BadReply as failure:
-            raise Nonsense(f"{link.endpoint}: {failure}") from failure
+            raise InvalidReply(f"{link.endpoint}: {failure}") from failure
 
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
         """A server that refuses us or is silent is ours only where our process runs, or where we cannot know."""
         presence = _PRESENCE[failure.reason]
-        if disk.running and isinstance(failure, Dropped):
+        if disk.running and isinstance(failure, HandshakeDropped):
             # Over TLS a server at maxclients hangs up before it could say so.
             return Presence.HUNG
         if presence is Presence.HUNG and disk.unknown is not None:
@@ -207,7 +216,7 @@ def _may_be_well(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool
     again. Sentinel ends the connections of a node that it gives another role: that node is not dead.
     """
     match failure:
-        case Dropped() | Unproven():
+        case HandshakeDropped() | Unproven():
             return True
         case Closed():
             return was_open

@@ -5,7 +5,7 @@ from functools import partial
 
 from rlctl.observe.model import Address
 from rlctl.secrets import FleetSecrets, User
-from rlctl.system.redis import Login, NodeLink
+from rlctl.system.redis import Credentials, NodeLink
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec
 
@@ -37,7 +37,7 @@ class Connector:
     def separate_link(self, spec: NodeSpec, user: User = User.ADMIN, *, timeout_s: float = ANSWER_S) -> NodeLink:
         """A connection of one's own, for another thread or user; whoever asks closes it."""
         security, authority = self._topology.security, self._secrets.authority
-        login = Login(
+        login = Credentials(
             username=user.value if security.acl else None,
             password=self._secrets.password(user) if security.acl else None,
             ca=authority.certificate if security.tls and authority is not None else None,

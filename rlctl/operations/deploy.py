@@ -171,7 +171,7 @@ def _carry_out(
         fleet.keep()
     if plan.steps:
         journal.begin(options.command, options.argv)
-    fleet.target.tidy()
+    fleet.target.rotate_logs()
     try:
         results, observed = _walk_until_healthy(prospect, options, held, journal, progress, stop, agree)
         if any(isinstance(step, LoadScripts) for step in plan.steps):

@@ -9,7 +9,7 @@ from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Presence
-from rlctl.system.ports import listeners
+from rlctl.system.ports import listening_pids
 from rlctl.targets.base import PackagesLeft
 from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import all_nodes
@@ -42,7 +42,7 @@ class DestroyReport:
 def run_destroy(held: HeldFleet, argv: Sequence[str], progress: Progress, *, packages: bool = False) -> DestroyReport:
     """Remove the fleet; what is not there needs no removing. `packages` removes those of its hosts, too."""
     fleet = held.fleet
-    names = sorted({*fleet.target.placed(), *fleet.target.strays()})
+    names = sorted({*fleet.target.placed(), *fleet.target.running_without_folder()})
     if not names:
         _check_silence(fleet)
     if not names and not fleet.folder.root.exists():
@@ -98,7 +98,7 @@ def _check_silence(fleet: FleetSession) -> None:
 
 def _answering(fleet: FleetSession, presences: frozenset[Presence]) -> str:
     """Nodes of these kinds with their addresses and, where this machine runs them, their pids."""
-    pids = listeners() if fleet.topology.target is TargetName.LOCAL else {}
+    pids = listening_pids() if fleet.topology.target is TargetName.LOCAL else {}
     observed = fleet.collector.collect()
     found = [spec for spec in all_nodes(fleet.topology) if observed.node(spec.name).presence in presences]
     return ", ".join(

@@ -18,7 +18,7 @@ from rlctl.system.files import read_own
 from rlctl.system.host import read_host_facts
 from rlctl.system.host_facts import HostFacts
 from rlctl.system.tls import expires_at
-from rlctl.system.trust import distrust
+from rlctl.system.trust import path_problem
 from rlctl.topology.model import TargetName
 
 
@@ -84,7 +84,7 @@ def _files(fleet: FleetSession) -> FileFacts:
     root, name = fleet.folder.root, fleet.topology.name
     below = sorted(root.rglob("*")) if root.is_dir() else []
     paths = [path for path in below if not path.is_symlink()]
-    found = [distrust(path) for path in (root, *below, fleet.home.journal(name), fleet.home.lock(name))]
+    found = [path_problem(path) for path in (root, *below, fleet.home.journal(name), fleet.home.lock(name))]
     return FileFacts(
         distrusted=tuple((one.evidence, one.fix) for one in found if one is not None),
         exposed=tuple(str(path.relative_to(root)) for path in paths if _is_exposed(path)),

@@ -21,7 +21,7 @@ from rlctl.plan.failover_choice import choose
 from rlctl.plan.steps import Replicate
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
-from rlctl.system.redis_errors import LOOK, UNCHANGED, in_own_words
+from rlctl.system.redis_errors import LOOK, UNCHANGED, named_errors
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes, data_nodes
 
@@ -173,7 +173,7 @@ class _Move:
         """Tell who has to be told; the offset up to which the old primary had written, where its writes were paused."""
         if self._is_cluster:
             words = () if self.order.mode is Mode.PLANNED else (self.order.mode.upper(),)
-            with in_own_words(self.order.new, UNCHANGED):
+            with named_errors(self.order.new, UNCHANGED):
                 self._link(self.order.new).call("CLUSTER", "FAILOVER", *words)
             return None
         if self.order.mode is Mode.PLANNED:
@@ -183,7 +183,7 @@ class _Move:
 
     def _order_sentinel(self) -> None:
         assert self.order.sentinel is not None
-        with in_own_words(self.order.sentinel, UNCHANGED):
+        with named_errors(self.order.sentinel, UNCHANGED):
             self._link(self.order.sentinel).call("SENTINEL", "FAILOVER", self.fleet.topology.name)
 
     def _hand_over_paused(self) -> int | None:
@@ -191,16 +191,16 @@ class _Move:
         link = self.fleet.connector.separate_link(self._specs[self.order.old])
         pause = WritePause(link, self.fleet.clock)
         try:
-            with in_own_words(self.order.old, UNCHANGED):
+            with named_errors(self.order.old, UNCHANGED):
                 paused_at = pause.hold()
                 self._await_copies(paused_at)
             self._stop.check()
             self._order_sentinel()
-            with in_own_words(self.order.old, LOOK):
+            with named_errors(self.order.old, LOOK):
                 self._redirect(pause)
         finally:
             pause.lift()
-        with in_own_words(self.order.old, LOOK):
+        with named_errors(self.order.old, LOOK):
             pause.send_away()
         self.fleet.connector.hang_up(self.order.old)
         return None if pause.has_lapsed else paused_at

@@ -18,7 +18,7 @@ from rlctl.state.home import Home
 from rlctl.system.files import check_unchanged, replace_text
 from rlctl.system.host import read_host_facts
 from rlctl.system.host_facts import HostFacts
-from rlctl.targets.base import NOBODY, Watcher
+from rlctl.targets.base import NO_PROGRESS_LISTENER, ProgressListener
 from rlctl.topology.checks import check
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import TargetName, Topology
@@ -82,7 +82,7 @@ def make_resize(file: Path, source: bytes, size_bytes: int | None) -> Resize:
 def plan_resize(resize: Resize, home: Home, progress: Progress) -> Plan:
     """What it would do now; Refused where it would not."""
     with open_fleet(resize.after, home) as fleet:
-        _check_ready(resize, fleet, progress, NOBODY)
+        _check_ready(resize, fleet, progress, NO_PROGRESS_LISTENER)
         plan = plan_deploy(fleet, progress)
     _check_own(plan)
     return plan
@@ -102,7 +102,7 @@ def run_resize(
     held.take(fleet.observe())
     # Whoever held the lock until now may have written the file.
     check_unchanged(resize.file, resize.text)
-    _check_ready(resize, fleet, progress, Watcher(note=progress.note, check_stop=stop.check))
+    _check_ready(resize, fleet, progress, ProgressListener(note=progress.note, check_stop=stop.check))
     is_written = False
 
     def write(plan: Plan) -> None:
@@ -123,14 +123,14 @@ def run_resize(
         ) from failure
 
 
-def _check_ready(resize: Resize, fleet: FleetSession, progress: Progress, watcher: Watcher) -> None:
+def _check_ready(resize: Resize, fleet: FleetSession, progress: Progress, listener: ProgressListener) -> None:
     """Only where there is memory, asked first for it is told at once, and only a fleet that is as its topology says."""
     if faults := tuple(lacking_room(resize.before, resize.after, _machines(fleet))):
         raise Refused(
             f"no room for {resize.now} a node: {'; '.join(faults)}",
             hint="ask for less, end what else takes memory there, or use larger machines",
         )
-    with open_fleet(resize.before, fleet.home, watcher=watcher) as present:
+    with open_fleet(resize.before, fleet.home, listener=listener) as present:
         steps = plan_deploy(present, progress).steps
     if steps:
         more = f" (+{len(steps) - 1} more)" if len(steps) > 1 else ""

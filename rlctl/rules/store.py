@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rlctl.errors import NotFound, Refused, Unreachable
 from rlctl.limits.rule import CHANNEL, HISTORY_KEY, POINTER_KEY, Revision, Version, read_revision, revision_key
-from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Nonsense, Reply
+from rlctl.system.redis import CommandFailed, InvalidReply, LinkFailure, NodeLink, Reply
 
 KEPT_REVISIONS = 100
 KEPT_HISTORY = 100
@@ -106,10 +106,10 @@ def read_entries(link: NodeLink) -> tuple[dict[str, object], ...]:
 
 
 def texts(link: NodeLink, reply: Reply, count: int | None = None) -> list[str | None]:
-    """The reply as so many texts, None for each that is not stored; Nonsense where it is anything else."""
+    """The reply as so many texts, None for each that is not stored; InvalidReply where it is anything else."""
     is_list = isinstance(reply, list) and count in {None, len(reply)}
     if not is_list or not all(one is None or isinstance(one, str) for one in reply):
-        raise Nonsense(f"{link.endpoint}: not {count or 'a list of'} texts: {reply!r:.80}")
+        raise InvalidReply(f"{link.endpoint}: not {count or 'a list of'} texts: {reply!r:.80}")
     return list(reply)
 
 

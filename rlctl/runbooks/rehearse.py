@@ -16,7 +16,7 @@ from rlctl.state.home import Home
 from rlctl.system.child import Child
 from rlctl.system.files import read_text, write_private
 from rlctl.system.process import OWN_PYTHON, ProcessRunner
-from rlctl.system.sandbox import enter_argv, why_not
+from rlctl.system.sandbox import enter_argv, why_unavailable
 from rlctl.topology.model import Kind
 
 LISTEN_S = 0.2
@@ -114,7 +114,7 @@ class Prover:
 
     def prove(self, pages: Sequence[Runbook], kinds: Sequence[Kind]) -> Proof:
         """Every page on every kind of fleet that it is for; Refused where this machine gives no namespaces."""
-        reason = why_not(ProcessRunner())
+        reason = why_unavailable(ProcessRunner())
         if reason is not None:
             raise Refused(
                 f"a runbook is tried in namespaces of its own, which is not possible here: {reason}",
@@ -177,7 +177,7 @@ class Prover:
             # Ctrl-C is for rlctl alone.
             with Child(argv, detached=True) as child:
                 code = self._listen(child, f"{order.page} {order.kind}")
-                complaint = child.complaint()
+                complaint = child.last_errors()
             text = read_text(folder / RESULT)
             if text is None:
                 told = f"a trial of {order.page} could not be made: "
@@ -190,7 +190,7 @@ class Prover:
         """Pass on what it says, to its end or ours."""
         while not self.stop.is_set:
             try:
-                line = child.hear(timeout_s=LISTEN_S)
+                line = child.read_line(timeout_s=LISTEN_S)
             except TimedOut:
                 line = ""
             if line is None:

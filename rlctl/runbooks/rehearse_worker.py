@@ -32,9 +32,9 @@ from rlctl.runbooks.variables import given
 from rlctl.state.home import Home
 from rlctl.system.clock import wait_until
 from rlctl.system.files import write_private
-from rlctl.system.process import PatientRunner, ProcessRunner
+from rlctl.system.process import GracefulRunner, ProcessRunner
 from rlctl.system.redis import CommandFailed, LinkFailure
-from rlctl.system.sandbox import own_packets, raise_loopback
+from rlctl.system.sandbox import own_packet_filter, raise_loopback
 from rlctl.targets.server_program import find_any_server
 from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
@@ -65,11 +65,11 @@ def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
     home, file = Home.from_environment(), folder / "topology.yaml"
     write_private(file, topology_text(topology))
     write_private(folder / "rules.yaml", RULES)
-    hand = OwnHand(runner=PatientRunner(is_stopped=lambda: False), file=file)
+    hand = OwnHand(runner=GracefulRunner(is_stopped=lambda: False), file=file)
     _build(topology, home, hand, teller)
     with open_fleet(topology, home) as fleet:
         before = snapshot(fleet)
-        with closing(SandboxFaults(own_packets(ProcessRunner()), NAME)) as cuts:
+        with closing(SandboxFaults(own_packet_filter(ProcessRunner()), NAME)) as cuts:
             scene = Scene(fleet=fleet, cast=cast(topology, fleet.observe()), cuts=cuts)
             bring_about(rehearsal.fault, scene)
             walk = Walk(

@@ -11,7 +11,7 @@ from rlctl.runbooks.page.blocks import filled, variables, words
 from rlctl.runbooks.page.model import Runbook, Section, Step
 from rlctl.runbooks.page.summary import gist
 from rlctl.system.clock import Clock
-from rlctl.system.process import OWN_PYTHON, Finished, PatientRunner
+from rlctl.system.process import OWN_PYTHON, Finished, GracefulRunner
 from rlctl.topology.model import Kind
 
 
@@ -79,7 +79,7 @@ class Hand(Protocol):
 class OwnHand:
     """This very rlctl, on the fleet of one topology file, with nobody to ask."""
 
-    runner: PatientRunner
+    runner: GracefulRunner
     file: Path
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
@@ -151,7 +151,7 @@ class Walk:
         timeout_s = min(step.timeout_ms / 1000, self.patience_s.get(step.id, float("inf")))
         started = self.clock.monotonic()
         done = self.hand.run(command, timeout_s=timeout_s)
-        why = f"did not end within {timeout_s:g} s" if done.was_late else _wrong(step, done)
+        why = f"did not end within {timeout_s:g} s" if done.timed_out else _wrong(step, done)
         return StepResult(
             step=step,
             command=command,

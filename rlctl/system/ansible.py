@@ -45,7 +45,7 @@ class AnsibleSettings:
 
 
 def run_playbook(
-    call: Playbook, settings: AnsibleSettings, tell: Callable[[Event], None], check_stop: Callable[[], None]
+    call: Playbook, settings: AnsibleSettings, on_event: Callable[[Event], None], check_stop: Callable[[], None]
 ) -> PlaybookRun:
     """Run it to its end; `check_stop` raises to end it early. Unreachable where it breaks off without its own end."""
     # Beside the inventory, in the fleet's own private folder: what a killed run leaves goes with the fleet.
@@ -57,17 +57,17 @@ def run_playbook(
         make_private_folder(folder / "tmp")
         environment = playbook_environment(os.environ, call, settings, folder)
         process = _start(playbook_argv(call, variables), environment, log)
-        heard = _Heard(events, tell)
+        reader = _EventReader(events, on_event)
         try:
             while _is_running(process):
-                heard.listen()
+                reader.read_new()
                 check_stop()
         finally:
             _end(process)
-        heard.listen()
-        if heard.end is None:
-            raise _broken_off(call, process.returncode, read_damaged(log))
-        return PlaybookRun(results=tuple(heard.results), failures=heard.end.failures)
+        reader.read_new()
+        if reader.end is None:
+            raise _aborted(call, process.returncode, read_damaged(log))
+        return PlaybookRun(results=tuple(reader.results), failures=reader.end.failures)
 
 
 def playbook_argv(call: Playbook, variables: Path) -> list[str]:
@@ -99,17 +99,17 @@ def playbook_environment(
     }
 
 
-class _Heard:
+class _EventReader:
     """The events so far."""
 
-    def __init__(self, path: Path, tell: Callable[[Event], None]) -> None:
+    def __init__(self, path: Path, on_event: Callable[[Event], None]) -> None:
         self._path = path
-        self._tell = tell
+        self._on_event = on_event
         self._position = 0
         self.results: list[TaskResult] = []
         self.end: End | None = None
 
-    def listen(self) -> None:
+    def read_new(self) -> None:
         """Take in the lines that are complete by now."""
         with self._path.open("rb") as stream:
             stream.seek(self._position)
@@ -117,10 +117,10 @@ class _Heard:
         text = text[: text.rfind(b"\n") + 1]
         self._position += len(text)
         for event in parse_events(text.decode("utf-8", "replace").splitlines()):
-            self._note(event)
-            self._tell(event)
+            self._record(event)
+            self._on_event(event)
 
-    def _note(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         if isinstance(event, TaskResult):
             self.results.append(event)
         else:
@@ -163,7 +163,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _broken_off(call: Playbook, code: int, log: str) -> Unreachable:
+def _aborted(call: Playbook, code: int, log: str) -> Unreachable:
     said = [line.strip() for line in log.splitlines() if line.strip()]
     return Unreachable(
         f"Ansible broke {call.path.name} off with {code}: {' / '.join(said[-3:]) or 'it left no word'}",

@@ -31,11 +31,11 @@ class Child:
             ) from failure
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._errors: list[str] = []
-        self._listeners = [Thread(target=self._collect_errors, daemon=True)]
+        self._readers = [Thread(target=self._collect_errors, daemon=True)]
         if reads_output:
-            self._listeners.append(Thread(target=self._collect_lines, daemon=True))
-        for listener in self._listeners:
-            listener.start()
+            self._readers.append(Thread(target=self._collect_lines, daemon=True))
+        for reader in self._readers:
+            reader.start()
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +50,7 @@ class Child:
         """The process."""
         return self._process.pid
 
-    def tell(self, line: str) -> None:
+    def send_line(self, line: str) -> None:
         """Send one line; one who is gone hears nothing."""
         assert self._process.stdin is not None
         try:
@@ -59,12 +59,12 @@ class Child:
         except (BrokenPipeError, ValueError):
             return
 
-    def hear(self, *, timeout_s: float) -> str | None:
+    def read_line(self, *, timeout_s: float) -> str | None:
         """The next line it says; None once it has ended; TimedOut when it says nothing."""
         try:
             return self._lines.get(timeout=timeout_s)
         except Empty:
-            raise TimedOut(f"{self._argv[0]} says nothing for {timeout_s:g} s", hint=self.complaint()) from None
+            raise TimedOut(f"{self._argv[0]} says nothing for {timeout_s:g} s", hint=self.last_errors()) from None
 
     def close(self) -> None:
         """End its input."""
@@ -80,8 +80,8 @@ class Child:
             code = self._process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired as failure:
             raise TimedOut(f"{self._argv[0]} does not end within {timeout_s:g} s", hint="") from failure
-        for listener in self._listeners:
-            listener.join(timeout=timeout_s)
+        for reader in self._readers:
+            reader.join(timeout=timeout_s)
         return code
 
     def end(self, *, patience_s: float = 5.0) -> None:
@@ -100,11 +100,7 @@ class Child:
         """SIGKILL."""
         self._process.kill()
 
-    def interrupt(self, number: int) -> None:
-        """Pass a signal on."""
-        self._process.send_signal(number)
-
-    def complaint(self) -> str:
+    def last_errors(self) -> str:
         """What it said on its standard error, the last of it."""
         return " / ".join(line.strip() for line in self._errors[-3:] if line.strip())
 

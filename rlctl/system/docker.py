@@ -81,13 +81,13 @@ class DockerEngine:
 
     @cached_property
     def _api(self) -> Any:  # noqa: ANN401  the SDK carries no annotations
-        _knock(self.host)
-        with self._named("the Docker engine"):
+        _check_socket(self.host)
+        with self._sdk_errors("the Docker engine"):
             return docker.APIClient(base_url=self.host, version="auto", timeout=ANSWER_S, max_pool_size=32)
 
     def check_users(self) -> None:
         """Refuse an engine whose user ids are not this machine's: nodes could not read their files."""
-        with self._named("the Docker engine"):
+        with self._sdk_errors("the Docker engine"):
             options = self._api.info().get("SecurityOptions") or ()
         mapped = [name for name in ("rootless", "userns") if any(f"name={name}" in option for option in options)]
         if mapped:
@@ -114,7 +114,7 @@ class DockerEngine:
 
     def containers(self, project: str) -> tuple[Container, ...]:
         """The containers of a compose project, whatever their state."""
-        with self._named(f"the containers of {project}"):
+        with self._sdk_errors(f"the containers of {project}"):
             found = self._api.containers(all=True, filters={"label": f"{PROJECT}={project}"})
         return tuple(
             Container(
@@ -128,7 +128,7 @@ class DockerEngine:
 
     def networks(self) -> tuple[Network, ...]:
         """All networks of the engine."""
-        with self._named("the networks"):
+        with self._sdk_errors("the networks"):
             found = self._api.networks()
         return tuple(
             Network(name=one["Name"], labels=one["Labels"] or {}, subnets=tuple(_subnets(one))) for one in found
@@ -136,17 +136,17 @@ class DockerEngine:
 
     def remove_network(self, name: str) -> None:
         """Remove a network; one that is not there needs no removing."""
-        with self._named(f"network {name}"), suppress(NotThere):
+        with self._sdk_errors(f"network {name}"), suppress(NotThere):
             self._api.remove_network(name)
 
     def start(self, name: str) -> None:
         """Start a container; a running one is left alone."""
-        with self._named(f"container {name}"):
+        with self._sdk_errors(f"container {name}"):
             self._api.start(name)
 
     def signal(self, name: str, number: int) -> None:
         """Signal a container's server; one that is gone needs none."""
-        with self._named(f"container {name}"):
+        with self._sdk_errors(f"container {name}"):
             try:
                 self._api.kill(name, number)
             except APIError as failure:
@@ -155,7 +155,7 @@ class DockerEngine:
 
     def remove(self, name: str, *, patience_s: int) -> None:
         """Stop a container, politely at first, and remove it with its anonymous volumes."""
-        with self._named(f"container {name}"), suppress(NotThere):
+        with self._sdk_errors(f"container {name}"), suppress(NotThere):
             self._api.stop(name, timeout=patience_s)
             self._api.remove_container(name, v=True, force=True)
 
@@ -167,7 +167,7 @@ class DockerEngine:
 
     def log(self, name: str) -> str:
         """What a container said; nothing where there is none."""
-        with self._named(f"container {name}"):
+        with self._sdk_errors(f"container {name}"):
             try:
                 return str(self._api.logs(name).decode("utf-8", "replace"))
             except NotThere:
@@ -175,14 +175,14 @@ class DockerEngine:
 
     def grow_memory(self, name: str, limit_bytes: int) -> None:
         """Raise a container's limit of memory to this; a higher one stays, since it may be in use."""
-        with self._named(f"container {name}"):
+        with self._sdk_errors(f"container {name}"):
             now = self._api.inspect_container(name)["HostConfig"]["Memory"]
             if 0 < now < limit_bytes:
                 self._api.update_container(name, mem_limit=limit_bytes, memswap_limit=2 * limit_bytes)
 
     def image_id(self, image: str) -> str | None:
         """The image that this machine has under this name."""
-        with self._named(f"image {image}"):
+        with self._sdk_errors(f"image {image}"):
             try:
                 return str(self._api.inspect_image(image)["Id"])
             except NotThere:
@@ -197,7 +197,7 @@ class DockerEngine:
                 hint="see to the registry, or load the image by hand, or name another in docker.image",
             )
 
-    def try_out(self, image: str, *words: str, options: Sequence[str] = ()) -> Finished:
+    def run_once(self, image: str, *words: str, options: Sequence[str] = ()) -> Finished:
         """Run a command of an image in a container that is thrown away."""
         argv = ("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL", *options)
         return self._docker("run", *argv, "--entrypoint", words[0], image, *words[1:], timeout_s=ANSWER_S)
@@ -206,7 +206,7 @@ class DockerEngine:
         """A docker command that talks to this engine."""
         return ["docker", "--host", self.host, *words]
 
-    def tell(self, *words: str, timeout_s: float = ANSWER_S) -> str:
+    def checked_output(self, *words: str, timeout_s: float = ANSWER_S) -> str:
         """What a docker command that must not fail answers."""
         done = self._docker(*words, timeout_s=timeout_s)
         if done.code != 0:
@@ -214,11 +214,11 @@ class DockerEngine:
         return done.output.strip()
 
     def _docker(self, *words: str, timeout_s: float) -> Finished:
-        _knock(self.host)
+        _check_socket(self.host)
         return self._runner.run(self.argv(*words), timeout_s=timeout_s)
 
     @contextmanager
-    def _named(self, what: str) -> Iterator[None]:
+    def _sdk_errors(self, what: str) -> Iterator[None]:
         """The SDK's failures in our words."""
         try:
             yield
@@ -229,7 +229,7 @@ class DockerEngine:
             raise Unreachable(f"{what}: the Docker engine does not answer: {failure}", hint=_START_HINT) from failure
 
 
-def _knock(host: str) -> None:
+def _check_socket(host: str) -> None:
     """Why an engine does not answer is told by its socket, better than by what the SDK makes of it."""
     path = host.removeprefix(_LOCAL)
     with socket.socket(socket.AF_UNIX) as probe:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlctl.errors import InvalidFile, Refused, Unreachable
 from rlctl.system.open_files import limit_reached
-from rlctl.system.trust import distrust, distrust_link, distrust_state
+from rlctl.system.trust import link_problem, path_problem, state_problem
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -41,7 +41,7 @@ def _create(path: Path) -> None:
 def check_folder(path: Path) -> None:
     """Refused where another user can change the folder; one that is missing is fine."""
     try:
-        found = distrust(path)
+        found = path_problem(path)
     except OSError as failure:
         raise cannot("look at", path, failure) from failure
     if found is not None:
@@ -60,9 +60,9 @@ def open_own(path: str | Path, flags: int) -> int:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE_FILE)
     except OSError as failure:
         if failure.errno in {ELOOP, EMLINK}:
-            raise distrust_link(path, path.lstat()).refusal() from failure
+            raise link_problem(path, path.lstat()).refusal() from failure
         raise
-    found = distrust_state(path, os.fstat(handle))
+    found = state_problem(path, os.fstat(handle))
     if found is not None:
         os.close(handle)
         raise found.refusal()

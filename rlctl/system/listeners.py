@@ -23,14 +23,14 @@ _TABLE_LISTENS = "0A"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
+class ListeningSocket:
     """A socket that accepts connections: the user of its process, and the number by which the process holds it."""
 
     uid: int
     inode: int
 
 
-def listener(address: str, port: int) -> Listener | None:
+def listening_socket(address: str, port: int) -> ListeningSocket | None:
     """The socket that accepts what is sent there; None where there is none, or the system does not say."""
     try:
         found = dict(_dumped())
@@ -41,7 +41,7 @@ def listener(address: str, port: int) -> Listener | None:
     return found.get((socket.inet_aton(address), port)) or found.get((bytes(4), port))
 
 
-_Found = Iterator[tuple[tuple[bytes, int], Listener]]
+_Found = Iterator[tuple[tuple[bytes, int], ListeningSocket]]
 
 
 def _dumped() -> _Found:
@@ -56,7 +56,7 @@ def _dumped() -> _Found:
                 if kind == _ERROR:
                     raise OSError(-struct.unpack_from("=i", body)[0], "sock_diag")
                 port, packed, uid, inode = _SOCKET.unpack_from(body)
-                yield (packed, socket.ntohs(port)), Listener(uid=uid, inode=inode)
+                yield (packed, socket.ntohs(port)), ListeningSocket(uid=uid, inode=inode)
 
 
 def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
@@ -75,4 +75,4 @@ def _tabled() -> _Found:
         return
     for row in (row.split() for row in table.splitlines() if f" {_TABLE_LISTENS} " in row):
         packed, port = row[1].split(":")
-        yield (bytes.fromhex(packed)[::-1], int(port, 16)), Listener(uid=int(row[7]), inode=int(row[9]))
+        yield (bytes.fromhex(packed)[::-1], int(port, 16)), ListeningSocket(uid=int(row[7]), inode=int(row[9]))

@@ -53,7 +53,7 @@ class PlaybookRun:
         own = (one for one in self.results if one.host == host and one.status == "changed")
         return tuple(dict.fromkeys(one.task for one in own))
 
-    def said(self, host: str) -> tuple[str, ...]:
+    def messages(self, host: str) -> tuple[str, ...]:
         """What the playbook had to say of a host where nothing failed."""
         return tuple(one.message for one in self.results if one.host == host and one.status == "ok" and one.message)
 

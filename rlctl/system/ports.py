@@ -45,7 +45,7 @@ def answers(address: str, port: int) -> bool:
         return False
 
 
-def listeners() -> dict[tuple[str, int], int]:
+def listening_pids() -> dict[tuple[str, int], int]:
     """The pid behind each address and port that a process of this machine listens on, where the system tells."""
     try:
         found = psutil.net_connections("tcp")

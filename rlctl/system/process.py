@@ -17,7 +17,7 @@ import psutil
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.system.clock import SystemClock
 from rlctl.system.files import cannot, open_own, read_damaged, write_private
-from rlctl.system.listeners import Listener
+from rlctl.system.listeners import ListeningSocket
 from rlctl.system.open_files import raise_at_limit
 
 # Our own interpreter, blind to the working folder: there anybody may have put a module that is called like one of ours.
@@ -34,12 +34,12 @@ _PROGRAM_HINT = "try it by hand; it must be an executable that this user may run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What a program printed and how it ended; where it `was_late`, it had been told to."""
+    """What a program printed and how it ended; where it `timed_out`, it had been told to."""
 
     code: int
     output: str
     errors: str
-    was_late: bool = False
+    timed_out: bool = False
 
 
 class Runner(Protocol):
@@ -73,7 +73,7 @@ class ProcessRunner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatientRunner:
+class GracefulRunner:
     """Runs programs that may hold a fleet's lock: they are told to end before they are killed.
 
     Ctrl-C is for rlctl alone, which passes it on; a program that was told so tells how it ended.
@@ -100,7 +100,7 @@ class PatientRunner:
             said = self._listen(process, timeout_s)
             late = said is None and not self.is_stopped()
             output, errors = said or _end(process)
-        return Finished(code=process.returncode, output=output, errors=errors, was_late=late)
+        return Finished(code=process.returncode, output=output, errors=errors, timed_out=late)
 
     def _listen(self, process: "subprocess.Popen[str]", timeout_s: float) -> tuple[str, str] | None:
         """What it says until it ends; nothing yet when it is to be ended."""
@@ -175,7 +175,7 @@ class ProcessId:
         except (psutil.Error, OSError):
             return False
 
-    def holds(self, socket: Listener) -> bool:
+    def holds(self, socket: ListeningSocket) -> bool:
         """Whether the socket is this very process's; where the system does not tell, it is not."""
         try:
             links = Path(f"/proc/{self.pid}/fd").iterdir() if self.is_alive() else ()

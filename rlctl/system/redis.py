@@ -26,7 +26,7 @@ _GREETING = b"PING\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class Credentials:
     """How to open a connection; `ca` is the certificate that a fleet with TLS is verified by."""
 
     username: str | None = None
@@ -63,7 +63,7 @@ class NotRedis(LinkFailure):
         super().__init__("stranger", evidence)
 
 
-class Nonsense(LinkFailure):
+class InvalidReply(LinkFailure):
     """A server that took our login, or needs none, answers what no Redis server answers."""
 
     def __init__(self, evidence: str) -> None:
@@ -77,7 +77,7 @@ class Unproven(LinkFailure):
         super().__init__("unproven", evidence)
 
 
-class Dropped(LinkFailure):
+class HandshakeDropped(LinkFailure):
     """The TLS handshake was cut off: by another process, or by a server that is just ending."""
 
     def __init__(self, evidence: str) -> None:
@@ -124,7 +124,7 @@ class NodeLink:
         self,
         address: str,
         port: int,
-        login: Login,
+        login: Credentials,
         *,
         timeout_s: float = 2.0,
         why_unproven: Callable[[], str | None] = no_proof,
@@ -187,11 +187,11 @@ class NodeLink:
         self._channel = channel = _Channel.connect(self._address, self._login.ca, deadline_s)
         if self._login.password is not None:
             if self._login.ca is None:
-                deadline_s += self._check_stranger(channel, deadline_s)
+                deadline_s += self._check_before_password(channel, deadline_s)
             self._log_in(channel, self._login.password, deadline_s)
         return channel, deadline_s
 
-    def _check_stranger(self, channel: "_Channel", deadline_s: float) -> float:
+    def _check_before_password(self, channel: "_Channel", deadline_s: float) -> float:
         """Refuse a server that does not ask for a password, or is not proven to be the node; seconds the proof took."""
         channel.send_bytes(_GREETING, deadline_s)
         try:
@@ -264,7 +264,7 @@ class _Channel:
 
     def _more(self, deadline_s: float) -> bytes:
         if len(self._data) > _LARGEST_REPLY:
-            raise Nonsense(f"a reply of more than {_LARGEST_REPLY >> 20} MiB")
+            raise InvalidReply(f"a reply of more than {_LARGEST_REPLY >> 20} MiB")
         self._socket.settimeout(_left_s(deadline_s))
         chunk = self._socket.recv(_CHUNK)
         if not chunk:
@@ -305,16 +305,16 @@ def _check_login(replies: Sequence[Reply | CommandFailed], endpoint: str) -> Non
 def _translated(failure: BaseException, endpoint: str, limit_s: float) -> BaseException:
     """What a failure means for the connection; what is no failure of it stays what it is."""
     match failure:
-        case Nonsense() | Full() if not str(failure).startswith(endpoint):
+        case InvalidReply() | Full() if not str(failure).startswith(endpoint):
             return type(failure)(f"{endpoint}: {failure}")
         case LinkFailure():
             return failure
         case Failure():
-            return Nonsense(f"{endpoint}: {failure.evidence[:_SHOWN_CHARS]}")
+            return InvalidReply(f"{endpoint}: {failure.evidence[:_SHOWN_CHARS]}")
         case TimeoutError():
             return Silent(f"{endpoint}: no answer within {limit_s:g} s")
         case ssl.SSLEOFError():
-            return Dropped(f"{endpoint}: the TLS handshake was cut off")
+            return HandshakeDropped(f"{endpoint}: the TLS handshake was cut off")
         case ssl.SSLError():
             return NotRedis(f"{endpoint}: {failure.reason or failure}")
         case OSError():

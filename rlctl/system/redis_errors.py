@@ -12,7 +12,7 @@ UNCHANGED = "nothing was changed; `rlctl status` shows the fleet"
 
 
 @contextmanager
-def in_own_words(node: NodeName, hint: str) -> Iterator[None]:
+def named_errors(node: NodeName, hint: str) -> Iterator[None]:
     """What a server refuses, or a connection that breaks, in rlctl's words; what got lost may have been obeyed."""
     try:
         yield

@@ -24,16 +24,18 @@ class RootShell:
         self._asked += 1
         # Numbered, so that a late answer to an earlier script is never taken for one to this.
         end = f"{_END} {self._asked} "
-        self._child.tell(f"( {script}\n) 2>&1 </dev/null; code=$?; echo; echo {end}$code")
+        self._child.send_line(f"( {script}\n) 2>&1 </dev/null; code=$?; echo; echo {end}$code")
         lines: list[str] = []
-        while (line := self._child.hear(timeout_s=ANSWER_S)) is not None:
+        while (line := self._child.read_line(timeout_s=ANSWER_S)) is not None:
             if line.startswith(end):
                 said = "\n".join(lines).strip()
                 if line != f"{end}0":
                     raise Unreachable(f"{self._where}: {said or line}", hint="try the same by hand there, as root")
                 return said
             lines = [] if line.startswith(f"{_END} ") else [*lines, line]
-        raise Unreachable(f"{self._where}: {self._child.complaint() or 'the connection ended'}", hint="try ssh by hand")
+        raise Unreachable(
+            f"{self._where}: {self._child.last_errors() or 'the connection ended'}", hint="try ssh by hand"
+        )
 
     def close(self) -> None:
         """Hang up."""

@@ -28,7 +28,7 @@ def enter_argv(argv: Sequence[str]) -> list[str]:
     ]
 
 
-def why_not(runner: Runner) -> str | None:
+def why_unavailable(runner: Runner) -> str | None:
     """Why this machine gives no sandbox with packet filters of its own, or None where it does."""
     for program in ("unshare", "setpriv"):
         if find_program([program]) is None:
@@ -45,7 +45,7 @@ def why_not(runner: Runner) -> str | None:
     return None
 
 
-def own_packets(runner: Runner) -> "PacketFilter":
+def own_packet_filter(runner: Runner) -> "PacketFilter":
     """The packet filter of the network that we are in."""
     program = find_nft()
     if program is None:
@@ -85,12 +85,12 @@ class PacketFilter:
         self.prepare()
         child, self._waiting = self._waiting, None
         assert child is not None
-        child.tell(rules)
+        child.send_line(rules)
         child.close()
         code = child.wait(timeout_s=_NFT_S)
         child.end()
         if code:
-            raise Unreachable(f"nft refuses the rules: {child.complaint()}", hint="see `nft list ruleset`")
+            raise Unreachable(f"nft refuses the rules: {child.last_errors()}", hint="see `nft list ruleset`")
 
     def listing(self) -> str:
         """What is in force."""

@@ -21,7 +21,7 @@ from rlctl.secrets import Secret
 from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import open_own, read_damaged, write_private
 from rlctl.system.ports import LOOPBACK, free_base_port
-from rlctl.system.redis import CommandFailed, LinkFailure, Login, NodeLink
+from rlctl.system.redis import CommandFailed, Credentials, LinkFailure, NodeLink
 from rlctl.system.server_log import is_ready
 
 START_S = 30.0
@@ -43,7 +43,9 @@ class ScratchServer:
 
     def link(self, *, timeout_s: float = 60.0) -> NodeLink:
         """A new connection; whoever asks closes it."""
-        return NodeLink(LOOPBACK, self.port, Login(username="default", password=self.password), timeout_s=timeout_s)
+        return NodeLink(
+            LOOPBACK, self.port, Credentials(username="default", password=self.password), timeout_s=timeout_s
+        )
 
 
 @contextmanager
@@ -93,7 +95,7 @@ def start_once(program: str, conf: str, clock: Clock) -> str:
 @contextmanager
 def _own_folder(prefix: str) -> Iterator[Path]:
     """A temporary folder; those of killed runs are removed first."""
-    _remove_left(prefix)
+    _remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -104,7 +106,7 @@ def _own_folder(prefix: str) -> Iterator[Path]:
             os.close(handle)
 
 
-def _remove_left(prefix: str) -> None:
+def _remove_abandoned(prefix: str) -> None:
     """Remove this user's folders that no process holds. Their servers have ended with the process that made them."""
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with suppress(OSError):
@@ -128,13 +130,13 @@ def _start(argv: list[str], folder: Path, *, memory_bytes: int | None = None) ->
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_bounded(memory_bytes),  # noqa: PLW1509  calls into the kernel, before any thread is there
+                preexec_fn=_limit_resources(memory_bytes),  # noqa: PLW1509  calls into the kernel, before any thread is there
             )
     except OSError as failure:
         raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}", hint="name another server binary") from failure
 
 
-def _bounded(memory_bytes: int | None) -> Callable[[], None]:
+def _limit_resources(memory_bytes: int | None) -> Callable[[], None]:
     """Limits that a server gives itself before it starts; on Linux the kernel ends it when rlctl itself is killed."""
     prctl = ctypes.CDLL(None).prctl if sys.platform.startswith("linux") else None
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

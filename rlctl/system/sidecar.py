@@ -38,19 +38,21 @@ class Sidecars:
         tag = f"rlctl-faults:{digest}"
         if self._engine.image_id(tag) is None:
             words = ("build", "--quiet", "--tag", tag, "--build-arg", f"BASE={base}", str(recipe))
-            self._engine.tell(*words, timeout_s=_BUILD_S)
+            self._engine.checked_output(*words, timeout_s=_BUILD_S)
         return tag
 
     def found(self) -> dict[str, Sidecar]:
         """The sidecars that run, by node."""
         form = f'{{{{.ID}}}} {{{{.Label "{_NODE_LABEL}"}}}}'
-        lines = self._engine.tell("ps", "--filter", f"label={LABEL}={self._run}", "--format", form).splitlines()
+        lines = self._engine.checked_output(
+            "ps", "--filter", f"label={LABEL}={self._run}", "--format", form
+        ).splitlines()
         return {node: Sidecar(id=container, node=node) for container, node in (line.split() for line in lines)}
 
     def start(self, image: str, container: str, node: str, *, undo: str, after_s: float) -> Sidecar:
         """Stand beside a container; when the time is up, undo and go, whatever became of everybody else."""
         script = f"sleep {after_s:g}; printf %s '{undo}' | nft -f -"
-        identity = self._engine.tell(
+        identity = self._engine.checked_output(
             *("run", "--detach", "--rm", "--network", f"container:{container}", "--user", "0:0"),
             *("--cap-drop", "ALL", "--cap-add", "NET_ADMIN", "--security-opt", "no-new-privileges", "--read-only"),
             *("--log-driver", "none", "--label", f"{LABEL}={self._run}", "--label", f"{_NODE_LABEL}={node}"),
@@ -58,11 +60,11 @@ class Sidecars:
         )
         return Sidecar(id=identity, node=node)
 
-    def packets(self, sidecar: Sidecar) -> PacketFilter:
+    def packet_filter(self, sidecar: Sidecar) -> PacketFilter:
         """The packet filter of the network that a sidecar stands in."""
         return PacketFilter(self._runner, self._engine.argv("exec", "--interactive", sidecar.id, "nft"))
 
     def remove(self, sidecar: Sidecar) -> None:
         """End a sidecar; one that is gone needs no ending."""
         with contextlib.suppress(Unreachable, TimedOut):
-            self._engine.tell("rm", "--force", "--volumes", sidecar.id)
+            self._engine.checked_output("rm", "--force", "--volumes", sidecar.id)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rlctl.errors import AccessDenied, HostRefused, RlctlError, TimedOut, Unreachable
 from rlctl.system.files import create_folder, make_private_folder
-from rlctl.system.trust import distrust
+from rlctl.system.trust import path_problem
 
 CONNECT_S = 10
 ANSWER_S = 60.0
@@ -79,7 +79,7 @@ class Ssh:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace")
         if done.returncode != 0:
-            raise refusal(machine, done.returncode, said)
+            raise ssh_failure(machine, done.returncode, said)
         return done.stdout.decode("utf-8", "replace")
 
 
@@ -88,7 +88,7 @@ def socket_folder(home: Path) -> Path:
     mark = hashlib.sha256(str(home).encode()).hexdigest()[:8]
     folder = Path(tempfile.gettempdir()) / f"rlctl-ssh-{os.getuid()}-{mark}"
     create_folder(folder)
-    found = distrust(folder)
+    found = path_problem(folder)
     if found is not None:
         raise AccessDenied(found.evidence, hint="remove it, or set TMPDIR")
     return folder
@@ -118,7 +118,7 @@ def _control_path(machine: Machine, sockets: Path) -> Path:
     return sockets / hashlib.sha256(way.encode()).hexdigest()[:12]
 
 
-def refusal(machine: Machine, code: int, said: str) -> RlctlError:
+def ssh_failure(machine: Machine, code: int, said: str) -> RlctlError:
     """Why a program did not run there; ssh tells its reasons only in words."""
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
     if code == _NO_SUDO:

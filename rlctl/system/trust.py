@@ -15,7 +15,7 @@ _ELSEWHERE = "set RLCTL_HOME to a folder that does not exist yet, which rlctl cr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Distrust:
+class PathProblem:
     """Why a folder or file is not used, and what to do about it."""
 
     evidence: str
@@ -26,7 +26,7 @@ class Distrust:
         return Refused(self.evidence, hint=self.fix)
 
 
-def distrust(path: Path) -> Distrust | None:
+def path_problem(path: Path) -> PathProblem | None:
     """Why not to use this path; None where it is missing, or only this user can change it.
 
     A folder may be a symbolic link that this user or root made, such as systemd's link to a StateDirectory.
@@ -35,31 +35,31 @@ def distrust(path: Path) -> Distrust | None:
         found = path.lstat()
         if stat.S_ISLNK(found.st_mode):
             if not path.is_dir() or found.st_uid not in {_ROOT, os.geteuid()}:
-                return distrust_link(path, found)
+                return link_problem(path, found)
             found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return distrust_state(path, found)
+    return state_problem(path, found)
 
 
-def distrust_state(path: Path, found: os.stat_result) -> Distrust | None:
+def state_problem(path: Path, found: os.stat_result) -> PathProblem | None:
     """The same for what was opened at this path."""
     if found.st_uid != os.geteuid():
         return _foreign(path, found)
     if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
-        return Distrust(evidence=f"{path} is neither a folder nor a regular file", fix="remove it")
+        return PathProblem(evidence=f"{path} is neither a folder nor a regular file", fix="remove it")
     if found.st_mode & _BY_OTHERS:
         mode = stat.S_IMODE(found.st_mode)
-        return Distrust(
+        return PathProblem(
             evidence=f"others may write to {path}: it belongs to {user_name(found.st_uid)} and has mode {mode:04o}",
             fix=f"check what others put there, then `chmod go-w {shlex.quote(str(path))}`; or {_ELSEWHERE}",
         )
     return None
 
 
-def distrust_link(path: Path, found: os.stat_result) -> Distrust:
+def link_problem(path: Path, found: os.stat_result) -> PathProblem:
     """Why not to follow a symbolic link."""
-    return Distrust(
+    return PathProblem(
         evidence=f"{path} is a symbolic link of user {user_name(found.st_uid)}, which rlctl does not follow",
         fix=f"remove the link, or {_ELSEWHERE}; RLCTL_SECRETS may name a link to a secrets file",
     )
@@ -73,9 +73,9 @@ def user_name(uid: int) -> str:
         return f"uid {uid}"
 
 
-def _foreign(path: Path, found: os.stat_result) -> Distrust:
+def _foreign(path: Path, found: os.stat_result) -> PathProblem:
     owner, mode = user_name(found.st_uid), stat.S_IMODE(found.st_mode)
-    return Distrust(
+    return PathProblem(
         evidence=f"{path} belongs to {owner}, mode {mode:04o}, and rlctl runs as {user_name(os.geteuid())}",
         fix=f"where that is your own user, run rlctl as it, without sudo; else {_ELSEWHERE}",
     )

@@ -9,7 +9,7 @@ from rlctl.errors import RlctlError
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
 from rlctl.system.host_facts import HostFacts
-from rlctl.targets.trial import Refusal
+from rlctl.targets.trial import RefusedDirective
 from rlctl.topology.nodes import NodeName, NodeSpec
 
 
@@ -34,7 +34,7 @@ class HostDrift:
 
     changes: tuple[str, ...] = ()
     problem: RlctlError | None = None
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RefusedDirective, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class PackagesLeft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watcher:
+class ProgressListener:
     """Who follows a long call of a target: hears of it, and may end it by an exception at a safe point."""
 
     note: Callable[[str], None]
     check_stop: Callable[[], None]
 
 
-NOBODY = Watcher(note=lambda _text: None, check_stop=lambda: None)
+NO_PROGRESS_LISTENER = ProgressListener(note=lambda _text: None, check_stop=lambda: None)
 
 
 class OnThisMachine:
@@ -85,7 +85,7 @@ class Target(Protocol):
     def check(self) -> str:
         """What a start would run, for people; an error names what is missing or does not fit."""
 
-    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+    def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
         """Directives of the section `redis` that the server refuses which the next start runs.
 
         None where that server is not on this machine yet; `fetch` brings it here first. Empty on hosts: their `drift`
@@ -128,7 +128,7 @@ class Target(Protocol):
     def placed(self) -> Sequence[NodeName]:
         """All nodes of the fleet that this target holds, whether the topology still names them or not."""
 
-    def strays(self) -> Sequence[NodeName]:
+    def running_without_folder(self) -> Sequence[NodeName]:
         """Nodes that run although their folder was removed under them."""
 
     def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
@@ -140,5 +140,5 @@ class Target(Protocol):
     def log(self, name: NodeName) -> str:
         """What a node's server said."""
 
-    def tidy(self) -> None:
+    def rotate_logs(self) -> None:
         """Rotate what grows."""

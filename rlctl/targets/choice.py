@@ -8,13 +8,13 @@ from rlctl.state.home import Home
 from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock
 from rlctl.system.process import ProcessRunner
-from rlctl.targets.base import Target, Watcher
+from rlctl.targets.base import ProgressListener, Target
 from rlctl.targets.local import LocalTarget
 from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.subnets import AUTO
 
 
-def settled(topology: Topology, record: FleetRecord | None) -> Topology:
+def resolved(topology: Topology, record: FleetRecord | None) -> Topology:
     """The topology with everything decided that it leaves to the target, such as the network."""
     if topology.target is TargetName.DOCKER:
         return _in_a_network(topology, record)
@@ -22,9 +22,14 @@ def settled(topology: Topology, record: FleetRecord | None) -> Topology:
 
 
 def open_target(
-    topology: Topology, secrets: FleetSecrets, home: Home, commands: tuple[str, ...], clock: Clock, watcher: Watcher
+    topology: Topology,
+    secrets: FleetSecrets,
+    home: Home,
+    commands: tuple[str, ...],
+    clock: Clock,
+    listener: ProgressListener,
 ) -> Target:
-    """The target of a settled topology."""
+    """The target of a resolved topology."""
     folder, accepted = home.fleet(topology.name), Accepted(home.accepted)
     match topology.target:
         case TargetName.LOCAL:
@@ -37,14 +42,14 @@ def open_target(
         case TargetName.HOSTS:
             from rlctl.targets.hosts.target import HostsTarget  # noqa: PLC0415  likewise
 
-            return HostsTarget(topology, secrets, home, commands, clock, watcher)
+            return HostsTarget(topology, secrets, home, commands, clock, listener)
 
 
 def _in_a_network(topology: Topology, record: FleetRecord | None) -> Topology:
     if topology.docker.subnet != AUTO:
         return topology
     from rlctl.system.docker import DockerEngine  # noqa: PLC0415  as above
-    from rlctl.targets.docker.network import chosen_network  # noqa: PLC0415  likewise
+    from rlctl.targets.docker.network import choose_network  # noqa: PLC0415  likewise
 
-    network = chosen_network(topology, record, DockerEngine(ProcessRunner()))
+    network = choose_network(topology, record, DockerEngine(ProcessRunner()))
     return replace(topology, docker=replace(topology.docker, subnet=str(network)))

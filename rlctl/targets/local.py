@@ -18,7 +18,7 @@ from rlctl.state.accepted import Accepted
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
-from rlctl.system.listeners import Listener, listener
+from rlctl.system.listeners import ListeningSocket, listening_socket
 from rlctl.system.ports import answers
 from rlctl.system.process import ProcessId, Runner, processes_below, reap, start_detached
 from rlctl.system.scratch_server import start_once
@@ -26,14 +26,14 @@ from rlctl.targets.base import Launch, NodeResult, OnThisMachine
 from rlctl.targets.listening import await_listening
 from rlctl.targets.node_folder import LogSizes, NodeFolder, delete_folder
 from rlctl.targets.server_program import ServerProgram, dotted, find_server, identity
-from rlctl.targets.trial import Refusal, Server, tried
+from rlctl.targets.trial import RefusedDirective, TrialServer, check_directives
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
 
 STOP_S = 5.0
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
 # A server's child that writes its data down. It may outlive its server, and puts its file in place all the same.
-_SAVER = re.compile("(redis|valkey)-(rdb|aof)-")
+_SAVE_CHILD = re.compile("(redis|valkey)-(rdb|aof)-")
 
 
 class LocalTarget(OnThisMachine):
@@ -63,12 +63,14 @@ class LocalTarget(OnThisMachine):
         program = self._program()
         return f"{program.path} is {program.flavor} {dotted(program.version)}"
 
-    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+    def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
         """Try the directives on the server binary, which is always here."""
         del fetch
         program = self._program()
-        server = Server(name=f"{program.path} ({program.flavor} {dotted(program.version)})", identity=identity(program))
-        return tried(
+        server = TrialServer(
+            name=f"{program.path} ({program.flavor} {dotted(program.version)})", identity=identity(program)
+        )
+        return check_directives(
             server,
             own_directives(self._topology),
             self._accepted,
@@ -82,7 +84,7 @@ class LocalTarget(OnThisMachine):
     def why_unproven(self, spec: NodeSpec) -> str | None:
         """Nothing where our process holds the port, or one of this user where nothing is placed here."""
         folder = self._folder.node(spec.name)
-        process, socket = self._process(folder), listener(spec.address, spec.port)
+        process, socket = self._process(folder), listening_socket(spec.address, spec.port)
         if process is not None:
             holds = socket is not None and process.holds(socket)
             return None if holds else f"another process than pid {process.pid} holds the port"
@@ -101,7 +103,7 @@ class LocalTarget(OnThisMachine):
         self._await_ends(launch.spec for launch in launches)
         self._logs_before = {launch.spec.name: self._node(launch.spec).log_sizes() for launch in launches}
         idle = [launch for launch in launches if self._process(self._folder.node(launch.spec.name)) is None]
-        self._end_savers([launch.spec.name for launch in idle])
+        self._end_save_children([launch.spec.name for launch in idle])
         leaders = [launch for launch in launches if launch.follow is None]
         followers = [launch for launch in launches if launch.follow is not None]
         results: dict[NodeName, NodeResult] = {}
@@ -123,12 +125,12 @@ class LocalTarget(OnThisMachine):
         lost = self._servers()
         found = {name: self._process(self._folder.node(name)) or lost.get(name) for name in names}
         running = {name: process for name, process in found.items() if process is not None}
-        stubborn = self._stop(running.values(), Signals.SIGTERM)
-        stubborn = self._stop(stubborn, Signals.SIGKILL)
-        self._end_savers([name for name in names if running.get(name) not in stubborn])
+        unstopped = self._stop(running.values(), Signals.SIGTERM)
+        unstopped = self._stop(unstopped, Signals.SIGKILL)
+        self._end_save_children([name for name in names if running.get(name) not in unstopped])
         results: dict[NodeName, NodeResult] = {}
         for name in names:
-            if running.get(name) in stubborn:
+            if running.get(name) in unstopped:
                 results[name] = NodeResult(error=f"process {running[name].pid} does not end")
                 continue
             results[name] = delete_folder(self._folder.node(name))
@@ -142,7 +144,7 @@ class LocalTarget(OnThisMachine):
         """The nodes that have a folder here."""
         return self._folder.placed()
 
-    def strays(self) -> Sequence[NodeName]:
+    def running_without_folder(self) -> Sequence[NodeName]:
         """Nodes that run although their folder was removed under them."""
         return tuple(sorted(name for name in self._servers() if not self._folder.node(name).is_dir()))
 
@@ -157,7 +159,7 @@ class LocalTarget(OnThisMachine):
         """What a node's server said, the rotated part first."""
         return "".join(read_damaged(self._folder.node(name) / log) for log in ("redis.log.1", "redis.log"))
 
-    def tidy(self) -> None:
+    def rotate_logs(self) -> None:
         """Rotate long logs."""
         for name in self.placed():
             for log in ("redis.log", "output.log"):
@@ -195,19 +197,23 @@ class LocalTarget(OnThisMachine):
 
     def _servers(self) -> dict[NodeName, ProcessId]:
         """The fleet's servers, as a look at all processes finds them."""
-        return {name: process for name, process, command in self._at_work() if not _SAVER.match(command)}
+        return {name: process for name, process, command in self._fleet_processes() if not _SAVE_CHILD.match(command)}
 
     def _await_ends(self, specs: Iterable[NodeSpec]) -> None:
         """Servers that somebody has just killed hold their ports until their last threads have ended."""
         recorded = (ProcessId.load(self._node(spec).process) for spec in specs)
         self._stop([process for process in recorded if process is not None and process.is_ending()], Signals.SIGKILL)
 
-    def _end_savers(self, names: Sequence[NodeName]) -> None:
+    def _end_save_children(self, names: Sequence[NodeName]) -> None:
         """What dead servers of these nodes left at work: it would write into a folder that is removed or used anew."""
-        savers = [process for name, process, command in self._at_work() if name in names and _SAVER.match(command)]
-        self._stop(savers, Signals.SIGKILL)
+        children = [
+            process
+            for name, process, command in self._fleet_processes()
+            if name in names and _SAVE_CHILD.match(command)
+        ]
+        self._stop(children, Signals.SIGKILL)
 
-    def _at_work(self) -> Iterator[tuple[NodeName, ProcessId, str]]:
+    def _fleet_processes(self) -> Iterator[tuple[NodeName, ProcessId, str]]:
         """The fleet's processes with their command lines; a shell that stands in a node's folder is none of them."""
         for folder, inside in processes_below(self._folder.nodes).items():
             name = NodeName(folder.name)
@@ -255,7 +261,7 @@ class LocalTarget(OnThisMachine):
         return []
 
 
-def _of_user(socket: Listener | None) -> str:
+def _of_user(socket: ListeningSocket | None) -> str:
     return "of an unknown user" if socket is None else f"of user id {socket.uid}"
 
 

@@ -13,7 +13,7 @@ from rlctl.secrets import Authority, FleetSecrets
 from rlctl.system.files import make_private_folder, read_damaged, write_private
 from rlctl.system.server_log import last_error
 from rlctl.targets.base import Launch, NodeResult
-from rlctl.targets.remains import Remains, is_own_table, on_disk
+from rlctl.targets.remains import SavedFiles, is_own_table, on_disk
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeSpec, data_nodes, node_id, sentinel_nodes
 
@@ -78,15 +78,15 @@ class NodeFolder:
 
     def argv(self, program: str, launch: Launch) -> list[str]:
         """How the server is started here."""
-        follow = self._followed(launch)
+        follow = self._primary_at_start(launch)
         extra = ["--replicaof", follow.address, str(follow.port)] if follow else []
         return [*start_argv(program, self._spec, self.files), *extra]
 
     def write_follow(self, launch: Launch | None) -> None:
         """Whom the server follows at its next start; without a launch it goes by its own file again."""
-        if not self._is_told:
+        if not self._starts_with_replicaof:
             return
-        follow = self._followed(launch) if launch is not None else None
+        follow = self._primary_at_start(launch) if launch is not None else None
         text = f"replicaof {follow.address} {follow.port}\n" if follow else ""
         write_private(self._here(self.files.follow_conf), text)
 
@@ -95,7 +95,7 @@ class NodeFolder:
         if running or not self.root.is_dir():
             return OnDisk(running=running, own_id=self._own_id() if running else None)
         log_folder = self.root / "appendonlydir"
-        remains = Remains(
+        remains = SavedFiles(
             cluster_conf=read_damaged(self._here(self.files.cluster_conf)),
             sentinel_conf=read_damaged(self._here(self.files.sentinel_conf)),
             has_log=log_folder.is_dir() and any(log_folder.glob("*.manifest")),
@@ -113,12 +113,12 @@ class NodeFolder:
         return last_error(f"{log}\n{output}")
 
     @property
-    def _is_told(self) -> bool:
+    def _starts_with_replicaof(self) -> bool:
         """Whether the node learns at its start whom to follow; a cluster node reads that from its table."""
         return self._topology.kind is Kind.SENTINEL and not self._spec.is_sentinel
 
-    def _followed(self, launch: Launch) -> NodeSpec | None:
-        return launch.follow if self._is_told else None
+    def _primary_at_start(self, launch: Launch) -> NodeSpec | None:
+        return launch.follow if self._starts_with_replicaof else None
 
     def _here(self, path: PurePath) -> Path:
         return self.root / path.name

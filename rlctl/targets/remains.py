@@ -12,7 +12,7 @@ _EPOCH = re.compile(r"^sentinel config-epoch \S+ (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remains:
+class SavedFiles:
     """The files that tell; a file that is not there is an empty text."""
 
     cluster_conf: str = ""
@@ -21,7 +21,7 @@ class Remains:
     has_snapshot: bool = False
 
 
-def on_disk(remains: Remains, own_id: NodeId) -> OnDisk:
+def on_disk(remains: SavedFiles, own_id: NodeId) -> OnDisk:
     """What the node would come back with."""
     monitors, epoch = _monitored(remains.sentinel_conf)
     return OnDisk(
@@ -38,7 +38,7 @@ def is_own_table(cluster_conf: str, own_id: NodeId) -> bool:
     return parse.myself(cluster_conf) == own_id
 
 
-def _saved(remains: Remains) -> Saved:
+def _saved(remains: SavedFiles) -> Saved:
     if remains.has_log:
         return Saved.LOG
     return Saved.SNAPSHOT if remains.has_snapshot else Saved.NOTHING

@@ -14,7 +14,7 @@ Start = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RefusedDirective:
     """A directive that a server does not start with; None where no single one is to blame."""
 
     server: str
@@ -23,14 +23,16 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class TrialServer:
     """The program of a trial: `name` is for people, `identity` changes when the program does."""
 
     name: str
     identity: str
 
 
-def tried(server: Server, directives: Sequence[Directive], accepted: Accepted, start: Start) -> tuple[Refusal, ...]:
+def check_directives(
+    server: TrialServer, directives: Sequence[Directive], accepted: Accepted, start: Start
+) -> tuple[RefusedDirective, ...]:
     """The directives that this server refuses; it is started only where it is not known to take them."""
     if accepted.holds(server.identity, directives):
         return ()
@@ -40,21 +42,23 @@ def tried(server: Server, directives: Sequence[Directive], accepted: Accepted, s
     return found
 
 
-def refusals(server: str, directives: Sequence[Directive], start: Start) -> tuple[Refusal, ...]:
+def refusals(server: str, directives: Sequence[Directive], start: Start) -> tuple[RefusedDirective, ...]:
     """Every directive that this server does not start with; empty once it starts. One start more for each mistake."""
-    found: list[Refusal] = []
+    found: list[RefusedDirective] = []
     left = list(directives)
     while not is_ready(said := start(trial_conf(left))):
         error = config_error(said)
         wrong = next((one for one in left if error is not None and one[0] == error.directive), None)
         if error is None or wrong is None:
             return (*found, *_without_a_line(server, left, said, start))
-        found.append(Refusal(server=server, directive=wrong[0], error=error.reason))
+        found.append(RefusedDirective(server=server, directive=wrong[0], error=error.reason))
         left.remove(wrong)
     return tuple(found)
 
 
-def _without_a_line(server: str, directives: Sequence[Directive], said: str, start: Start) -> tuple[Refusal, ...]:
+def _without_a_line(
+    server: str, directives: Sequence[Directive], said: str, start: Start
+) -> tuple[RefusedDirective, ...]:
     """A server that takes its configuration and ends later, as for lack of memory, names no directive."""
     if not is_ready(bare := start(trial_conf(()))):
         raise Unreachable(
@@ -62,13 +66,13 @@ def _without_a_line(server: str, directives: Sequence[Directive], said: str, sta
             hint="start it by hand to see why; the directives of the topology could not be checked",
         )
     alone = tuple(_each_alone(server, directives, start))
-    return alone or (Refusal(server=server, directive=None, error=_reason(said)),)
+    return alone or (RefusedDirective(server=server, directive=None, error=_reason(said)),)
 
 
-def _each_alone(server: str, directives: Sequence[Directive], start: Start) -> Iterator[Refusal]:
+def _each_alone(server: str, directives: Sequence[Directive], start: Start) -> Iterator[RefusedDirective]:
     for one in directives:
         if not is_ready(said := start(trial_conf([one]))):
-            yield Refusal(server=server, directive=one[0], error=_reason(said))
+            yield RefusedDirective(server=server, directive=one[0], error=_reason(said))
 
 
 def _reason(said: str) -> str:

@@ -116,7 +116,7 @@ def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(make_fleet: MakeFl
     tag = helpers.image(image, asset_folder("compose") / "faults")
     container = container_name(fleet.name, node)
     sidecar = helpers.start(tag, container, node, undo=no_rules("lease"), after_s=45)
-    helpers.packets(sidecar).apply(
+    helpers.packet_filter(sidecar).apply(
         f"table inet {table_of('lease')} {{\n"
         "chain cut {\n"
         "type filter hook input priority -10; policy accept;\n"

@@ -16,7 +16,7 @@ from redis.crc import key_slot
 
 from rlctl.execute.lock import LOCK_KEY
 from rlctl.secrets import Secret
-from rlctl.system.redis import CommandFailed, LinkFailure, Login, NodeLink
+from rlctl.system.redis import CommandFailed, Credentials, LinkFailure, NodeLink
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
 from tests.local.failures import assert_fails
 from tests.local.tilt import SENTINELS, stall
@@ -63,7 +63,7 @@ class Load:
 
 
 def link_to(fleet: LocalFleet, name: str, access: dict[str, Any]) -> NodeLink:
-    login = Login(username=access["username"], password=Secret(access["password"]))
+    login = Credentials(username=access["username"], password=Secret(access["password"]))
     return NodeLink("127.0.0.1", fleet.base_port + int(name.removeprefix("node-")), login, timeout_s=ANSWER_S)
 
 

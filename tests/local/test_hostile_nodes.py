@@ -9,7 +9,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from rlctl.system.redis import CommandFailed, LinkFailure, Login, NodeLink
+from rlctl.system.redis import CommandFailed, Credentials, LinkFailure, NodeLink
 from tests.local.driver import LocalFleet, cluster_document, wait_for
 from tests.local.hostile_resp import HOST, MODES, hostile
 from tests.seed import chance
@@ -42,7 +42,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
 def test_a_call_ends_in_its_time_with_an_answer_or_a_named_failure(fleet: LocalFleet, mode: str) -> None:
     began_s = time.monotonic()
     with hostile(mode, fleet.base_port + 5) as port:
-        link, told = NodeLink(HOST, port, Login(), timeout_s=ANSWER_S), f"{HOST}:{port}: "
+        link, told = NodeLink(HOST, port, Credentials(), timeout_s=ANSWER_S), f"{HOST}:{port}: "
         try:
             link.pipeline([("INFO",), ("CLUSTER", "NODES")])
         except LinkFailure as failure:
@@ -113,7 +113,7 @@ def _has_connected(pid: int, port: int) -> bool:
 
 def test_an_error_reply_is_no_failure_of_the_link(fleet: LocalFleet) -> None:
     with hostile("NOSCRIPT", fleet.base_port + 5) as port:
-        link = NodeLink(HOST, port, Login(), timeout_s=PATIENCE_S)
+        link = NodeLink(HOST, port, Credentials(), timeout_s=PATIENCE_S)
         [answer] = link.pipeline([("EVALSHA", "0" * 40, 0)])
         link.close()
     assert isinstance(answer, CommandFailed)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rlctl.system import listeners
-from rlctl.system.listeners import listener
+from rlctl.system.listeners import listening_socket
 from rlctl.system.ports import LOOPBACK
 from rlctl.system.process import ProcessId
 
@@ -26,7 +26,7 @@ def test_a_listener_is_its_own_process() -> None:
     own = ProcessId.of(os.getpid())
     assert own is not None
     with socket.create_server((LOOPBACK, 0)) as server:
-        found = listener(*server.getsockname())
+        found = listening_socket(*server.getsockname())
         assert found is not None
         assert found.uid == os.geteuid()
         assert own.holds(found)
@@ -38,13 +38,13 @@ def test_a_listener_is_its_own_process() -> None:
             other.stdin.close()
         assert not theirs.holds(found)
         address, port = server.getsockname()
-    assert listener(address, port) is None
+    assert listening_socket(address, port) is None
 
 
 def test_a_listener_at_all_addresses_is_found() -> None:
     with socket.create_server(("0.0.0.0", 0)) as everywhere:  # noqa: S104 - for a moment
         port = everywhere.getsockname()[1]
-        assert listener(LOOPBACK, port) is not None
-        assert listener("127.0.0.2", port) is not None
+        assert listening_socket(LOOPBACK, port) is not None
+        assert listening_socket("127.0.0.2", port) is not None
     with socket.create_server((LOOPBACK, 0)) as here:
-        assert listener("127.0.0.2", here.getsockname()[1]) is None
+        assert listening_socket("127.0.0.2", here.getsockname()[1]) is None

@@ -10,7 +10,7 @@ import pytest
 
 from rlctl.system import process
 from rlctl.system.clock import SystemClock
-from rlctl.system.process import Finished, PatientRunner, ProcessId, ProcessRunner, Runner
+from rlctl.system.process import Finished, GracefulRunner, ProcessId, ProcessRunner, Runner
 from tests.local.driver import PATIENCE_S, wait_for
 
 TIDY = """
@@ -52,24 +52,26 @@ class LateOnceBegun(SystemClock):
 
 def test_a_late_program_puts_things_in_order(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "SystemClock", lambda: LateOnceBegun(places[0]))
-    done = PatientRunner(is_stopped=lambda: False).run(argv(TIDY, places), timeout_s=PATIENCE_S)
-    assert done == Finished(code=143, output="ended\n", errors="", was_late=True)
+    done = GracefulRunner(is_stopped=lambda: False).run(argv(TIDY, places), timeout_s=PATIENCE_S)
+    assert done == Finished(code=143, output="ended\n", errors="", timed_out=True)
     assert places[1].read_text() == "tidy"
 
 
 def test_a_stopped_program_tells_how_it_ended(places: tuple[Path, Path]) -> None:
-    done = PatientRunner(is_stopped=once(places[0])).run(argv(TIDY, places), timeout_s=PATIENCE_S)
+    done = GracefulRunner(is_stopped=once(places[0])).run(argv(TIDY, places), timeout_s=PATIENCE_S)
     assert (done.code, done.output) == (143, "ended\n")
 
 
 def test_a_stubborn_program_is_killed(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "END_S", 0.2)
-    done = PatientRunner(is_stopped=once(places[0])).run(argv(STUBBORN, places), timeout_s=PATIENCE_S)
+    done = GracefulRunner(is_stopped=once(places[0])).run(argv(STUBBORN, places), timeout_s=PATIENCE_S)
     assert done.code == -9
     assert not places[1].exists()
 
 
-@pytest.mark.parametrize("runner", [ProcessRunner(), PatientRunner(is_stopped=lambda: False)], ids=["plain", "patient"])
+@pytest.mark.parametrize(
+    "runner", [ProcessRunner(), GracefulRunner(is_stopped=lambda: False)], ids=["plain", "patient"]
+)
 def test_what_is_no_text_is_replaced(runner: Runner) -> None:
     done = runner.run(
         [sys.executable, "-c", "import os; os.write(1, b'a\\xffb'); os.write(2, b'x' * 3_000_000)"], timeout_s=60

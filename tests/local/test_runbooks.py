@@ -12,7 +12,7 @@ import pytest
 
 from rlctl.assets import asset_folder
 from rlctl.system.process import ProcessRunner
-from rlctl.system.sandbox import why_not
+from rlctl.system.sandbox import why_unavailable
 from tests.conftest import skip_or_fail
 from tests.local.driver import SERVERS, LocalFleet, cluster_document, wait_for
 from tests.local.terminal import ANSI, at_terminal
@@ -56,7 +56,7 @@ def fleet(make_fleet: Callable[[dict[str, Any]], LocalFleet]) -> LocalFleet:
 
 @pytest.fixture
 def _sandbox() -> None:
-    reason = why_not(ProcessRunner())
+    reason = why_unavailable(ProcessRunner())
     if reason is not None:
         skip_or_fail("local", reason)
 

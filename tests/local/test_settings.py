@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlctl.secrets import Secret
-from rlctl.system.redis import CommandFailed, Login, NodeLink
+from rlctl.system.redis import CommandFailed, Credentials, NodeLink
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document
 from tests.local.failures import assert_fails
 from tests.local.trees import run_ids, settled_files
@@ -171,7 +171,7 @@ def link_as(fleet: LocalFleet, name: str, who: str) -> NodeLink:
     kind, _, index = name.partition("-")
     port = fleet.base_port + int(index) + (1000 if kind == "sentinel" else 0)
     access = fleet.access(who)
-    login = Login(username=access["username"], password=Secret(access["password"]))
+    login = Credentials(username=access["username"], password=Secret(access["password"]))
     return NodeLink("127.0.0.1", port, login, timeout_s=PATIENCE_S)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rlctl.runbooks.catalog import all_shipped
 from rlctl.system.process import ProcessRunner
-from rlctl.system.sandbox import why_not
+from rlctl.system.sandbox import why_unavailable
 from rlctl.topology.model import Kind
 from tests import reruns
 from tests.conftest import skip_or_fail
@@ -25,7 +25,7 @@ PAGES = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _namespaces() -> None:
-    reason = why_not(ProcessRunner())
+    reason = why_unavailable(ProcessRunner())
     if reason is not None:
         skip_or_fail("local", f"the runbooks are not tried here: {reason}")
 

@@ -18,7 +18,7 @@ from rlctl.plan.steps import Configure
 from rlctl.secrets import Secret
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
-from rlctl.system.redis import Login, NodeLink
+from rlctl.system.redis import Credentials, NodeLink
 from rlctl.topology.load import load_topology
 from rlctl.topology.nodes import NodeName
 from tests.local.driver import LocalFleet
@@ -92,7 +92,7 @@ def test_the_time_that_a_proof_takes_is_not_the_servers(cluster: LocalFleet, tmp
         time.sleep(timeout_s + 0.5)
 
     with foreign_server(tmp_path / "server", cluster.base_port, password="secret"):
-        login = Login(password=Secret("secret"))
+        login = Credentials(password=Secret("secret"))
         link = NodeLink(HOST, cluster.base_port, login, timeout_s=timeout_s, why_unproven=slow_proof)
         with closing(link):
             assert link.call("PING") == "PONG"

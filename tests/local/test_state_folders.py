@@ -14,14 +14,14 @@ import pytest
 
 from rlctl.errors import Unreachable
 from rlctl.system.ports import answers
-from rlctl.system.redis import Login, NodeLink
+from rlctl.system.redis import Credentials, NodeLink
 from tests.driver import COMMAND_S, OPERATORS
 from tests.limits import no_file_left
 from tests.local.driver import LocalFleet
 from tests.local.failures import assert_fails
 from tests.local.servers import script
 
-NOBODY = 65_534
+NO_PROGRESS_LISTENER = 65_534
 OPERATOR = 4_711
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away and mounts")
 ALL_VERBS = [
@@ -56,7 +56,7 @@ def prepared(fleet: LocalFleet, *folders: str) -> Path:
 
 
 def give_away(path: Path) -> None:
-    os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    os.chown(path, NO_PROGRESS_LISTENER, NO_PROGRESS_LISTENER, follow_symlinks=False)
 
 
 def files_of(folder: Path) -> list[str]:
@@ -281,7 +281,7 @@ def test_few_open_files_are_told_as_what_they_are(shared_cluster: LocalFleet, mo
 @pytest.mark.parametrize("ask", ["link", "answers"])
 def test_the_limit_is_not_taken_for_a_closed_port(ask: str) -> None:
     asks: dict[str, Callable[[int], Any]] = {
-        "link": lambda port: NodeLink("127.0.0.1", port, Login(username=None, password=None)).call("PING"),
+        "link": lambda port: NodeLink("127.0.0.1", port, Credentials(username=None, password=None)).call("PING"),
         "answers": lambda port: answers("127.0.0.1", port),
     }
     with socket.create_server(("127.0.0.1", 0)) as server:

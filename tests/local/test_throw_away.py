@@ -11,7 +11,7 @@ import pytest
 
 from rlctl.assets import asset_folder
 from rlctl.system.process import ProcessRunner
-from rlctl.system.sandbox import why_not
+from rlctl.system.sandbox import why_unavailable
 from tests.local.driver import PATIENCE_S, LocalFleet, is_gone, servers_below, wait_for
 from tests.local.terminal import at_terminal
 
@@ -126,7 +126,7 @@ def test_heal_leaves_a_demo_that_runs_alone(cluster: LocalFleet) -> None:
 
 @pytest.mark.parametrize("by", ["heal", "the next test"])
 def test_what_a_killed_runbook_test_left_is_removed(cluster: LocalFleet, by: str) -> None:
-    reason = why_not(ProcessRunner())
+    reason = why_unavailable(ProcessRunner())
     if reason is not None:
         pytest.skip(f"no sandbox: {reason}")
     page = cluster.folder / "RB-09-noscript-storm.md"

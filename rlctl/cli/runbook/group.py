@@ -27,7 +27,7 @@ from rlctl.runbooks.run import OwnHand, StepResult, Walk, Walked
 from rlctl.runbooks.transcript import Transcript
 from rlctl.runbooks.variables import given
 from rlctl.system.clock import SystemClock
-from rlctl.system.process import PatientRunner
+from rlctl.system.process import GracefulRunner
 from rlctl.topology.model import Kind, Topology
 
 
@@ -115,7 +115,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
         page=wanted,
         kind=topology.kind,
         values=values,
-        hand=OwnHand(runner=PatientRunner(is_stopped=lambda: stop.is_set), file=app.file),
+        hand=OwnHand(runner=GracefulRunner(is_stopped=lambda: stop.is_set), file=app.file),
         clock=clock,
         agree=agree,
         tell=tell,

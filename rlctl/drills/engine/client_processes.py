@@ -36,10 +36,10 @@ class Crew:
         for member in self._members:
             child = Child([*OWN_PYTHON, "-m", self._program])
             self._children[member.name] = child
-            child.tell(json.dumps(self._settings(member)))
+            child.send_line(json.dumps(self._settings(member)))
         for name, child in self._children.items():
-            if child.hear(timeout_s=READY_S) is None:
-                raise Unreachable(f"client {name} did not start: {child.complaint()}", hint="see the run's folder")
+            if child.read_line(timeout_s=READY_S) is None:
+                raise Unreachable(f"client {name} did not start: {child.last_errors()}", hint="see the run's folder")
 
     @property
     def _program(self) -> str:
@@ -58,7 +58,7 @@ class Crew:
         self._tell("stop")
         children, self._children = self._children, {}
         for name, child in children.items():
-            last = child.hear(timeout_s=END_S)
+            last = child.read_line(timeout_s=END_S)
             self.ends[name] = json.loads(last) if last else {}
             child.end()
 
@@ -71,7 +71,7 @@ class Crew:
 
     def _tell(self, word: str) -> None:
         for child in self._children.values():
-            child.tell(word)
+            child.send_line(word)
 
     def _settings(self, member: Member) -> dict[str, object]:
         if self._load.mode is Mode.LIBRARY:

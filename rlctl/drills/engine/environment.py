@@ -23,7 +23,7 @@ from rlctl.operations.deploy import DeployOptions, run_deploy
 from rlctl.operations.destroy import run_destroy
 from rlctl.plan.findings import assess
 from rlctl.system.process import ProcessRunner
-from rlctl.system.sandbox import own_packets, raise_loopback
+from rlctl.system.sandbox import own_packet_filter, raise_loopback
 from rlctl.topology.model import Kind
 
 DEPLOY_S = 60.0
@@ -84,7 +84,7 @@ def arena(setting: Setting) -> Iterator[Arena]:
 
 
 def _packets(folder: RunFolder) -> Faults:
-    return SandboxFaults(own_packets(ProcessRunner()), folder.table)
+    return SandboxFaults(own_packet_filter(ProcessRunner()), folder.table)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from rlctl.system.child import Child
 from rlctl.system.clock import Clock
 from rlctl.system.ports import free_base_port
 from rlctl.system.process import OWN_PYTHON, ProcessId, ProcessRunner
-from rlctl.system.sandbox import enter_argv, why_not
+from rlctl.system.sandbox import enter_argv, why_unavailable
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Kind, TargetName, Topology
 from rlctl.topology.nodes import all_nodes
@@ -157,7 +157,7 @@ class Programme:
 
     @cached_property
     def _why_no_sandbox(self) -> str | None:
-        return why_not(ProcessRunner()) if self._wants_sandbox else None
+        return why_unavailable(ProcessRunner()) if self._wants_sandbox else None
 
     def _open(self, file: ScenarioFile, scenario: Scenario) -> RunFolder:
         now = self.clock.now()
@@ -209,7 +209,7 @@ class Programme:
                 if stop.is_set and not told_to_stop:
                     told_to_stop = True
                     child.close()
-            return child.wait(timeout_s=END_S), child.complaint()
+            return child.wait(timeout_s=END_S), child.last_errors()
 
 
 def conclude(folder: RunFolder) -> dict[str, object]:
@@ -259,7 +259,7 @@ def _configuration(judged: Judged) -> Mapping[str, object]:
 
 def _hear(child: Child) -> str | None:
     try:
-        return child.hear(timeout_s=LISTEN_S)
+        return child.read_line(timeout_s=LISTEN_S)
     except TimedOut:
         return ""
 

@@ -27,11 +27,11 @@ class Guard:
     @contextmanager
     def breaking(self) -> Iterator[None]:
         """In here something may be broken: no longer than the run's budget and some grace."""
-        self.watchdog.tell(f"{self.budget_ms / 1000 + GRACE_S:g}")
+        self.watchdog.send_line(f"{self.budget_ms / 1000 + GRACE_S:g}")
         try:
             yield
         finally:
-            self.watchdog.tell(f"{CALM_S:g}")
+            self.watchdog.send_line(f"{CALM_S:g}")
 
 
 @contextmanager
@@ -40,9 +40,9 @@ def guarded(folder: RunFolder, budget_ms: int) -> Iterator[Guard]:
     argv = [*OWN_PYTHON, "-m", "rlctl.drills.engine.watchdog", str(folder.root), f"{CALM_S:g}"]
     child = Child(argv, detached=True)
     try:
-        if child.hear(timeout_s=ARMED_S) != ARMED:
-            raise Unreachable(f"the watchdog does not start: {child.complaint()}", hint="no drill without one")
+        if child.read_line(timeout_s=ARMED_S) != ARMED:
+            raise Unreachable(f"the watchdog does not start: {child.last_errors()}", hint="no drill without one")
         yield Guard(watchdog=child, budget_ms=budget_ms)
-        child.tell(DONE)
+        child.send_line(DONE)
     finally:
         child.end()

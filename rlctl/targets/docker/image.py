@@ -27,9 +27,9 @@ _TRIAL_OPTIONS = ("--tmpfs", "/trial:size=1m", "--memory", "512m", "--memory-swa
 _OTHERWISE = "name another image in docker.image"
 
 
-def image_server(engine: DockerEngine, topology: Topology, image_id: str, memory: Path) -> ServerProgram:
+def image_server(engine: DockerEngine, topology: Topology, image_id: str, cache: Path) -> ServerProgram:
     """The server of the topology's image; Unreachable where it has none that fits."""
-    program = _remembered(topology, image_id, memory) or _asked(engine, topology)
+    program = _remembered(topology, image_id, cache) or _read_from_image(engine, topology)
     check_fit(program, topology.engine, _OTHERWISE)
     return program
 
@@ -37,19 +37,19 @@ def image_server(engine: DockerEngine, topology: Topology, image_id: str, memory
 def start_in_image(engine: DockerEngine, topology: Topology, conf: str) -> str:
     """What the image's server says until it is ready or has ended, in a container without a network."""
     server = f"{topology.engine.flavor}-server"
-    done = engine.try_out(topology.docker.image, "sh", "-c", START, server, conf, options=_TRIAL_OPTIONS)
+    done = engine.run_once(topology.docker.image, "sh", "-c", START, server, conf, options=_TRIAL_OPTIONS)
     return f"{done.output}\n{done.errors}"
 
 
-def remember(program: ServerProgram, image_id: str, memory: Path) -> None:
+def remember(program: ServerProgram, image_id: str, cache: Path) -> None:
     """Spare the next command the question."""
     record = {"image": image_id, "flavor": program.flavor.value, "version": dotted(program.version)}
-    write_private(memory, json.dumps(record) + "\n")
+    write_private(cache, json.dumps(record) + "\n")
 
 
-def _remembered(topology: Topology, image_id: str, memory: Path) -> ServerProgram | None:
+def _remembered(topology: Topology, image_id: str, cache: Path) -> ServerProgram | None:
     try:
-        record = json.loads(read_damaged(memory))
+        record = json.loads(read_damaged(cache))
         if record["image"] != image_id:
             return None
         flavor, version = Flavor(record["flavor"]), parse_version(record["version"])
@@ -58,10 +58,10 @@ def _remembered(topology: Topology, image_id: str, memory: Path) -> ServerProgra
     return ServerProgram(path=_path(topology), flavor=flavor, version=version)
 
 
-def _asked(engine: DockerEngine, topology: Topology) -> ServerProgram:
+def _read_from_image(engine: DockerEngine, topology: Topology) -> ServerProgram:
     """By way of a shell, as the nodes start: an image without one is found out here."""
     image, server = topology.docker.image, f"{topology.engine.flavor}-server"
-    done = engine.try_out(image, "sh", "-c", 'exec "$0" --version', server)
+    done = engine.run_once(image, "sh", "-c", 'exec "$0" --version', server)
     program = read_banner(done.output, _path(topology))
     if program is None:
         said = " ".join((done.errors or done.output).split())

@@ -14,7 +14,7 @@ from rlctl.topology.subnets import around, candidates
 _OTHERWISE = "write a free one as docker.subnet, or auto; `docker network ls` and `ip route` show what is taken"
 
 
-def chosen_network(topology: Topology, record: FleetRecord | None, engine: DockerEngine) -> IPv4Network:
+def choose_network(topology: Topology, record: FleetRecord | None, engine: DockerEngine) -> IPv4Network:
     """What `auto` means: where the fleet was deployed, else where it is, else the first that nobody has."""
     nodes = len(all_nodes(topology))
     if record is not None and record.topology.target is TargetName.DOCKER:

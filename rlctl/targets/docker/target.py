@@ -42,7 +42,7 @@ from rlctl.targets.docker.network import check_network, has_network
 from rlctl.targets.listening import await_listening
 from rlctl.targets.node_folder import NodeFolder, delete_folder
 from rlctl.targets.server_program import ServerProgram, dotted, parse_version
-from rlctl.targets.trial import Refusal, Server, tried
+from rlctl.targets.trial import RefusedDirective, TrialServer, check_directives
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, network_of
 
@@ -91,14 +91,14 @@ class DockerTarget(OnThisMachine):
         program = self._program
         return f"{program.path} is {program.flavor} {dotted(program.version)}; Docker Compose {compose}"
 
-    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+    def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
         """Try the directives on the image's server; None while the image is not on this machine."""
-        image_id = self._fetched() if fetch else self._engine.image_id(self._topology.docker.image)
+        image_id = self._pulled_image() if fetch else self._engine.image_id(self._topology.docker.image)
         if image_id is None:
             return None
         program = self._program
-        server = Server(name=f"{program.path} ({program.flavor} {dotted(program.version)})", identity=image_id)
-        return tried(
+        server = TrialServer(name=f"{program.path} ({program.flavor} {dotted(program.version)})", identity=image_id)
+        return check_directives(
             server,
             own_directives(self._topology),
             self._accepted,
@@ -111,7 +111,7 @@ class DockerTarget(OnThisMachine):
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
         """Create what is missing; start primaries, then whoever follows them, as target local does."""
-        image_id = self._fetched()
+        image_id = self._pulled_image()
         program = self._program
         make_private_folder(self._folder.nodes)
         remember(program, image_id, self._folder.server)
@@ -173,7 +173,7 @@ class DockerTarget(OnThisMachine):
         """The nodes that have a folder here."""
         return self._folder.placed()
 
-    def strays(self) -> Sequence[NodeName]:
+    def running_without_folder(self) -> Sequence[NodeName]:
         """Nodes whose container is there although their folder was removed under them."""
         found = self._containers()
         ours = (name for name, container in found.items() if self._is_ours(name, container))
@@ -188,7 +188,7 @@ class DockerTarget(OnThisMachine):
         """What a node's server said."""
         return self._engine.log(self._container(name))
 
-    def tidy(self) -> None:
+    def rotate_logs(self) -> None:
         """Nothing: the engine rotates what containers say."""
 
     @cached_property
@@ -205,7 +205,7 @@ class DockerTarget(OnThisMachine):
         # A network without a running container may be gone, and says nothing.
         return gateway in own_addresses() or not any(one.running for one in self._containers().values())
 
-    def _fetched(self) -> str:
+    def _pulled_image(self) -> str:
         image = self._topology.docker.image
         if self._engine.image_id(image) is None:
             self._engine.pull(image)
@@ -268,7 +268,7 @@ class DockerTarget(OnThisMachine):
 
     def _create(self, specs: Sequence[NodeSpec]) -> None:
         """Create what is missing, as often as that brings something: a killed rlctl's compose may still be at it."""
-        self._clear_stranded(specs)
+        self._remove_without_network(specs)
         before = self._containers()
         while missing := [str(spec.name) for spec in specs if spec.name not in before]:
             done = self._engine.compose(
@@ -284,7 +284,7 @@ class DockerTarget(OnThisMachine):
         for spec in specs:
             self._engine.grow_memory(self._container(spec.name), memory_limit_bytes(self._topology, spec))
 
-    def _clear_stranded(self, specs: Sequence[NodeSpec]) -> None:
+    def _remove_without_network(self, specs: Sequence[NodeSpec]) -> None:
         """Containers that lost their network can never start again, and hold nothing: the data is in the folders."""
         if has_network(self._topology, self._engine):
             return

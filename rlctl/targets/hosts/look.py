@@ -17,7 +17,7 @@ from rlctl.system.host_facts import (
     parse_thp_mode,
 )
 from rlctl.targets.hosts.files import DATA, SETTINGS, unit, unit_patterns
-from rlctl.targets.remains import Remains, on_disk
+from rlctl.targets.remains import SavedFiles, on_disk
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec
 
@@ -25,11 +25,11 @@ _TAKEN, _NOT_HERE = "EADDRINUSE", "EADDRNOTAVAIL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class HostState:
     """The answer of one host."""
 
     placed: tuple[NodeName, ...]
-    strays: tuple[NodeName, ...]
+    running_without_folder: tuple[NodeName, ...]
     orphaned: bool
     packages: tuple[str, ...]
     nodes: Mapping[str, Mapping[str, Any]]
@@ -43,7 +43,7 @@ class Look:
         port_taken = spec.port + BUS_PORT_OFFSET if node["bind_error"] == _TAKEN else None
         if not node["has_files"]:
             return OnDisk(port_taken=port_taken)
-        remains = Remains(
+        remains = SavedFiles(
             cluster_conf=str(node["cluster_conf"]),
             sentinel_conf=str(node["sentinel_conf"]),
             has_log=bool(node["has_log"]),
@@ -56,12 +56,12 @@ class Look:
         return any(node["bind_error"] == _NOT_HERE for node in self.nodes.values())
 
 
-def kept_packages(looks: Mapping[str, Look | RlctlError]) -> Mapping[str, tuple[str, ...]]:
+def kept_packages(looks: Mapping[str, HostState | RlctlError]) -> Mapping[str, tuple[str, ...]]:
     """By host, the packages that rlctl installed and that no fleet needs; hosts that do not answer are left out."""
-    return {host: look.packages for host, look in looks.items() if isinstance(look, Look) and look.packages}
+    return {host: look.packages for host, look in looks.items() if isinstance(look, HostState) and look.packages}
 
 
-def question(topology: Topology, specs: Iterable[NodeSpec]) -> str:
+def probe_request(topology: Topology, specs: Iterable[NodeSpec]) -> str:
     """What to ask a host that should run these nodes; it holds no secret."""
     is_cluster = topology.kind is Kind.CLUSTER
     return json.dumps(
@@ -81,13 +81,13 @@ def question(topology: Topology, specs: Iterable[NodeSpec]) -> str:
     )
 
 
-def parse_look(host: str, text: str, *, between: tuple[float, float]) -> Look:
+def parse_host_state(host: str, text: str, *, between: tuple[float, float]) -> HostState:
     """The answer that came between two moments of our clock; Unreachable where it is none."""
     try:
         answer = json.loads(text)
-        return Look(
+        return HostState(
             placed=tuple(map(NodeName, answer["placed"])),
-            strays=tuple(map(NodeName, answer["strays"])),
+            running_without_folder=tuple(map(NodeName, answer["running_without_folder"])),
             orphaned=bool(answer["orphaned"]),
             packages=tuple(map(str, answer["packages"])),
             nodes=dict(answer["nodes"]),

@@ -9,7 +9,7 @@ from rlctl.errors import RlctlError
 from rlctl.system.clock import Clock
 from rlctl.system.ssh import Ssh
 from rlctl.targets.hosts import probe
-from rlctl.targets.hosts.look import Look, parse_look, question
+from rlctl.targets.hosts.look import HostState, parse_host_state, probe_request
 from rlctl.targets.hosts.shells import machine
 from rlctl.topology.model import HostEntry, Topology
 from rlctl.topology.nodes import all_nodes, host_name
@@ -22,19 +22,19 @@ WORKERS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
+class _CachedState:
     """A look, or why there was none, and when; to learn that a host is off takes its time."""
 
     at: float
     took_s: float
-    found: Look | RlctlError
+    found: HostState | RlctlError
 
     def is_fresh(self, now: float) -> bool:
         """Whether another look would be too soon."""
         return now - self.at <= max(LOOK_S, self.took_s)
 
 
-class HostLooks:
+class HostStates:
     """Looks at hosts, several at once."""
 
     def __init__(self, topology: Topology, ssh: Ssh, clock: Clock) -> None:
@@ -42,48 +42,48 @@ class HostLooks:
         self._ssh = ssh
         self._clock = clock
         self._specs = all_nodes(topology)
-        self._looked: dict[str, _Looked] = {}
+        self._cached: dict[str, _CachedState] = {}
 
-    def at(self, hosts: Iterable[HostEntry]) -> Mapping[str, Look | RlctlError]:
+    def of(self, hosts: Iterable[HostEntry]) -> Mapping[str, HostState | RlctlError]:
         """One look a host, a moment old at most."""
         wanted = {host_name(host): host for host in hosts}
         now = self._clock.monotonic()
         stale = {name: host for name, host in wanted.items() if not self._is_fresh(name, now)}
         if stale:
             with ThreadPoolExecutor(max_workers=min(WORKERS, len(stale))) as pool:
-                self._looked |= zip(stale, pool.map(self._look_at, stale.values()), strict=True)
-        return {name: self._looked[name].found for name in wanted}
+                self._cached |= zip(stale, pool.map(self._read, stale.values()), strict=True)
+        return {name: self._cached[name].found for name in wanted}
 
-    def just_failed(self, hosts: Iterable[str]) -> Mapping[str, RlctlError]:
+    def recent_failures(self, hosts: Iterable[str]) -> Mapping[str, RlctlError]:
         """Why hosts could not be looked at a moment ago."""
         now = self._clock.monotonic()
-        known = {host: self._looked[host] for host in hosts if host in self._looked}
+        known = {host: self._cached[host] for host in hosts if host in self._cached}
         return {
-            host: looked.found
-            for host, looked in known.items()
-            if isinstance(looked.found, RlctlError) and now - looked.at <= OFF_S
+            host: cached.found
+            for host, cached in known.items()
+            if isinstance(cached.found, RlctlError) and now - cached.at <= OFF_S
         }
 
     def forget(self) -> None:
         """What was seen is no longer so."""
-        self._looked = {}
+        self._cached = {}
 
     def _is_fresh(self, name: str, now: float) -> bool:
-        return name in self._looked and self._looked[name].is_fresh(now)
+        return name in self._cached and self._cached[name].is_fresh(now)
 
-    def _look_at(self, host: HostEntry) -> _Looked:
+    def _read(self, host: HostEntry) -> _CachedState:
         started = self._clock.monotonic()
         found = self._ask(host)
         now = self._clock.monotonic()
-        return _Looked(at=now, took_s=now - started, found=found)
+        return _CachedState(at=now, took_s=now - started, found=found)
 
-    def _ask(self, host: HostEntry) -> Look | RlctlError:
+    def _ask(self, host: HostEntry) -> HostState | RlctlError:
         name = host_name(host)
         own = [spec for spec in self._specs if spec.host == name]
         program = Path(probe.__file__).read_text(encoding="utf-8")
         asked = self._clock.now().timestamp()
         try:
-            answer = self._ssh.python(machine(host), program, [question(self._topology, own)])
-            return parse_look(name, answer, between=(asked, self._clock.now().timestamp()))
+            answer = self._ssh.python(machine(host), program, [probe_request(self._topology, own)])
+            return parse_host_state(name, answer, between=(asked, self._clock.now().timestamp()))
         except RlctlError as failure:
             return failure

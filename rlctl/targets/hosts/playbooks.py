@@ -13,7 +13,7 @@ from rlctl.system.ansible import AnsibleSettings, Playbook, run_playbook
 from rlctl.system.files import make_private_folder, write_private
 from rlctl.system.playbook_events import Event, PlaybookRun, TaskResult
 from rlctl.system.process import OWN_PYTHON
-from rlctl.targets.base import Watcher
+from rlctl.targets.base import ProgressListener
 from rlctl.topology.dump import topology_text
 from rlctl.topology.model import Topology
 
@@ -24,12 +24,12 @@ _VARIABLE_FOLDERS = ("group_vars", "host_vars")
 class HostPlaybooks:
     """Runs playbooks on the hosts of one fleet."""
 
-    def __init__(self, topology: Topology, home: Home, sockets: Path, watcher: Watcher) -> None:
+    def __init__(self, topology: Topology, home: Home, sockets: Path, listener: ProgressListener) -> None:
         self._topology = topology
         self._home = home
         self._folder = home.fleet(topology.name)
         self._settings = AnsibleSettings(home=home.root, sockets=sockets)
-        self._watcher = watcher
+        self._listener = listener
 
     def run(
         self, name: str, hosts: Sequence[str], variables: Mapping[str, object] | None = None, *, check: bool = False
@@ -48,7 +48,7 @@ class HostPlaybooks:
             variables=told,
             check=check,
         )
-        return run_playbook(call, self._settings, _Teller(self._watcher, check=check), self._watcher.check_stop)
+        return run_playbook(call, self._settings, _HostProgress(self._listener, check=check), self._listener.check_stop)
 
     def _write_inventory(self, folder: Path) -> Path:
         make_private_folder(folder)
@@ -61,20 +61,20 @@ class HostPlaybooks:
         return inventory
 
 
-class _Teller:
+class _HostProgress:
     """Tells what happens to each host, not what was found in order."""
 
-    def __init__(self, watcher: Watcher, *, check: bool) -> None:
-        self._watcher = watcher
+    def __init__(self, listener: ProgressListener, *, check: bool) -> None:
+        self._listener = listener
         self._check = check
 
     def __call__(self, event: Event) -> None:
         if not isinstance(event, TaskResult):
             return
         if event.is_failure:
-            self._watcher.note(f"  host {event.host}: {event.reason}")
+            self._listener.note(f"  host {event.host}: {event.reason}")
         elif event.status == "changed" and not self._check:
-            self._watcher.note(f"  host {event.host}: {event.node or event.task}: done")
+            self._listener.note(f"  host {event.host}: {event.node or event.task}: done")
 
 
 def _link(link: Path, target: Path | None) -> None:

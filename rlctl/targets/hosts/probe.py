@@ -41,7 +41,7 @@ def main() -> None:
         "placed": placed,
         "orphaned": not placed and _is_orphaned(settings, data),
         "packages": _kept_packages(settings, data),
-        "strays": sorted(set(_active(asked["patterns"])) - set(placed)),
+        "running_without_folder": sorted(set(_active(asked["patterns"])) - set(placed)),
         "nodes": {name: _node(data / name, node, running.get(name, 0)) for name, node in asked["nodes"].items()},
         "texts": {name: _text(Path(path)) for name, path in _TEXTS.items()},
         "cpus": os.cpu_count(),

@@ -24,7 +24,7 @@ class HostShells:
 
     def run(self, host: str, script: str) -> str:
         """What a script printed on one host; a shell that failed is not asked again, the next call opens another."""
-        shell = self._open.get(host) or self._opened(host)
+        shell = self._open.get(host) or self._open_shell(host)
         try:
             return shell.run(script)
         except (Unreachable, TimedOut):
@@ -42,7 +42,7 @@ class HostShells:
         if shell is not None:
             shell.close()
 
-    def _opened(self, host: str) -> RootShell:
+    def _open_shell(self, host: str) -> RootShell:
         argv = ssh_argv(machine(self._hosts[host]), self._sockets, COMMAND)
         return self._open.setdefault(host, RootShell(argv, f"host {host}"))
 
@@ -52,7 +52,7 @@ def machine(host: HostEntry) -> Machine:
     return Machine(name=host_name(host), address=host.address, port=host.port, user=host.user)
 
 
-def suspending(fleet: str, seconds: float) -> str:
+def suspend_restarts_script(fleet: str, seconds: float) -> str:
     """Tells the guard of the fleet's units to start nothing by itself for so long on the host's clock; 0 ends it."""
     hold = f"/run/rlctl/{fleet}/hold"
     if not seconds:
@@ -60,7 +60,7 @@ def suspending(fleet: str, seconds: float) -> str:
     return f"mkdir -p /run/rlctl/{fleet} && echo $(($(date +%s) + {math.ceil(seconds)})) > {hold}"
 
 
-def signalling(topology: Topology, nodes: Sequence[NodeSpec], number: int) -> str:
+def signal_script(topology: Topology, nodes: Sequence[NodeSpec], number: int) -> str:
     """Signals the servers of these nodes; one that does not run needs none.
 
     By the server's own pid file, proven by the title that the process has: systemctl would take a tenth of a second.

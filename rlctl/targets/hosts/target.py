@@ -18,14 +18,14 @@ from rlctl.system.host_facts import HostFacts
 from rlctl.system.playbook_events import PlaybookRun
 from rlctl.system.ports import answers
 from rlctl.system.ssh import Ssh, socket_folder
-from rlctl.targets.base import HostDrift, Launch, NodeResult, PackagesLeft, Watcher
+from rlctl.targets.base import HostDrift, Launch, NodeResult, PackagesLeft, ProgressListener
 from rlctl.targets.hosts.files import staged_node, unit
-from rlctl.targets.hosts.look import Look, kept_packages
-from rlctl.targets.hosts.looks import HostLooks
+from rlctl.targets.hosts.look import HostState, kept_packages
+from rlctl.targets.hosts.looks import HostStates
 from rlctl.targets.hosts.playbooks import HostPlaybooks
 from rlctl.targets.hosts.proofs import HostProofs
-from rlctl.targets.hosts.shells import HostShells, machine, signalling, suspending
-from rlctl.targets.trial import Refusal
+from rlctl.targets.hosts.shells import HostShells, machine, signal_script, suspend_restarts_script
+from rlctl.targets.trial import RefusedDirective
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, host_name, node_id
 
@@ -43,7 +43,7 @@ class HostsTarget:
         home: Home,
         commands: tuple[str, ...],
         clock: Clock,
-        watcher: Watcher,
+        listener: ProgressListener,
     ) -> None:
         self._topology = topology
         self._secrets = secrets
@@ -53,12 +53,12 @@ class HostsTarget:
         sockets = socket_folder(home.root)
         self._ssh = Ssh(sockets)
         self._shells = HostShells(topology, sockets)
-        self._watcher = watcher
-        self._playbooks = HostPlaybooks(topology, home, sockets, watcher)
+        self._listener = listener
+        self._playbooks = HostPlaybooks(topology, home, sockets, listener)
         self._specs = {spec.name: spec for spec in all_nodes(topology)}
-        self._looks = HostLooks(topology, self._ssh, clock)
+        self._states = HostStates(topology, self._ssh, clock)
         self._proofs = HostProofs(topology, self._ssh, clock)
-        self._in_order: set[str] = set()
+        self._up_to_date: set[str] = set()
 
     def check(self) -> str:
         """Ansible and ssh here, and hosts that answer; Unreachable where not one does."""
@@ -68,20 +68,20 @@ class HostsTarget:
             ansible = version("ansible-core")
         except PackageNotFoundError as failure:
             raise Unreachable("ansible-core is not installed beside rlctl", hint="install rlctl anew") from failure
-        looks = self._looks.at(used_hosts(self._topology))
-        for host, found in looks.items():
-            if isinstance(found, Look) and found.lacks_address():
+        states = self._states.of(used_hosts(self._topology))
+        for host, found in states.items():
+            if isinstance(found, HostState) and found.lacks_address():
                 raise Unreachable(
                     f"host {host} does not have the address that the topology gives it",
                     hint="servers listen on hosts[].address: write an address that the host itself has",
                 )
-        silent = {host: found for host, found in looks.items() if isinstance(found, RlctlError)}
-        if len(silent) == len(looks):
+        silent = {host: found for host, found in states.items() if isinstance(found, RlctlError)}
+        if len(silent) == len(states):
             raise next(iter(silent.values()))
         missing = "".join(f"; {found.message}" for found in silent.values())
-        return f"{len(looks) - len(silent)} of {len(looks)} hosts answer, ansible-core {ansible}{missing}"
+        return f"{len(states) - len(silent)} of {len(states)} hosts answer, ansible-core {ansible}{missing}"
 
-    def refused(self, *, fetch: bool = False) -> tuple[Refusal, ...] | None:
+    def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
         """Nothing: `drift` tries the directives on the hosts, where their servers are."""
         del fetch
         return ()
@@ -92,36 +92,40 @@ class HostsTarget:
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
         """What each host tells of itself."""
-        looks = self._looks.at(used_hosts(self._topology)).items()
-        return {host: look.facts if isinstance(look, Look) else look for host, look in looks}
+        states = self._states.of(used_hosts(self._topology)).items()
+        return {host: state.facts if isinstance(state, HostState) else state for host, state in states}
 
     def drift(self) -> Mapping[str, HostDrift]:
         """What the playbook would change on each host."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
-        self._watcher.note(f"looking at {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
-        found = {host: HostDrift(problem=problem) for host, problem in self._looks.just_failed(hosts).items()}
-        willing = [host for host in hosts if host not in found]
-        if willing:
-            run = self._playbooks.run("place.yml", willing, check=True)
-            found |= {host: self._drift_of(run, host) for host in willing}
-        self._in_order |= {host for host, drift in found.items() if not drift.changes and drift.problem is None}
+        self._listener.note(f"looking at {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
+        found = {host: HostDrift(problem=problem) for host, problem in self._states.recent_failures(hosts).items()}
+        reachable = [host for host in hosts if host not in found]
+        if reachable:
+            run = self._playbooks.run("place.yml", reachable, check=True)
+            found |= {host: self._drift_of(run, host) for host in reachable}
+        self._up_to_date |= {host for host, drift in found.items() if not drift.changes and drift.problem is None}
         return found
 
     def _drift_of(self, run: PlaybookRun, host: str) -> HostDrift:
         if refused := run.refused(host).items():
             return HostDrift(
-                refused=tuple(Refusal(server=f"host {host}", directive=name, error=error) for name, error in refused)
+                refused=tuple(
+                    RefusedDirective(server=f"host {host}", directive=name, error=error) for name, error in refused
+                )
             )
         problem = run.problem(host)
         return (
-            HostDrift(changes=run.changes(host)) if problem is None else HostDrift(problem=self._named(host, problem))
+            HostDrift(changes=run.changes(host))
+            if problem is None
+            else HostDrift(problem=self._host_error(host, problem))
         )
 
     def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
         """Run the playbook that places everything and starts nothing."""
         run = self._playbooks.run("place.yml", hosts)
         results = {host: NodeResult(error=run.problem(host)) for host in hosts}
-        self._in_order |= {host for host, result in results.items() if result.error is None}
+        self._up_to_date |= {host for host, result in results.items() if result.error is None}
         return results
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
@@ -131,22 +135,26 @@ class HostsTarget:
             node.write_first(launch, node.root / "first")
         specs = [launch.spec for launch in launches]
         variables = {
-            "redis_node_launches": {one.spec.name: self._order(one) for one in launches if not one.spec.is_sentinel},
-            "sentinel_launches": {one.spec.name: self._order(one) for one in launches if one.spec.is_sentinel},
+            "redis_node_launches": {
+                one.spec.name: self._launch_variables(one) for one in launches if not one.spec.is_sentinel
+            },
+            "sentinel_launches": {
+                one.spec.name: self._launch_variables(one) for one in launches if one.spec.is_sentinel
+            },
         }
         run = self._playbooks.run("start.yml", sorted(_hosts_of(specs)), variables)
-        self._looks.forget()
+        self._states.forget()
         return {spec.name: NodeResult(error=run.node_problem(_host(spec), spec.name)) for spec in specs}
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
         """The files of rlctl are placed with all else, for the server that is installed there."""
-        behind = sorted(_hosts_of(versions) - self._in_order)
+        behind = sorted(_hosts_of(versions) - self._up_to_date)
         results = self.prepare(behind) if behind else {}
         return {spec.name: results.get(_host(spec), NodeResult()) for spec in versions}
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
         """Stop and delete what is there of these nodes, what a killed run left too, and look whether it is gone."""
-        where = self._where(names)
+        where = self._holders(names)
         holding = {host for found in where.values() if not isinstance(found, RlctlError) for host in found}
         hosts = sorted(holding | self._orphaned())
         if hosts:
@@ -154,12 +162,12 @@ class HostsTarget:
             problems = {host: run.problem(host) for host in hosts}
         else:
             problems = {}
-        self._looks.forget()
+        self._states.forget()
         for host in hosts:
             if host not in holding and problems[host] is not None:
-                raise self._named(host, str(problems[host]))
-        left = self._where(names)
-        return {name: NodeResult(error=_left_over(where[name], left[name], problems)) for name in names}
+                raise self._host_error(host, str(problems[host]))
+        left = self._holders(names)
+        return {name: NodeResult(error=_removal_problem(where[name], left[name], problems)) for name in names}
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
         """None where the host says, over ssh, that the node's unit holds the port."""
@@ -167,18 +175,18 @@ class HostsTarget:
 
     def settle_packages(self, *, remove: bool) -> PackagesLeft:
         """The hosts tell what stays; with `remove`, the playbook says why."""
-        before = kept_packages(self._looks.at(self._topology.hosts))
+        before = kept_packages(self._states.of(self._topology.hosts))
         if not remove or not before:
             return PackagesLeft(kept={host: f"{', '.join(names)}: still installed" for host, names in before.items()})
         run = self._playbooks.run(
             "destroy.yml", sorted(before), {"rlctl_remove": [], "redis_host_remove_packages": True}
         )
-        self._looks.forget()
+        self._states.forget()
         for host in sorted(before):
             if problem := run.problem(host):
-                raise self._named(host, problem)
-        kept = {host: ". ".join(run.said(host)) for host in sorted(before) if run.said(host)}
-        return PackagesLeft(changed=kept_packages(self._looks.at(self._topology.hosts)) != before, kept=kept)
+                raise self._host_error(host, problem)
+        kept = {host: ". ".join(run.messages(host)) for host in sorted(before) if run.messages(host)}
+        return PackagesLeft(changed=kept_packages(self._states.of(self._topology.hosts)) != before, kept=kept)
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
         """Who takes a connection runs; of the others their hosts tell."""
@@ -186,45 +194,47 @@ class HostsTarget:
             answering = dict(zip(specs, pool.map(lambda spec: answers(spec.address, spec.port), specs), strict=True))
         silent = [spec for spec in specs if not answering[spec]]
         named = _hosts_of(silent)
-        looks = self._looks.at([host for host in self._topology.hosts if host_name(host) in named])
+        states = self._states.of([host for host in self._topology.hosts if host_name(host) in named])
         return {
             spec.name: OnDisk(running=True, own_id=self._own_id(spec))
             if answering[spec]
-            else self._disk(spec, looks[_host(spec)])
+            else self._disk(spec, states[_host(spec)])
             for spec in specs
         }
 
     def placed(self) -> Sequence[NodeName]:
         """What the hosts hold; on a host that does not answer, what the topology places there."""
         found: set[NodeName] = set()
-        for host, look in self._looks.at(self._topology.hosts).items():
-            if isinstance(look, Look):
-                found |= set(look.placed)
+        for host, state in self._states.of(self._topology.hosts).items():
+            if isinstance(state, HostState):
+                found |= set(state.placed)
             else:
                 found |= {spec.name for spec in self._specs.values() if spec.host == host}
         return tuple(sorted(found))
 
-    def strays(self) -> Sequence[NodeName]:
+    def running_without_folder(self) -> Sequence[NodeName]:
         """Units that run although their folders were removed under them."""
-        looks = self._looks.at(self._topology.hosts).values()
-        return tuple(sorted({name for look in looks if isinstance(look, Look) for name in look.strays}))
+        states = self._states.of(self._topology.hosts).values()
+        return tuple(
+            sorted({name for state in states if isinstance(state, HostState) for name in state.running_without_folder})
+        )
 
     def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
         """Signal the servers of these nodes; one that is gone needs none."""
         own = {host: [spec for spec in specs if spec.host == host] for host in _hosts_of(specs)}
-        self._shells.run_all({host: signalling(self._topology, nodes, number) for host, nodes in own.items()})
-        self._looks.forget()
+        self._shells.run_all({host: signal_script(self._topology, nodes, number) for host, nodes in own.items()})
+        self._states.forget()
 
     def suspend_restarts(self, seconds: float) -> None:
         """By a file that systemd's guard of the units reads; it expires by itself."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         if seconds:
-            self._shells.run_all(dict.fromkeys(hosts, suspending(self._topology.name, seconds)))
+            self._shells.run_all(dict.fromkeys(hosts, suspend_restarts_script(self._topology.name, seconds)))
             return
         for host in hosts:
             # A host that does not answer now forgets it when its time is up.
             with contextlib.suppress(Unreachable, TimedOut):
-                self._shells.run(host, suspending(self._topology.name, 0))
+                self._shells.run(host, suspend_restarts_script(self._topology.name, 0))
 
     def log(self, name: NodeName) -> str:
         """The last lines of the node's journal."""
@@ -233,52 +243,54 @@ class HostsTarget:
         program = f"import subprocess\nsubprocess.run({argv!r}, check=False)\n"
         return self._ssh.python(machine(host), program, [])
 
-    def tidy(self) -> None:
+    def rotate_logs(self) -> None:
         """Journald rotates."""
 
     def _own_id(self, spec: NodeSpec) -> NodeId:
         return node_id(self._secrets.fleet_id, spec.name)
 
-    def _order(self, launch: Launch) -> dict[str, object]:
+    def _launch_variables(self, launch: Launch) -> dict[str, object]:
         """A cluster node reads from its table whom it follows, a sentinel from its file."""
-        is_told = self._topology.kind is Kind.SENTINEL and not launch.spec.is_sentinel
-        follow = launch.follow if is_told else None
+        has_replicaof = self._topology.kind is Kind.SENTINEL and not launch.spec.is_sentinel
+        follow = launch.follow if has_replicaof else None
         told = {"address": follow.address, "port": follow.port} if follow else None
         return {"own_id": self._own_id(launch.spec)} | ({} if launch.spec.is_sentinel else {"follow": told})
 
-    def _disk(self, spec: NodeSpec, look: Look | RlctlError) -> OnDisk:
-        return look.disk(spec, self._own_id(spec)) if isinstance(look, Look) else OnDisk(unknown=look.message)
+    def _disk(self, spec: NodeSpec, state: HostState | RlctlError) -> OnDisk:
+        return state.disk(spec, self._own_id(spec)) if isinstance(state, HostState) else OnDisk(unknown=state.message)
 
-    def _named(self, host: str, problem: str) -> RlctlError:
+    def _host_error(self, host: str, problem: str) -> RlctlError:
         """Why a host did not get through; ssh alone tells a wrong key from a refused password."""
         entry = next(one for one in self._topology.hosts if host_name(one) == host)
-        self._looks.forget()
-        look = self._looks.at([entry])[host]
-        if isinstance(look, RlctlError):
-            return look
+        self._states.forget()
+        state = self._states.of([entry])[host]
+        if isinstance(state, RlctlError):
+            return state
         return Unreachable(f"host {host}: {problem}", hint="mend it there and run the same command again")
 
     def _orphaned(self) -> set[str]:
-        looks = self._looks.at(self._topology.hosts).items()
-        return {host for host, look in looks if isinstance(look, Look) and look.orphaned}
+        states = self._states.of(self._topology.hosts).items()
+        return {host for host, state in states if isinstance(state, HostState) and state.orphaned}
 
-    def _where(self, names: Sequence[NodeName]) -> Mapping[NodeName, set[str] | RlctlError]:
+    def _holders(self, names: Sequence[NodeName]) -> Mapping[NodeName, set[str] | RlctlError]:
         """The hosts that hold each node, or why it cannot be known."""
-        looks = self._looks.at(self._topology.hosts)
+        states = self._states.of(self._topology.hosts)
         holders: dict[NodeName, set[str] | RlctlError] = {}
         for name in names:
             host = self._specs[name].host if name in self._specs else None
-            look = looks.get(host or "")
-            if isinstance(look, RlctlError):
-                holders[name] = look
+            state = states.get(host or "")
+            if isinstance(state, RlctlError):
+                holders[name] = state
             else:
                 holders[name] = {
-                    host for host, one in looks.items() if isinstance(one, Look) and name in {*one.placed, *one.strays}
+                    host
+                    for host, one in states.items()
+                    if isinstance(one, HostState) and name in {*one.placed, *one.running_without_folder}
                 }
         return holders
 
 
-def _left_over(
+def _removal_problem(
     held: set[str] | RlctlError, left: set[str] | RlctlError, problems: Mapping[str, str | None]
 ) -> str | None:
     """Why a node is still there, or what went wrong on its host after it."""

@@ -11,7 +11,7 @@ from rlctl.observe.model import OnDisk, Presence
 from rlctl.scripts.release import load_release
 from rlctl.secrets import generate
 from rlctl.system.clock import SystemClock
-from rlctl.system.redis import Closed, Dropped, LinkFailure, LoginRefused, Silent, Unproven
+from rlctl.system.redis import Closed, HandshakeDropped, LinkFailure, LoginRefused, Silent, Unproven
 from rlctl.topology.nodes import NodeName, NodeSpec
 from tests.unit.fleets import cluster
 
@@ -43,8 +43,8 @@ def placed(specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
     [
         pytest.param([Unproven, Closed], Presence.ABSENT, id="it ended before it was proven"),
         pytest.param([Unproven, Unproven], Presence.UNPROVEN, id="another process"),
-        pytest.param([Dropped, Closed], Presence.ABSENT, id="it was just ending"),
-        pytest.param([Dropped, Dropped], Presence.HUNG, id="it hangs up on all"),
+        pytest.param([HandshakeDropped, Closed], Presence.ABSENT, id="it was just ending"),
+        pytest.param([HandshakeDropped, HandshakeDropped], Presence.HUNG, id="it hangs up on all"),
         pytest.param([Closed], Presence.ABSENT, id="nothing listens"),
         pytest.param([Silent], Presence.HUNG, id="it is silent"),
         pytest.param([LoginRefused], Presence.DENIED, id="it refuses"),

@@ -84,5 +84,5 @@ def test_what_a_playbook_says_is_told_and_what_a_module_answers_is_not(told: tup
     callback.v2_runner_on_ok(of({"msg": "redis-server: still installed"}, None, "ansible.builtin.debug"))
     callback.v2_runner_on_ok(of({"msg": "all is well"}, None))
     callback.v2_runner_on_ok(of({"msg": "hidden", "censored": "no_log"}, None, "debug"))
-    assert run(events).said("h1") == ("redis-server: still installed",)
-    assert run(events).said("h2") == ()
+    assert run(events).messages("h1") == ("redis-server: still installed",)
+    assert run(events).messages("h2") == ()

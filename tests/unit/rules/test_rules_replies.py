@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from rlctl.rules.store import texts
-from rlctl.system.redis import NodeLink, Nonsense
+from rlctl.system.redis import InvalidReply, NodeLink
 
 
 class Link:
@@ -24,5 +24,5 @@ def test_texts_are_taken(reply: list[Any], count: int | None) -> None:
     ("reply", "count"), [([1, "a"], 2), ([["a"]], 1), (["a"], 2), ("ab", 2), (2, 2), (None, 2), ([1], None)]
 )
 def test_anything_else_is_nonsense(reply: Any, count: int | None) -> None:
-    with pytest.raises(Nonsense, match=r"^127\.0\.0\.1:7000: not (1|2|a list of) texts: "):
+    with pytest.raises(InvalidReply, match=r"^127\.0\.0\.1:7000: not (1|2|a list of) texts: "):
         texts(LINK, reply, count)

@@ -90,7 +90,7 @@ def test_passages_alone_leave_no_step_out(
         return RED if order.omitted else replace(GREEN, steps=tuple(taken))
 
     monkeypatch.setattr(Prover, "_try_once", make)
-    monkeypatch.setattr("rlctl.runbooks.rehearse.why_not", lambda _runner: None)
+    monkeypatch.setattr("rlctl.runbooks.rehearse.why_unavailable", lambda _runner: None)
     prover = Prover(home=Home(tmp_path), jobs=1, progress=QUIET, stop=StopFlag(), passages_only=passages_only)
     proof = prover.prove([page], [Kind.CLUSTER])
     assert proof.holds

@@ -33,7 +33,7 @@ class Ticking:
         return float(next(self._ticks))
 
 
-LATE = Finished(code=143, output="", errors="3/6 node-2: start\n", was_late=True)
+LATE = Finished(code=143, output="", errors="3/6 node-2: start\n", timed_out=True)
 
 
 @dataclass

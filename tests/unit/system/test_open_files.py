@@ -9,7 +9,7 @@ import pytest
 from rlctl.cli import main
 from rlctl.errors import Unreachable
 from rlctl.system.files import append_line, read_own
-from rlctl.system.listeners import listener
+from rlctl.system.listeners import listening_socket
 from rlctl.system.open_files import limit_reached
 from rlctl.system.process import processes_below
 from tests.limits import no_file_left
@@ -28,7 +28,7 @@ def test_only_the_limits_are_told() -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        pytest.param(lambda _folder: listener("127.0.0.1", 1), id="listener"),
+        pytest.param(lambda _folder: listening_socket("127.0.0.1", 1), id="listener"),
         pytest.param(processes_below, id="processes"),
         pytest.param(lambda folder: read_own(folder / "file"), id="read"),
         pytest.param(lambda folder: append_line(folder / "file", "line"), id="append"),

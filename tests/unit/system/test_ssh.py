@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rlctl.errors import HostRefused, RlctlError, Unreachable
-from rlctl.system.ssh import Machine, Ssh, refusal, ssh_argv
+from rlctl.system.ssh import Machine, Ssh, ssh_argv, ssh_failure
 
 MACHINE = Machine(name="h1", address="10.0.0.11", port=2222, user="ops")
 # What OpenSSH 9 says, its log level at ERROR.
@@ -74,7 +74,7 @@ def test_a_connection_is_open_where_its_socket_is(tmp_path: Path) -> None:
     ],
 )
 def test_each_reason_has_its_name(code: int, said: str, kind: type[RlctlError], text: str) -> None:
-    failure = refusal(MACHINE, code, said)
+    failure = ssh_failure(MACHINE, code, said)
     assert type(failure) is kind
     assert failure.message.startswith("host h1")
     assert text in failure.message

@@ -12,7 +12,7 @@ from rlctl.errors import AccessDenied, Refused
 from rlctl.execute.lock import Owner, file_lock, is_free, read_holder
 from rlctl.system.files import append_line, check_folder, make_private_folder, read_damaged, read_own, read_text
 from rlctl.system.ssh import socket_folder
-from rlctl.system.trust import distrust, user_name
+from rlctl.system.trust import path_problem, user_name
 
 SOMEBODY = 4_711
 OWN = os.geteuid()
@@ -39,7 +39,7 @@ def test_what_is_missing_or_ours_is_trusted(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("ours", encoding="utf-8")
     file.chmod(0o644)
-    assert [distrust(path) for path in (tmp_path, file, tmp_path / "none", file / "none")] == [None] * 4
+    assert [path_problem(path) for path in (tmp_path, file, tmp_path / "none", file / "none")] == [None] * 4
 
 
 def test_another_owner_is_named_with_the_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,4 +75,4 @@ def test_another_homes_container_is_none_of_ours(home: Path) -> None:
     target, engine = made(home.parent / "empty", home / "nodes" / NODE)
     assert target.remove([NODE])[NODE].error is None
     assert engine.there
-    assert target.strays() == ()
+    assert target.running_without_folder() == ()

@@ -10,7 +10,7 @@ from rlctl.errors import Unreachable
 from rlctl.state.record import FleetRecord
 from rlctl.system.docker import PROJECT, Network
 from rlctl.targets.docker import network as docker_network
-from rlctl.targets.docker.network import check_network, chosen_network
+from rlctl.targets.docker.network import check_network, choose_network
 from rlctl.topology.model import DockerPlace, TargetName
 from rlctl.topology.subnets import around, candidates, parse_routes
 from tests.unit.fleets import cluster
@@ -54,22 +54,22 @@ def engine(*networks: Network) -> Any:
 
 
 def test_the_first_that_is_free(routes: list[IPv4Network]) -> None:
-    assert chosen_network(AUTO, None, engine()) == FIRST
-    assert chosen_network(AUTO, None, engine(network("other", FIRST))) == SECOND
+    assert choose_network(AUTO, None, engine()) == FIRST
+    assert choose_network(AUTO, None, engine(network("other", FIRST))) == SECOND
     routes.append(FIRST)
-    assert chosen_network(AUTO, None, engine()) == SECOND
+    assert choose_network(AUTO, None, engine()) == SECOND
 
 
 def test_where_it_is_already() -> None:
     own = network("rlctl-limiter", "172.29.7.0/24", project="rlctl-limiter")
-    assert chosen_network(AUTO, None, engine(own)) == IPv4Network("172.29.7.0/24")
+    assert choose_network(AUTO, None, engine(own)) == IPv4Network("172.29.7.0/24")
     recorded = FleetRecord(topology=replace(AUTO, docker=DockerPlace(subnet="172.30.1.0/24")))
-    assert chosen_network(AUTO, recorded, engine(own)) == IPv4Network("172.30.1.0/24")
+    assert choose_network(AUTO, recorded, engine(own)) == IPv4Network("172.30.1.0/24")
 
 
 def test_nothing_is_free() -> None:
     with pytest.raises(Unreachable, match="no network within"):
-        chosen_network(AUTO, None, engine(network("all", "172.16.0.0/12")))
+        choose_network(AUTO, None, engine(network("all", "172.16.0.0/12")))
 
 
 def test_its_own_network_is_not_in_its_way(routes: list[IPv4Network]) -> None:

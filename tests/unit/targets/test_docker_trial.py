@@ -39,7 +39,7 @@ class Calls:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
-    monkeypatch.setattr("rlctl.system.docker._knock", lambda _host: None)
+    monkeypatch.setattr("rlctl.system.docker._check_socket", lambda _host: None)
     return Calls()
 
 
@@ -68,7 +68,7 @@ class Engine:
     def pull(self, _image: str) -> None:
         self.has_image = True
 
-    def try_out(self, _image: str, *words: str, options: Sequence[str] = ()) -> Finished:
+    def run_once(self, _image: str, *words: str, options: Sequence[str] = ()) -> Finished:
         if not options:
             return Finished(code=0, output="Redis server v=8.0.2 sha=0", errors="")
         self.starts += 1
@@ -87,15 +87,15 @@ def target(home: Path, engine: Any, hz: str) -> DockerTarget:
 
 def test_an_image_that_is_not_here_is_fetched_only_on_request(tmp_path: Path) -> None:
     engine = Engine(has_image=False)
-    assert target(tmp_path, engine, "50").refused() is None
+    assert target(tmp_path, engine, "50").refused_directives() is None
     assert not engine.has_image
-    assert target(tmp_path, engine, "50").refused(fetch=True) == ()
-    assert target(tmp_path, engine, "50").refused() == ()
+    assert target(tmp_path, engine, "50").refused_directives(fetch=True) == ()
+    assert target(tmp_path, engine, "50").refused_directives() == ()
     assert engine.starts == 1, "remembered by the image's id"
 
 
 def test_what_the_image_refuses_is_named_with_it(tmp_path: Path) -> None:
-    found = target(tmp_path, Engine(has_image=True), "fast").refused()
+    found = target(tmp_path, Engine(has_image=True), "fast").refused_directives()
     assert found is not None
     [refusal] = found
     assert (refusal.directive, refusal.error) == ("hz", "no number")

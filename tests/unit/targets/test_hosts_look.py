@@ -7,7 +7,7 @@ import pytest
 from rlctl.errors import Unreachable
 from rlctl.observe.model import OnDisk, Saved
 from rlctl.render.redis_conf import initial_cluster_conf
-from rlctl.targets.hosts.look import Look, kept_packages, parse_look, question
+from rlctl.targets.hosts.look import HostState, kept_packages, parse_host_state, probe_request
 from rlctl.topology.model import HostEntry, Kind, TargetName, Topology
 from rlctl.topology.nodes import all_nodes, node_id
 
@@ -31,7 +31,7 @@ NODE: dict[str, Any] = {
 ANSWER: dict[str, Any] = {
     "now": 100.0,
     "placed": ["node-0"],
-    "strays": [],
+    "running_without_folder": [],
     "orphaned": False,
     "packages": [],
     "nodes": {"node-0": NODE},
@@ -49,12 +49,12 @@ ANSWER: dict[str, Any] = {
 }
 
 
-def look(*, between: tuple[float, float] = (99.0, 101.0), **node: Any) -> Look:
-    return parse_look("h1", json.dumps(ANSWER | {"nodes": {"node-0": NODE | node}}), between=between)
+def look(*, between: tuple[float, float] = (99.0, 101.0), **node: Any) -> HostState:
+    return parse_host_state("h1", json.dumps(ANSWER | {"nodes": {"node-0": NODE | node}}), between=between)
 
 
 def test_packages_that_stay_are_told_by_host() -> None:
-    with_packages = parse_look("h1", json.dumps(ANSWER | {"packages": ["redis-server"]}), between=(99.0, 101.0))
+    with_packages = parse_host_state("h1", json.dumps(ANSWER | {"packages": ["redis-server"]}), between=(99.0, 101.0))
     looks = {"h1": with_packages, "h2": look(), "h3": Unreachable("host h3 cannot be reached")}
     assert kept_packages(looks) == {"h1": ("redis-server",)}
 
@@ -92,7 +92,7 @@ def test_its_own_table_is_what_a_node_would_come_back_with() -> None:
 @pytest.mark.parametrize("text", ["", "Welcome!\n{}", "[]", '{"placed": 1}', "null"])
 def test_an_answer_that_is_none_is_unreachable(text: str) -> None:
     with pytest.raises(Unreachable, match="host h1: its answer cannot be read"):
-        parse_look("h1", text, between=(0, 1))
+        parse_host_state("h1", text, between=(0, 1))
 
 
 @pytest.mark.parametrize(("between", "offset"), [((99.0, 101.0), 0.0), ((90.0, 95.0), 5.0), ((103.0, 104.0), -3.0)])
@@ -112,12 +112,12 @@ def test_an_address_that_is_elsewhere_is_noticed() -> None:
 
 
 def test_the_question_names_nodes_and_holds_no_secret() -> None:
-    asked = json.loads(question(TOPOLOGY, [SPEC]))
+    asked = json.loads(probe_request(TOPOLOGY, [SPEC]))
     assert asked["nodes"] == {
         "node-0": {"unit": "rlctl-limiter@node-0.service", "address": "10.0.0.1", "bus_port": 17_000}
     }
     assert asked["settings"] == "/etc/rlctl/limiter"
     sentinel = all_nodes(replace(TOPOLOGY, kind=Kind.SENTINEL))[-1]
-    assert json.loads(question(replace(TOPOLOGY, kind=Kind.SENTINEL), [sentinel]))["nodes"] == {
+    assert json.loads(probe_request(replace(TOPOLOGY, kind=Kind.SENTINEL), [sentinel]))["nodes"] == {
         "sentinel-2": {"unit": "rlctl-limiter-sentinel@sentinel-2.service", "address": "10.0.0.3", "bus_port": 0}
     }

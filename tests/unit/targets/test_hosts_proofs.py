@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlctl.errors import RlctlError, TimedOut
-from rlctl.system.ssh import Machine, refusal
+from rlctl.system.ssh import Machine, ssh_failure
 from rlctl.targets.hosts.proofs import ANSWER_S, FREE_S, HELD_S, OFF_S, OPEN_S, HostProofs
 from rlctl.topology.load import load_topology
 from rlctl.topology.nodes import all_nodes
@@ -32,13 +32,13 @@ DOUBT = "host h1 did not confirm that its unit holds the port: "
 # What the host says in JSON, an ssh that failed, or text that is no answer.
 Said = bool | Callable[[Machine], RlctlError] | str
 
-REFUSED_SUDO = partial(refusal, code=97, said="")
-REFUSED_LOGIN = partial(refusal, code=255, said="ops@192.168.1.10: Permission denied (publickey).")
-CHANGED_KEY = partial(refusal, code=255, said="REMOTE HOST IDENTIFICATION HAS CHANGED")
-NO_ROUTE = partial(refusal, code=255, said="ssh: connect to host 192.168.1.10 port 22: No route to host")
-BROKEN_PIPE = partial(refusal, code=255, said="mux_client_request_session: read from master failed: Broken pipe")
-NO_PYTHON = partial(refusal, code=96, said="")
-ENDED = partial(refusal, code=1, said="systemctl: not found")
+REFUSED_SUDO = partial(ssh_failure, code=97, said="")
+REFUSED_LOGIN = partial(ssh_failure, code=255, said="ops@192.168.1.10: Permission denied (publickey).")
+CHANGED_KEY = partial(ssh_failure, code=255, said="REMOTE HOST IDENTIFICATION HAS CHANGED")
+NO_ROUTE = partial(ssh_failure, code=255, said="ssh: connect to host 192.168.1.10 port 22: No route to host")
+BROKEN_PIPE = partial(ssh_failure, code=255, said="mux_client_request_session: read from master failed: Broken pipe")
+NO_PYTHON = partial(ssh_failure, code=96, said="")
+ENDED = partial(ssh_failure, code=1, said="systemctl: not found")
 
 
 def silent(machine: Machine) -> RlctlError:

@@ -11,9 +11,9 @@ from rlctl.secrets import generate
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
 from rlctl.system.playbook_events import PlaybookRun, TaskResult
-from rlctl.targets.base import NOBODY
+from rlctl.targets.base import NO_PROGRESS_LISTENER
 from rlctl.targets.hosts.target import HostsTarget
-from rlctl.targets.trial import Refusal
+from rlctl.targets.trial import RefusedDirective
 from rlctl.topology.model import HostEntry, Kind, TargetName, Topology
 
 HOSTS = tuple(HostEntry(address=f"10.0.0.{number}", name=f"h{number}") for number in (1, 2, 3))
@@ -35,7 +35,7 @@ class Playbooks:
 
 
 def target(tmp_path: Path) -> HostsTarget:
-    made = HostsTarget(TOPOLOGY, generate("limiter", None), Home(tmp_path), (), SystemClock(), NOBODY)
+    made = HostsTarget(TOPOLOGY, generate("limiter", None), Home(tmp_path), (), SystemClock(), NO_PROGRESS_LISTENER)
     playbooks: Any = Playbooks()
     made._playbooks = playbooks
     return made
@@ -43,9 +43,9 @@ def target(tmp_path: Path) -> HostsTarget:
 
 def test_a_refusal_is_told_by_host(tmp_path: Path) -> None:
     found = target(tmp_path).drift()
-    assert found["h1"].refused == (Refusal(server="host h1", directive="hz", error="no"),)
+    assert found["h1"].refused == (RefusedDirective(server="host h1", directive="hz", error="no"),)
     assert (found["h1"].problem, found["h3"].refused, found["h3"].changes) == (None, (), ("Place",))
-    assert target(tmp_path).refused() == ()
+    assert target(tmp_path).refused_directives() == ()
 
 
 def test_what_hosts_refuse_alike_is_told_once(tmp_path: Path) -> None:
@@ -57,5 +57,5 @@ def test_what_hosts_refuse_alike_is_told_once(tmp_path: Path) -> None:
 
 def test_a_refusal_without_a_name_is_of_the_whole_section() -> None:
     with pytest.raises(InvalidFile, match="redis: s does not start with these directives: out of memory"):
-        refuse(TOPOLOGY, [Refusal(server="s", directive=None, error="out of memory")])
+        refuse(TOPOLOGY, [RefusedDirective(server="s", directive=None, error="out of memory")])
     refuse(TOPOLOGY, [])

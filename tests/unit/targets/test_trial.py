@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rlctl.errors import Unreachable
 from rlctl.state.accepted import Accepted
-from rlctl.targets.trial import Refusal, Server, refusals, tried
+from rlctl.targets.trial import RefusedDirective, TrialServer, check_directives, refusals
 
 NAMES = ("hz", "timeout", "databases", "tcp-backlog", "maxclients")
 READY = "1:M 01 Jan 2026 00:00:00.000 * Ready to accept connections unix"
@@ -32,8 +32,8 @@ class Stand:
         return READY
 
 
-def refused(directive: str | None, error: str) -> Refusal:
-    return Refusal(server="s", directive=directive, error=error)
+def refused(directive: str | None, error: str) -> RefusedDirective:
+    return RefusedDirective(server="s", directive=directive, error=error)
 
 
 @given(st.sets(st.sampled_from(NAMES)), st.sets(st.sampled_from(NAMES)))
@@ -69,12 +69,12 @@ def test_a_line_that_is_not_of_the_file_is_not_blamed_on_it() -> None:
 
 def test_only_what_was_accepted_is_remembered(tmp_path: Path) -> None:
     accepted, stand = Accepted(tmp_path / "accepted.json"), Stand("hz")
-    server, newer = Server(name="s", identity="7.0"), Server(name="s", identity="8.0")
+    server, newer = TrialServer(name="s", identity="7.0"), TrialServer(name="s", identity="8.0")
     good, bad = (("timeout", "1"),), (("hz", "1"),)
-    assert tried(server, good, accepted, stand) == tried(server, good, accepted, stand) == ()
+    assert check_directives(server, good, accepted, stand) == check_directives(server, good, accepted, stand) == ()
     assert stand.starts == 1
-    tried(newer, good, accepted, stand)
-    tried(server, (("timeout", "2"),), accepted, stand)
+    check_directives(newer, good, accepted, stand)
+    check_directives(server, (("timeout", "2"),), accepted, stand)
     assert stand.starts == 3
-    assert tried(server, bad, accepted, stand) == tried(server, bad, accepted, stand) != ()
+    assert check_directives(server, bad, accepted, stand) == check_directives(server, bad, accepted, stand) != ()
     assert stand.starts == 7
