@@ -11,7 +11,7 @@ from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
 from rlctl.bench.stats import admitted, is_whole
 from rlctl.bench.subjects import Subject
 from rlctl.execute.stop import StopFlag
-from rlctl.limiter.threads.link import Link
+from rlctl.limiter.threads.connection import Link
 from rlctl.limits.failures import ErrorReply, failure_of
 from rlctl.limits.resp import Reply
 

@@ -13,7 +13,7 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.limiter.core.routes import slot_of
 from rlctl.limiter.core.settings import Endpoint, read_settings
-from rlctl.limiter.threads.link import Link, tls_context
+from rlctl.limiter.threads.connection import Link, tls_context
 from rlctl.limits.failures import Failure
 from rlctl.observe import parse
 from rlctl.observe.model import NodeFacts, Observed, SlotRange

@@ -5,17 +5,17 @@ import time
 from collections.abc import Sequence
 
 from rlctl.errors import RlctlError
-from rlctl.limiter.aio.link import AsyncLink
-from rlctl.limiter.core.asks import Ask, Outcome
+from rlctl.limiter.aio.connection import AsyncLink
+from rlctl.limiter.core.commands import Ask, Outcome
 from rlctl.limiter.core.counters import Counters
-from rlctl.limiter.core.guards import Guards
 from rlctl.limiter.core.internal import defects_as_failures
 from rlctl.limiter.core.lookup import Answer, Lookup, Question, look_up
+from rlctl.limiter.core.node_breakers import Guards
 from rlctl.limiter.core.node_directory import NodeDirectory
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.routes import FleetMap, Redirection
 from rlctl.limiter.core.settings import Endpoint, Settings
-from rlctl.limiter.threads.link import tls_context
+from rlctl.limiter.threads.connection import tls_context
 from rlctl.limits.failures import Cause, Failure
 from rlctl.limits.resp import ASKING, Reply
 

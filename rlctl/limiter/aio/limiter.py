@@ -7,13 +7,13 @@ from typing import Self
 from rlctl.limiter.aio.backend import AsyncBackend
 from rlctl.limiter.aio.watch import AsyncRuleWatch
 from rlctl.limiter.core.breaker import BreakerSettings
+from rlctl.limiter.core.combined import Together
 from rlctl.limiter.core.counters import Counters, Stats
 from rlctl.limiter.core.deciding import Core, costed, leased
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.policy import Policy, Request
 from rlctl.limiter.core.rulebook import RuleBook, Ruled
 from rlctl.limiter.core.settings import read_settings
-from rlctl.limiter.core.together import Together
 from rlctl.limiter.threads.limiter import new_request_id
 from rlctl.limits.algorithms import Concurrent, Costed
 from rlctl.limits.decision import Decision

@@ -4,7 +4,7 @@ import asyncio
 
 from rlctl.errors import RlctlError
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.aio.connection import AsyncLink
 from rlctl.limiter.core.internal import defects_as_failures
 from rlctl.limiter.core.rulebook import POINTER, SUBSCRIBE, RuleBook, fetch
 from rlctl.limiter.threads.watch import LOOK_EVERY_S, RETRY_S

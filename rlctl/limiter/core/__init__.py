@@ -1,4 +1,4 @@
 """What the limiter for threads and the one for asyncio share.
 
-Pure: `asks`, `calls`, `lookup`, `routes`, `settings`.
+Pure: `calls`, `commands`, `lookup`, `routes`, `settings`.
 """

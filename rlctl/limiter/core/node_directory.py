@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from rlctl.errors import RlctlError
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.forks import renew_after_fork
-from rlctl.limiter.core.guards import Guards
+from rlctl.limiter.core.node_breakers import Guards
 from rlctl.limiter.core.options import LEAST_EXCHANGE_S, Options
 from rlctl.limiter.core.routes import FleetMap, Redirection, Routes, redirection
 from rlctl.limiter.core.rulebook import usable

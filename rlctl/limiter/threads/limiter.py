@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from typing import Self
 
 from rlctl.limiter.core.breaker import BreakerSettings
+from rlctl.limiter.core.combined import Together
 from rlctl.limiter.core.counters import Counters, Stats
 from rlctl.limiter.core.deciding import Core, costed, leased
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.policy import Policy, Request
 from rlctl.limiter.core.rulebook import Aim, RuleBook, Ruled
 from rlctl.limiter.core.settings import read_settings
-from rlctl.limiter.core.together import Together
 from rlctl.limiter.threads.backend import Backend
 from rlctl.limiter.threads.watch import RuleWatch
 from rlctl.limits.algorithms import Algorithm, Concurrent, Costed

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from rlctl.limiter.core.internal import defects_as_failures, internal
-from rlctl.limiter.threads.link import Link
+from rlctl.limiter.threads.connection import Link
 from rlctl.limits.failures import Cause, Failure
 
 # A connection that was used this recently is not looked at before it is used again.

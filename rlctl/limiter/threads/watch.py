@@ -8,7 +8,7 @@ from rlctl.errors import RlctlError
 from rlctl.limiter.core.internal import defects_as_failures
 from rlctl.limiter.core.rulebook import POINTER, SUBSCRIBE, RuleBook, fetch
 from rlctl.limiter.threads.backend import Backend
-from rlctl.limiter.threads.link import Link
+from rlctl.limiter.threads.connection import Link
 from rlctl.limits.failures import Failure
 
 # A lost message is made good after this long.

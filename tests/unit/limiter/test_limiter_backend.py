@@ -12,15 +12,15 @@ import uvloop
 from rlctl.errors import RlctlError
 from rlctl.limiter import BrokenState, Cause
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.core.asks import Ask
 from rlctl.limiter.core.breaker import BreakerSettings
+from rlctl.limiter.core.commands import Ask
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.lookup import Answer, Question
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.routes import slot_of
 from rlctl.limiter.core.settings import Endpoint, read_settings
 from rlctl.limiter.threads.backend import Backend
-from rlctl.limiter.threads.link import Link
+from rlctl.limiter.threads.connection import Link
 from rlctl.limiter.threads.pool import Pool
 from rlctl.limits.failures import ErrorReply, Failure
 from rlctl.limits.resp import ASKING

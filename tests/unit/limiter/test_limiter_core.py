@@ -26,10 +26,10 @@ from rlctl.limiter import (
 from rlctl.limiter.core.breaker import BreakerSettings
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.deciding import Core
-from rlctl.limiter.core.guards import Guards
+from rlctl.limiter.core.node_breakers import Guards
 from rlctl.limiter.core.options import Options
+from rlctl.limiter.threads.connection import Link
 from rlctl.limiter.threads.finder import Finder
-from rlctl.limiter.threads.link import Link
 from rlctl.limiter.threads.pool import Pool
 from rlctl.limits.failures import Failure, before_asking
 from rlctl.scripts.release import load_release

@@ -11,13 +11,13 @@ import pytest
 
 from rlctl.limiter import AsyncLimiter, Cause, Decision, FixedWindow, Limiter, Source
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.aio.connection import AsyncLink
 from rlctl.limiter.aio.watch import AsyncRuleWatch
 from rlctl.limiter.core import internal as module
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.deciding import Core
-from rlctl.limiter.core.guards import Guards
 from rlctl.limiter.core.internal import internal
+from rlctl.limiter.core.node_breakers import Guards
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.rulebook import RuleBook
 from rlctl.limiter.core.settings import Endpoint, read_settings
@@ -124,7 +124,7 @@ def test_a_defect_in_a_callback_fails_the_calls_under_way(
 def test_a_defect_while_connecting_is_no_unreachable_server(
     monkeypatch: pytest.MonkeyPatch, run_async: RunAsync, logged: list[logging.LogRecord]
 ) -> None:
-    monkeypatch.setattr("rlctl.limiter.aio.link.cast", defect)
+    monkeypatch.setattr("rlctl.limiter.aio.connection.cast", defect)
 
     async def story() -> Decision:
         async def create_connection(factory: Callable[[], AsyncLink], *_where: object, **_how: object) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rlctl.errors import RlctlError
 from rlctl.limiter import AsyncLimiter, Cause, FixedWindow, InvalidLimit, Limiter, LocalPolicy, Policy, Reason, Source
-from rlctl.limiter.core.asks import Ask
+from rlctl.limiter.core.commands import Ask
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.deciding import Core
 from rlctl.limiter.core.rulebook import POINTER, RuleBook, fetch

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from rlctl.limiter import Cause
-from rlctl.limiter.aio import link as links
+from rlctl.limiter.aio import connection as links
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.aio.connection import AsyncLink
 from rlctl.limiter.core.counters import Counters
-from rlctl.limiter.core.guards import Guards
+from rlctl.limiter.core.node_breakers import Guards
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.settings import Endpoint, read_settings
 from rlctl.limiter.threads import pool as pools

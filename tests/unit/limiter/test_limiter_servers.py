@@ -8,17 +8,17 @@ from typing import Any, cast
 import pytest
 
 from rlctl.limiter.aio.backend import AsyncBackend, AsyncNode
-from rlctl.limiter.aio.link import AsyncLink
-from rlctl.limiter.core.asks import Ask
+from rlctl.limiter.aio.connection import AsyncLink
 from rlctl.limiter.core.breaker import BreakerSettings
+from rlctl.limiter.core.commands import Ask
 from rlctl.limiter.core.counters import Counters
-from rlctl.limiter.core.guards import Guards
 from rlctl.limiter.core.lookup import Question
+from rlctl.limiter.core.node_breakers import Guards
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.routes import FleetMap, slot_of
 from rlctl.limiter.core.settings import Endpoint, FleetKind, Settings, read_settings
 from rlctl.limiter.threads.backend import Backend
-from rlctl.limiter.threads.link import Link
+from rlctl.limiter.threads.connection import Link
 from rlctl.limits.failures import Cause, ErrorReply, Failure
 from rlctl.limits.rule import TAG
 

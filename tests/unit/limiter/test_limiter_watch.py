@@ -10,7 +10,7 @@ import pytest
 
 from rlctl.limiter import AsyncLimiter
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.aio.connection import AsyncLink
 from rlctl.limiter.aio.watch import AsyncRuleWatch
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.rulebook import POINTER, SUBSCRIBE, RuleBook, usable

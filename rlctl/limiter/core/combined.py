@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rlctl.errors import RlctlError
-from rlctl.limiter.core.asks import Ask, Outcome
 from rlctl.limiter.core.calls import CostedCall
+from rlctl.limiter.core.commands import Ask, Outcome
 from rlctl.limiter.core.deciding import Core, costed
 from rlctl.limiter.core.policy import Request
 from rlctl.limiter.core.rulebook import Aim

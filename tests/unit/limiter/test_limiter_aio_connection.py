@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.limiter.aio.link import AsyncLink
+from rlctl.limiter.aio.connection import AsyncLink
 from rlctl.limiter.core.settings import Endpoint, read_settings
 from rlctl.limits.failures import Cause, Failure
 from rlctl.limits.resp import ErrorReply

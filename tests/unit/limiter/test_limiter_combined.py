@@ -19,12 +19,12 @@ from rlctl.limiter import (
     RollingWindow,
     Source,
 )
-from rlctl.limiter.core.asks import Ask
 from rlctl.limiter.core.calls import CostedCall
+from rlctl.limiter.core.combined import _room
+from rlctl.limiter.core.commands import Ask
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.deciding import Core
 from rlctl.limiter.core.rulebook import RuleBook
-from rlctl.limiter.core.together import _room
 from rlctl.limits.algorithms import Costed
 from rlctl.limits.failures import Failure
 from rlctl.limits.resp import parse

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from rlctl.limiter.core.settings import Endpoint, read_settings
-from rlctl.limiter.threads.link import Link, tls_context
+from rlctl.limiter.threads.connection import Link, tls_context
 from rlctl.limits.failures import Cause, Failure
 from rlctl.limits.resp import ErrorReply
 
@@ -135,7 +135,7 @@ def test_a_wait_ends_at_the_deadline_in_whole_milliseconds() -> None:
 
 
 def test_after_the_deadline_nothing_is_sent_and_nothing_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlctl.limiter.threads.link.time.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("rlctl.limiter.threads.connection.time.monotonic", lambda: 1000.0)
     for deadline_s in (1000.0, 999.0):
         for act in (Link.exchange, Link.send):
             subject, channel = link()
@@ -145,7 +145,7 @@ def test_after_the_deadline_nothing_is_sent_and_nothing_awaited(monkeypatch: pyt
 
 
 def test_the_time_out_is_set_again_only_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlctl.limiter.threads.link.time.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("rlctl.limiter.threads.connection.time.monotonic", lambda: 1000.0)
     subject, channel = link(NUMBERS, NUMBERS, NUMBERS)
     for deadline_s in (1000.0041, 1000.0045, 1000.0061):
         subject.exchange(b"call", deadline_s)
@@ -153,7 +153,7 @@ def test_the_time_out_is_set_again_only_where_it_differs(monkeypatch: pytest.Mon
 
 
 def test_after_a_look_the_time_out_is_set_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlctl.limiter.threads.link.time.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("rlctl.limiter.threads.connection.time.monotonic", lambda: 1000.0)
     subject, channel = link(NUMBERS, BlockingIOError(), TimeoutError(), NUMBERS, NUMBERS)
     subject.exchange(b"call", 1000.005)
     assert not subject.is_stale()
@@ -232,7 +232,7 @@ def opened(
             raise channel
         return channel
 
-    monkeypatch.setattr("rlctl.limiter.threads.link.socket.create_connection", create)
+    monkeypatch.setattr("rlctl.limiter.threads.connection.socket.create_connection", create)
     return Link.open(HERE, LOGIN, cast("Any", context), LONG_S), waits_s
 
 

@@ -10,7 +10,7 @@ import pytest
 from rlctl.limiter import AsyncLimiter, Decision, Source
 from rlctl.limiter import Limiter as Subject
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.core.asks import Ask, Outcome
+from rlctl.limiter.core.commands import Ask, Outcome
 from rlctl.limiter.core.counters import Counters, Stats
 from rlctl.limiter.core.deciding import Core
 from rlctl.limiter.core.options import Options
