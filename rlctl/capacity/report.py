@@ -12,7 +12,7 @@ from rlctl.capacity.published import Published
 from rlctl.capacity.request import Algorithm, Question
 from rlctl.capacity.server_memory import growth_rate
 from rlctl.files.mistakes import printable
-from rlctl.reports.drawing import GRID, INK, SERIES, Drawing, drawing, size_words
+from rlctl.reports.drawing import INK, LINE, SERIES, Drawing, drawing, size_words
 from rlctl.reports.page import Chapter, Table, page
 
 _LOGS = (Algorithm.ROLLING_WINDOW, Algorithm.ROLLING_RING, Algorithm.CONCURRENT)
@@ -38,6 +38,7 @@ def model_page(found: Published, base: Question, states: Mapping[str, int]) -> s
         for row in found.rows
     ]
     return page(
+        "rlctl capacity model",
         "Rate-limit memory: what was published, and what a server takes",
         f"Bytes that used_memory grows by for each user at the full limit, on {where}. Data only, no reserve.",
         [
@@ -68,6 +69,7 @@ def plan_page(found: Plan) -> str:
         if name != "users"
     ]
     return page(
+        "rlctl capacity plan",
         f"Capacity plan: {found.mix.users} users on {found.shards} shards",
         f"{found.servers} servers, {first.server}, {first.allocator} size classes, maxmemory "
         f"{found.worst.maxmemory // 2**20}mb, RAM of each server {size_words(found.ram)}.",
@@ -108,6 +110,7 @@ def measure_page(found: Measured) -> str:
         f" Shards that were not read: {', '.join(map(str, found.missing_shards))}." if found.missing_shards else ""
     )
     return page(
+        "rlctl capacity measure",
         f"Capacity of {found.name}",
         f"{len(found.nodes)} servers read.{missing}",
         [
@@ -123,7 +126,9 @@ def measure_page(found: Measured) -> str:
 
 
 def _logs_plot(base: Question, states: Mapping[str, int]) -> str:
-    with drawing("logs", height=5.0) as plot:
+    with drawing(
+        "logs", "Bytes a user by limit, published models against this release's scripts", height_in=5.0
+    ) as plot:
         for algorithm, colour in zip(_LOGS, SERIES, strict=False):
             asked = replace(base, algorithm=algorithm, key_length=20, member=_member(base, algorithm))
             real = [predict(replace(asked, limit=limit), states).bytes_per_user for limit in _LIMITS]
@@ -134,7 +139,7 @@ def _logs_plot(base: Question, states: Mapping[str, int]) -> str:
             label = f"{algorithm}, claimed {factor} x limit"
             plot.axes.plot(_LIMITS, claimed, color=colour, linewidth=1.4, linestyle="--", label=label)
         cap = base.zset_max_listpack_entries
-        plot.axes.axvline(cap + 0.5, color=GRID, linewidth=1)
+        plot.axes.axvline(cap + 0.5, color=LINE, linewidth=1)
         plot.axes.annotate(
             f"listpack cap {cap}", (cap, 1), xycoords=("data", "axes fraction"), xytext=(-6, -10),
             textcoords="offset points", ha="right", color=INK,
@@ -143,7 +148,7 @@ def _logs_plot(base: Question, states: Mapping[str, int]) -> str:
         plot.axes.set_xlabel("limit: requests in the window, or leases held")
         plot.axes.set_ylabel("bytes a user")
         plot.axes.legend(loc="upper left")
-        return plot.svg("Bytes a user by limit, published models against this release's scripts")
+        return plot.svg()
 
 
 def _log_axes(plot: Drawing) -> None:
@@ -151,7 +156,7 @@ def _log_axes(plot: Drawing) -> None:
     plot.axes.set_yscale("log")
     plot.axes.xaxis.set_major_formatter(lambda value, _position: f"{value:g}")
     plot.axes.minorticks_off()
-    plot.bytes_axis()
+    plot.axes.yaxis.set_major_formatter(_size)
 
 
 def _member(base: Question, algorithm: Algorithm) -> Form:
@@ -162,10 +167,14 @@ def _counters_plot(base: Question, states: Mapping[str, int]) -> str:
     algorithms = [algorithm for algorithm in Algorithm if not algorithm.is_log]
     real = [predict(replace(base, algorithm=one, key_length=20), states).bytes_per_user for one in algorithms]
     claimed = [float(claimed_bytes(one, 1)) for one in algorithms]
-    with drawing("counters", height=3.6) as plot:
+    with drawing(
+        "counters",
+        "Bytes a user of buckets and counters, published models against this release's scripts",
+        height_in=3.6,
+    ) as plot:
         _pairs(plot, [one.value for one in algorithms], {"claimed": claimed, "real": real})
         plot.axes.set_ylabel("bytes a user")
-        return plot.svg("Bytes a user of buckets and counters, published models against this release's scripts")
+        return plot.svg()
 
 
 def _pairs(plot: Drawing, names: Sequence[str], series: Mapping[str, Sequence[float]]) -> None:
@@ -174,7 +183,7 @@ def _pairs(plot: Drawing, names: Sequence[str], series: Mapping[str, Sequence[fl
     for number, ((label, values), colour) in enumerate(zip(series.items(), SERIES, strict=False)):
         at = [place + (number - (len(series) - 1) / 2) * width for place in range(len(names))]
         bars = plot.axes.bar(at, values, width * 0.92, color=colour, label=label)
-        plot.axes.bar_label(bars, fmt=lambda value: f"{value:.0f}", color=INK, fontsize=9)
+        plot.axes.bar_label(bars, fmt=lambda value: f"{value:.0f}", color=INK)
     plot.axes.set_xticks(range(len(names)), names)
     plot.axes.legend(loc="upper left", bbox_to_anchor=(0, 1.14), ncols=len(series))
 
@@ -183,7 +192,7 @@ def _parts_plot(found: Plan) -> str:
     lost = found.after_losing_one
     shards: list[tuple[str, Shard]] = [("all shards there", found.per_shard)]
     shards += [("after losing one", lost)] if lost else []
-    with drawing("parts", height=3.2) as plot:
+    with drawing("parts", "Where a server's memory goes", height_in=3.2) as plot:
         starts = [0.0] * len(shards)
         for number, part in enumerate(_PARTS):
             values = [float(shard.to_json()[part]) for _label, shard in shards]
@@ -196,33 +205,33 @@ def _parts_plot(found: Plan) -> str:
             plot.axes.axvline(found.given_ram, color=INK, linewidth=1.4, linestyle="--", label="RAM given")
         plot.axes.grid(visible=False, axis="y")
         plot.axes.invert_yaxis()
-        plot.axes.xaxis.set_major_formatter(lambda value, _position: size_words(value))
-        plot.axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=5, fontsize=9)
-        return plot.svg("Where a server's memory goes")
+        plot.axes.xaxis.set_major_formatter(_size)
+        _legend_below(plot)
+        return plot.svg()
 
 
 def _growth_plot(found: Plan) -> str:
     counts = [max(1, found.mix.users * step // 40) for step in range(1, 61)]
     plans = [replace(found, mix=found.mix.of_users(count)) for count in counts]
-    with drawing("growth") as plot:
+    with drawing("growth", "Memory of one server by users in the fleet") as plot:
         users = [one.mix.users for one in plans]
         plot.axes.plot(users, [one.per_shard.total for one in plans], color=SERIES[0], linewidth=2, label="all shards")
         if found.shards > 1:
             totals = [one.worst.total for one in plans]
             plot.axes.plot(users, totals, color=SERIES[1], linewidth=2, label="after losing one")
         plot.axes.axhline(found.ram, color=INK, linewidth=1.2, linestyle="--", label="RAM")
-        plot.axes.axvline(found.mix.users, color=GRID, linewidth=1.2, label="planned users")
+        plot.axes.axvline(found.mix.users, color=LINE, linewidth=1.2, label="planned users")
         plot.axes.xaxis.set_major_formatter(lambda value, _position: f"{value / 1e6:g} M")
         plot.axes.set_xlabel("users in the fleet")
         plot.axes.set_ylim(bottom=0)
-        plot.bytes_axis()
-        plot.axes.legend(loc="lower right")
-        return plot.svg("Memory of one server by users in the fleet")
+        plot.axes.yaxis.set_major_formatter(_size)
+        _legend_below(plot)
+        return plot.svg()
 
 
 def _fill_plot(found: Measured) -> str:
     started_s = min(readings[0].at_s for readings in found.series.values())
-    with drawing("fill") as plot:
+    with drawing("fill", "Used memory of each primary over time") as plot:
         for number, (name, readings) in enumerate(sorted(found.series.items())):
             at = [reading.at_s - started_s for reading in readings]
             used = [reading.counted_bytes for reading in readings]
@@ -230,9 +239,9 @@ def _fill_plot(found: Measured) -> str:
             plot.axes.plot(at, used, color=colour, linewidth=2, marker="o", markersize=3, label=name)
         plot.axes.set_xlabel("seconds since the first reading")
         plot.axes.set_ylabel("memory that counts")
-        plot.bytes_axis()
-        plot.axes.legend(loc="upper left", ncols=6, fontsize=9)
-        return plot.svg("Used memory of each primary over time")
+        plot.axes.yaxis.set_major_formatter(_size)
+        _legend_below(plot)
+        return plot.svg()
 
 
 def _rules_plot(found: Measured) -> str:
@@ -242,17 +251,19 @@ def _rules_plot(found: Measured) -> str:
         series["real"] = [row.bytes.value for row in rows if row.bytes]
     if all(row.predicted is not None for row in rows):
         series["predicted"] = [row.predicted for row in rows if row.predicted is not None]
-    with drawing("rules", height=3.6) as plot:
+    with drawing("rules", "Bytes a user of each rule: MEMORY USAGE, real, predicted", height_in=3.6) as plot:
         _pairs(plot, [printable(str(row.name.rule)) for row in rows], series)
         plot.axes.set_ylabel("bytes a user")
-        return plot.svg("Bytes a user of each rule: MEMORY USAGE, real, predicted")
+        return plot.svg()
 
 
 def _outlook_plot(found: Measured, full_in_s: float) -> str:
     """From now until a while after the first shard is full, at the pace that was seen."""
     unit, size = next(pair for pair in _TIMES if full_in_s >= pair[1] or pair[1] == 1)
     most_s = full_in_s * 1.3
-    with drawing("outlook", height=3.6) as plot:
+    with drawing(
+        "outlook", "Used memory of each primary until the first one is full, at the pace seen", height_in=3.6
+    ) as plot:
         for number, (name, readings) in enumerate(sorted(found.series.items())):
             first, last = readings[0], readings[-1]
             rate = growth_rate(first, last)
@@ -262,9 +273,9 @@ def _outlook_plot(found: Measured, full_in_s: float) -> str:
         plot.axes.axhline(full, color=INK, linewidth=1.2, linestyle="--", label="maxmemory")
         plot.axes.set_xlabel(f"{unit} from now")
         plot.axes.set_ylim(bottom=0)
-        plot.bytes_axis()
-        plot.axes.legend(loc="lower right", ncols=6, fontsize=9)
-        return plot.svg("Used memory of each primary until the first one is full, at the pace seen")
+        plot.axes.yaxis.set_major_formatter(_size)
+        _legend_below(plot)
+        return plot.svg()
 
 
 def _fill_chapters(found: Measured) -> Iterator[Chapter]:
@@ -273,6 +284,17 @@ def _fill_chapters(found: Measured) -> Iterator[Chapter]:
     full_in_s = flow.full_in_s if flow else None
     svg = _outlook_plot(found, full_in_s) if full_in_s else ""
     yield Chapter(title="Until it is full", text=" ".join(_outlook_sentences(found)), svg=svg)
+
+
+def _legend_below(plot: Drawing) -> None:
+    # Inside the axes the legend could cover a line.
+    figure = plot.axes.get_figure(root=True)
+    assert figure is not None
+    figure.legend(loc="outside lower center", ncols=5)
+
+
+def _size(value: float, _position: float) -> str:
+    return size_words(value)
 
 
 def _outlook_sentences(found: Measured) -> Iterator[str]:

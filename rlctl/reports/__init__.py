@@ -1,1 +1,1 @@
-"""One HTML page and its plots, for every report. Pure."""
+"""The HTML page and the plots of every report. Pure."""

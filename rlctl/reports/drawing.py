@@ -1,86 +1,121 @@
-"""Draws on a figure that takes its colours from the page around it, and gives it as SVG text."""
+"""Draws plots as SVG elements whose colours and fonts come from the style sheet of the page. Pure."""
 
 import io
-import re
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
+from xml.etree import ElementTree as ET
+
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Stand-ins that no drawing uses for itself: the page's style sheet gives each a value, in light and in dark.
-INK, GRID = "#010203", "#010204"
-SERIES = ("#010301", "#010302", "#010303", "#010304", "#010305", "#010306")
-_VARIABLES = {INK: "var(--ink)", GRID: "var(--grid)"} | {
-    stand_in: f"var(--series-{number})" for number, stand_in in enumerate(SERIES, start=1)
-}
-_STAND_INS = re.compile("|".join(_VARIABLES))
-# Ids that every figure counts from 1; those that something refers to are hashes.
-_NUMBERED = re.compile(r'id="((?:matplotlib\.)?[a-z0-9]+_[0-9]+)"')
+WIDTH_IN = 10.0
+POINTS_PER_INCH = 72
+LETTER_PT = 5.0
+_LEFT, _PANEL_WIDTH = 0.075, 0.905
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
-_NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
+_SVG = "{http://www.w3.org/2000/svg}"
+# The CSS variable for each colour that stands for one while matplotlib draws.
+_VARIABLES: dict[str, str] = {}
+
+
+def css_colour(name: str) -> str:
+    """A colour to draw with; the finished plot has the CSS variable `--name` in its place."""
+    stand_in = f"#{sha256(name.encode()).hexdigest()[:6]}"
+    _VARIABLES[stand_in] = f"var(--{name})"
+    return stand_in
+
+
+INK, LINE, CARD = css_colour("ink"), css_colour("line"), css_colour("card")
+SERIES = tuple(css_colour(f"series-{number}") for number in range(1, 7))
+
+# matplotlib types the keys with a literal that differs from version to version.
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    # Names of rules and nodes are not formulas, also where they contain a dollar sign.
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "axes.facecolor": "none",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.titlesize": 9.0,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 4.0,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "xtick.color": LINE,
+    "xtick.labelcolor": INK,
+    "ytick.color": LINE,
+    "ytick.labelcolor": INK,
+    "ytick.major.size": 0.0,
+}
 
 
 @contextmanager
-def drawing(name: str, *, width: float = 9.0, height: float = 4.2) -> Iterator["Drawing"]:
-    """A figure of one plot; `name` keeps its ids apart from those of other figures on the page."""
-    from matplotlib import rc_context  # noqa: PLC0415  loads for a second, and only reports draw
-    from matplotlib.figure import Figure  # noqa: PLC0415  likewise
+def drawing(name: str, description: str, *, height_in: float = 4.4) -> Iterator["Drawing"]:
+    """A figure to draw on; its ids begin with `name`, and screen readers read out `description`."""
+    # matplotlib warns where it cannot write its cache, and works without one.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    # matplotlib takes longer to load than most commands run.
+    from matplotlib import rc_context  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
 
-    style: Any = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": name,
-        "font.family": "sans-serif",
-        "font.size": 10,
-        "text.color": INK,
-        # Names of rules come from keys: a dollar sign in them begins no formula.
-        "text.parse_math": False,
-        "axes.edgecolor": GRID,
-        "axes.labelcolor": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "grid.color": GRID,
-        "grid.linewidth": 0.6,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "legend.frameon": False,
-    }
-    with rc_context(style):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
-        axes.grid(visible=True, axis="y")
-        axes.set_axisbelow(True)
-        yield Drawing(name, figure, axes)
+    with rc_context({**_STYLE, "svg.hashsalt": name}):
+        yield Drawing(name, description, Figure(figsize=(WIDTH_IN, height_in)))
 
 
 class Drawing:
-    """One plot under way."""
+    """A plot: either one set of `axes`, or panels below each other."""
 
-    def __init__(self, name: str, figure: "Figure", axes: "Axes") -> None:
-        self.axes = axes
+    def __init__(self, name: str, description: str, figure: "Figure") -> None:
         self._name = name
+        self._description = description
         self._figure = figure
 
-    def bytes_axis(self) -> None:
-        """Sizes in words on the upright axis."""
-        self.axes.yaxis.set_major_formatter(lambda value, _position: size_words(value))
+    @cached_property
+    def axes(self) -> "Axes":
+        """The only axes of the plot, as large as the labels leave room for."""
+        self._figure.set_layout_engine("constrained")
+        return self._figure.add_subplot()
 
-    def svg(self, title: str) -> str:
-        """The plot as an element of a page, told to who cannot see it by its title."""
-        self._figure.patch.set_visible(False)
-        self.axes.patch.set_visible(False)
-        sink = io.StringIO()
+    def panel(self, top_in: float, height_in: float, title: str = "") -> "Axes":
+        """Axes of the full width, `top_in` below the top of the plot."""
+        whole_in = self._figure.get_figheight()
+        bottom = 1 - (top_in + height_in) / whole_in
+        axes = self._figure.add_axes((_LEFT, bottom, _PANEL_WIDTH, height_in / whole_in))
+        # Lines that run through all panels are hidden behind the titles between the panels.
+        axes.set_title(title, bbox={"facecolor": CARD, "edgecolor": "none", "pad": 1.5})
+        return axes
+
+    def svg(self) -> Markup:
+        """The finished plot."""
+        drawn = io.BytesIO()
         with catch_warnings():
-            # The browser draws the text, and has fonts of its own.
+            # The browser draws the text, with fonts that matplotlib does not know.
             filterwarnings("ignore", r"Glyph .* missing from")
-            self._figure.savefig(sink, format="svg", metadata=_NO_METADATA)
-        text = sink.getvalue()
-        body = _STAND_INS.sub(lambda found: _VARIABLES[found[0]], text[text.index("<svg") :])
-        body = _NUMBERED.sub(rf'id="{self._name}-\1"', body)
-        return body.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+            self._figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        return _page_element(drawn.getvalue(), self._name, self._description)
+
+
+def panel_letters() -> float:
+    """How many letters fit into the width of a panel."""
+    return WIDTH_IN * POINTS_PER_INCH * _PANEL_WIDTH / LETTER_PT
 
 
 def size_words(value: float) -> str:
@@ -89,3 +124,33 @@ def size_words(value: float) -> str:
     while abs(value) >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
     return f"{value:.3g} {_UNITS[unit]}"
+
+
+def _page_element(svg: bytes, name: str, description: str) -> Markup:
+    root = ET.fromstring(svg)  # noqa: S314  drawn by matplotlib, not received
+    for part in list(root):
+        if part.tag.endswith("metadata"):
+            root.remove(part)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SVG)
+        attributes = {key.rpartition("}")[2]: _attribute(key, value, name) for key, value in element.attrib.items()}
+        element.attrib.clear()
+        element.attrib.update(attributes)
+    for size in ("width", "height", "version"):
+        root.attrib.pop(size, None)
+    root.attrib.update({"role": "img", "aria-label": description})
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  serialised from a tree, all text escaped
+
+
+def _attribute(key: str, value: str, name: str) -> str:
+    """An attribute whose ids belong to this plot and whose colours are those of the page."""
+    local = key.rpartition("}")[2]
+    if local == "id":
+        return f"{name}-{value}"
+    if local == "href":
+        return f"#{name}-{value.removeprefix('#')}"
+    if "#" in value:
+        for stand_in, variable in _VARIABLES.items():
+            value = value.replace(stand_in, variable)
+        value = value.replace("url(#", f"url(#{name}-")
+    return value

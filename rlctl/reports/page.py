@@ -1,30 +1,19 @@
-"""One HTML file that needs nothing else: no network, no other files, light and dark. Pure."""
+"""The HTML page that every report is: one file without network access or scripts, in light and dark. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1f2328; --soft: #59636e; --grid: #d1d9e0; --paper: #ffffff;
-  --series-1: #2a6fdb; --series-2: #d9591c; --series-3: #12805c; --series-4: #8a3ffc; --series-5: #b28600;
-  --series-6: #c2255c; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9aa4af; --grid: #3d444d; --paper: #0d1117;
-  --series-1: #6ea8fe; --series-2: #ff9a5c; --series-3: #4ac694; --series-4: #b892ff; --series-5: #e3b341;
-  --series-6: #ff7aa8; } }
-body { margin: 0 auto; max-width: 72rem; padding: 1.5rem; background: var(--paper); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-p { color: var(--soft); max-width: 46rem; }
-figure { margin: 1rem 0; overflow-x: auto; } svg { max-width: 100%; height: auto; }
-.table { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.9rem; }
-th, td { padding: 0.3rem 0.9rem 0.3rem 0; text-align: left; border-bottom: 1px solid var(--grid); }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-"""
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of cells; columns from `numbers_from` on are figures."""
+    """Rows of cells; the columns from `numbers_from` on hold numbers."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -33,7 +22,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """A heading, what to see there, a plot as SVG, and the figures behind it."""
+    """A section of a page: a heading, an explanation, a plot as SVG, and the table behind the plot."""
 
     title: str
     text: str
@@ -41,28 +30,22 @@ class Chapter:
     table: Table | None = None
 
 
-def page(title: str, text: str, chapters: Sequence[Chapter]) -> str:
-    """The whole file."""
-    body = "".join(_chapter(chapter) for chapter in chapters)
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n'
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n<p>{escape(text)}</p>\n{body}</body>\n</html>\n"
+def page(command: str, title: str, text: str, chapters: Sequence[Chapter]) -> str:
+    """A page of chapters; `command` made it."""
+    template = environment().get_template("chapters.html.j2")
+    return template.render(command=command, title=title, text=text, chapters=chapters)
+
+
+def environment(*folders: Path) -> "Environment":
+    """A Jinja environment for templates in `folders` that extend `page.html.j2`."""
+    # Jinja takes longer to load than most commands run.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
+
+    return Environment(
+        loader=FileSystemLoader([*folders, TEMPLATES]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-
-
-def _chapter(chapter: Chapter) -> str:
-    figure = f"<figure>\n{chapter.svg}</figure>\n" if chapter.svg else ""
-    table = _table(chapter.table) if chapter.table else ""
-    return f"<h2>{escape(chapter.title)}</h2>\n<p>{escape(chapter.text)}</p>\n{figure}{table}"
-
-
-def _table(table: Table) -> str:
-    head = _cells(table.head, "th", table.numbers_from)
-    rows = "".join(f"<tr>{_cells(row, 'td', table.numbers_from)}</tr>\n" for row in table.rows)
-    return f'<div class="table"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n'
-
-
-def _cells(cells: Sequence[str], kind: str, numbers_from: int) -> str:
-    marks = ("" if column < numbers_from else ' class="number"' for column in range(len(cells)))
-    return "".join(f"<{kind}{mark}>{escape(cell)}</{kind}>" for cell, mark in zip(cells, marks, strict=True))

@@ -1,6 +1,6 @@
 """Shows runs to people and to CI: a page that needs nothing else, lines for a terminal, JUnit.
 
-Pure: `html`, `junit`, `labels`, `latency`, `notes`, `overview`, `plots`, `slope`, `spans`, `targets`, `text`,
+Pure: `colours`, `html`, `junit`, `labels`, `latency`, `notes`, `overview`, `slope`, `spans`, `targets`, `text`,
 `timeline`, `values`, `words`.
 """
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
 from rlctl.drills.report import values, words
 from rlctl.drills.report.latency import latency, slowest_ms
@@ -13,6 +13,7 @@ from rlctl.drills.report.overview import groups
 from rlctl.drills.report.targets import targets
 from rlctl.drills.report.timeline import timeline
 from rlctl.drills.report.values import Document
+from rlctl.reports.page import environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 _FILTERS = {
@@ -55,14 +56,7 @@ def overview(runs: Sequence[Document], links: Mapping[str, str]) -> str:
 
 @cache
 def _environment() -> Environment:
-    found = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    found = environment(TEMPLATES)
     found.filters.update(_FILTERS)
     found.globals.update(
         {

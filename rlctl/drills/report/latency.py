@@ -1,28 +1,21 @@
 """The plot of how long answers took, a point for each batch that was acknowledged. Pure."""
 
-from typing import TYPE_CHECKING
-
 from markupsafe import Markup
 
-from rlctl.drills.report.plots import CLIENT_COLOURS, COLOURS, panel, plot
+from rlctl.drills.report.colours import COLOURS
 from rlctl.drills.report.spans import faults
 from rlctl.drills.report.timeline import end_ms
 from rlctl.drills.report.values import Document
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from rlctl.reports.drawing import SERIES, drawing
 
 _HEIGHT_IN = 2.6
 
 
 def latency(run: Document, series: Document) -> Markup:
     """One SVG, on a scale on which a time-out and a good answer are both seen."""
-
-    def paint(figure: "Figure") -> None:
-        from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415  with the first plot only
-
-        axes = panel(figure, 0.3, _HEIGHT_IN - 0.8, "from sending to the answer, ms")
-        for points, colour in zip(series["latency"].values(), CLIENT_COLOURS, strict=False):
+    with drawing("latency", f"Latency over time in {run['scenario']}, logarithmic", height_in=_HEIGHT_IN) as plot:
+        axes = plot.panel(0.3, _HEIGHT_IN - 0.8, "from sending to the answer, ms")
+        for points, colour in zip(series["latency"].values(), SERIES, strict=False):
             shown = [(at_ms / 1000, took_ms) for at_ms, took_ms in points if at_ms >= 0]
             if shown:
                 axes.plot(*zip(*shown, strict=True), ".", color=colour, ms=3.2, mew=0, alpha=0.8)
@@ -30,12 +23,11 @@ def latency(run: Document, series: Document) -> Markup:
             colour = COLOURS["cut" if fault.name == "cut" else "kill"]
             axes.axvspan(fault.start_ms / 1000, fault.end_ms / 1000, color=colour, alpha=0.13, lw=0, zorder=0)
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(lambda value, _place: f"{value:,g}")
+        axes.yaxis.set_minor_formatter(lambda _value, _place: "")
         axes.set_xlim(0, end_ms(series) / 1000)
         axes.set_xlabel("seconds since the load was under way")
-
-    return plot("latency", f"Latency over time in {run['scenario']}, logarithmic", _HEIGHT_IN, paint)
+        return plot.svg()
 
 
 def slowest_ms(series: Document, client: str) -> float | None:

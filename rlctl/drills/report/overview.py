@@ -3,16 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from rlctl.drills.report.plots import COLOURS, INK, panel, plot
+from rlctl.drills.report.colours import COLOURS
 from rlctl.drills.report.slope import Line, Point, fitted
 from rlctl.drills.report.values import Document
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from rlctl.reports.drawing import INK, drawing
 
 # What the price of a setting is told in.
 PRICES = ("lost", "over", "gap_ms", "p99_ms", "refused")
@@ -36,7 +33,7 @@ class Sweep:
     line: Line
     per_s: float | None
     points: tuple[Point, ...]
-    drawn: Markup
+    plot: Markup
 
     @property
     def lost_per_s(self) -> float:
@@ -112,23 +109,22 @@ def _sweep(runs: Sequence[Document]) -> Sweep | None:
     if line is None:
         return None
     rates = [one["acked_per_s"] for run in runs for one in run["clients"] if one["acked_per_s"] is not None]
-    name = f"slope-{runs[0]['kind']}"
     return Sweep(
         line=line,
         per_s=median(rates) if rates else None,
         points=points,
-        drawn=plot(name, "Lost operations against the injected lag", 2.9, lambda figure: _paint(figure, points, line)),
+        plot=_plot(f"slope-{runs[0]['kind']}", points, line),
     )
 
 
-def _paint(figure: "Figure", points: Sequence[Point], line: Line) -> None:
-    from matplotlib.ticker import FuncFormatter  # noqa: PLC0415  loaded with the first plot only
-
-    axes = panel(figure, 0.35, 2.0, "operations lost")
-    widest = max(x for x, _ in points) * 1.05
-    axes.plot([0, widest], [line.at(0), line.at(widest)], color=INK, lw=1.0, ls=(0, (4, 3)), alpha=0.7)
-    axes.plot(*zip(*points, strict=True), "o", color=COLOURS["lost"], ms=7, clip_on=False)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,.0f}"))
-    axes.set_xlim(-0.02 * widest, widest)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("injected lag, ms")
+def _plot(name: str, points: Sequence[Point], line: Line) -> Markup:
+    with drawing(name, "Lost operations against the injected lag", height_in=2.9) as plot:
+        axes = plot.panel(0.35, 2.0, "operations lost")
+        widest = max(x for x, _ in points) * 1.05
+        axes.plot([0, widest], [line.at(0), line.at(widest)], color=INK, lw=1.0, ls=(0, (4, 3)), alpha=0.7)
+        axes.plot(*zip(*points, strict=True), "o", color=COLOURS["lost"], ms=7, clip_on=False)
+        axes.yaxis.set_major_formatter(lambda value, _place: f"{value:,.0f}")
+        axes.set_xlim(-0.02 * widest, widest)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("injected lag, ms")
+        return plot.svg()

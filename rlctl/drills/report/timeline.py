@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from rlctl.drills.report.colours import COLOURS
 from rlctl.drills.report.labels import Mark, reach_ms, rows
-from rlctl.drills.report.plots import COLOURS, INK, panel, panel_letters, plot
 from rlctl.drills.report.spans import Span, faults, lane, last_ms, marks
 from rlctl.drills.report.values import Document
 from rlctl.drills.report.words import SIDES
+from rlctl.reports.drawing import INK, Drawing, drawing, panel_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _ROW_IN = 0.17
 _RATE_IN = 1.05
@@ -59,23 +59,27 @@ class _Timeline:
         lanes_in = _LANE_IN * max(1, len(self._nodes))
         height_in = 0.1 + self._strip_in + strips + _TITLE_IN + lanes_in + _FOOT_IN
         says = f"Timeline of {self._run['scenario']}: rates of each client, losses, and the role of each node"
-        return plot("timeline", says, height_in, self._paint)
+        with drawing("timeline", says, height_in=height_in) as plot:
+            self._paint(plot, height_in)
+            return plot.svg()
 
-    def _paint(self, figure: "Figure") -> None:
+    def _paint(self, plot: Drawing, height_in: float) -> None:
         top_in = 0.1 + self._strip_in
         strips = []
         for name, rates in self._series["rates"].items():
-            strips.append(self._rates(panel(figure, top_in + _TITLE_IN, _RATE_IN, self._client(name)), rates))
+            strips.append(self._rates(plot.panel(top_in + _TITLE_IN, _RATE_IN, self._client(name)), rates))
             top_in += _TITLE_IN + _RATE_IN
         if self._has_losses:
-            strips.append(self._losses(panel(figure, top_in + _TITLE_IN, _LOST_IN, "acknowledged and later lost, /s")))
+            strips.append(self._losses(plot.panel(top_in + _TITLE_IN, _LOST_IN, "acknowledged and later lost, /s")))
             top_in += _TITLE_IN + _LOST_IN
-        lanes = panel(figure, top_in + _TITLE_IN, _LANE_IN * max(1, len(self._nodes)), "what each node says it is")
+        lanes = plot.panel(top_in + _TITLE_IN, _LANE_IN * max(1, len(self._nodes)), "what each node says it is")
         self._lanes(lanes)
         for strip in strips:
             strip.tick_params(labelbottom=False)
         lanes.set_xlabel("seconds since the load was under way")
-        self._overlay(figure, [*strips, lanes])
+        self._overlay([*strips, lanes])
+        labels_in = height_in - 0.1 - _FOOT_IN
+        self._labels(plot.panel(0.1, labels_in), labels_in)
 
     def _client(self, name: str) -> str:
         side = next((one["side"] for one in self._run["clients"] if one["name"] == name), name)
@@ -115,8 +119,8 @@ class _Timeline:
         if (end - start) / self._end_ms * panel_letters() > len(span.text) + 2:
             axes.text(start / 1000 + self._letters_s(0.8), place, span.text, va="center_baseline", size=8.5)
 
-    def _overlay(self, figure: "Figure", strips: Sequence["Axes"]) -> None:
-        """Bands of the faults and lines of the instants through every strip, and their labels above."""
+    def _overlay(self, strips: Sequence["Axes"]) -> None:
+        """Draw the bands of the faults and the lines of the instants through every strip."""
         for axes in strips:
             axes.set_xlim(0, self._end_ms / 1000)
             for fault in faults(self._series):
@@ -124,8 +128,6 @@ class _Timeline:
                 axes.axvspan(fault.start_ms / 1000, fault.end_ms / 1000, color=colour, alpha=0.13, lw=0, zorder=0)
             for mark in self._marks:
                 axes.axvline(mark.at_ms / 1000, **_line(mark))
-        height_in = figure.get_figheight() - 0.1 - _FOOT_IN
-        self._labels(panel(figure, 0.1, height_in), height_in)
 
     def _labels(self, axes: "Axes", height_in: float) -> None:
         """One strip behind all others carries the labels, and the lines from there down."""
@@ -141,10 +143,10 @@ class _Timeline:
             axes.text(x, below_in - 0.05, mark.text, size=8.5, weight=weight, va="baseline")
 
     def _scaled(self, axes: "Axes") -> "Axes":
-        from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415  loaded with the first plot only
+        from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  loaded with the first plot only
 
         axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,.0f}"))
+        axes.yaxis.set_major_formatter(lambda value, _place: f"{value:,.0f}")
         axes.set_ylim(bottom=0)
         axes.spines["left"].set_visible(False)
         return axes
