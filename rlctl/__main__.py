@@ -4,18 +4,18 @@ import gc
 import os
 import sys
 
-# What is imported stays: to look for garbage among it every 700 objects takes 7 % of a short command.
-_OBJECTS_A_LOOK = 20_000
+# Imported modules are never garbage. A collection every 700 objects, Python's default, takes 7 % of a short command.
+_GC_THRESHOLD = 20_000
 _OUT_OF_MEMORY = b"rlctl: not enough memory to start\n  hint: set `ulimit -v unlimited`, or free memory\n"
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    gc.set_threshold(_OBJECTS_A_LOOK)
+    gc.set_threshold(_GC_THRESHOLD)
     try:
         code = _run()
     except MemoryError:
-        # Whatever makes a better sentence wants more memory.
+        # To format an error as usual would need more memory.
         os.write(2, _OUT_OF_MEMORY)
         code = 6
     sys.exit(code)

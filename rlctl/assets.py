@@ -1,4 +1,4 @@
-"""Finds the data folders lua/, playbooks/, compose/ and runbooks/: in a checkout, or inside the installed wheel."""
+"""Find the data folders lua/, playbooks/, compose/ and runbooks/, in a checkout or in the installed wheel."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ FOLDERS = ("lua", "playbooks", "compose", "runbooks")
 
 
 def asset_folder(name: str) -> Path:
-    """The folder of this name; a broken installation says so."""
+    """Path of a data folder. Raises NotFound if the installation lacks it."""
     if name not in FOLDERS:
         raise ValueError(f"{name} is not one of {', '.join(FOLDERS)}")
     package = Path(__file__).resolve().parent

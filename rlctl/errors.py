@@ -1,11 +1,11 @@
-"""The error tree: every failure a user can meet, with its code, hint and exit status."""
+"""The errors that rlctl reports to its user: each has a code, a hint and an exit code."""
 
 from enum import IntEnum
 from typing import ClassVar
 
 
 class Exit(IntEnum):
-    """The exit codes of rlctl; a contract with scripts and CI."""
+    """The exit codes of rlctl, on which scripts and CI rely."""
 
     OK = 0
     BUG = 1
@@ -30,7 +30,7 @@ class Exit(IntEnum):
 
 
 class RlctlError(Exception):
-    """The root: what went wrong, where and why, and in `hint` what to do next."""
+    """The base class. The message says what went wrong, where and why; `hint` says what to do next."""
 
     exit_code: ClassVar[Exit] = Exit.BUG
     code: ClassVar[str] = "bug"
@@ -42,28 +42,28 @@ class RlctlError(Exception):
 
 
 class UsageFault(RlctlError):
-    """The command line does not make sense, in a way click cannot see."""
+    """The command line is wrong in a way that click does not detect."""
 
     exit_code = Exit.USAGE
     code = "usage"
 
 
 class InvalidFile(RlctlError):
-    """A file that the user gave is not valid; the message starts with `file:line`."""
+    """A file of the user is not valid. The message starts with `file:line`."""
 
     exit_code = Exit.INVALID_FILE
     code = "invalid-file"
 
 
 class AccessDenied(RlctlError):
-    """A server refused our credentials, or the secrets that would open it are missing."""
+    """A server refused the credentials of rlctl, or the fleet's secrets are missing on this machine."""
 
     exit_code = Exit.DENIED
     code = "access-denied"
 
 
 class NotFound(RlctlError):
-    """What the user named does not exist."""
+    """A thing that the user named does not exist."""
 
     exit_code = Exit.NOT_FOUND
     code = "not-found"
@@ -77,26 +77,26 @@ class Unreachable(RlctlError):
 
 
 class HostRefused(Unreachable):
-    """A host does not let us work on it: another host key than the known one, a refused log-in, a refused sudo."""
+    """A host refused rlctl: its host key has changed, or it denied the login or sudo."""
 
     code = "host-refused"
 
 
 class ResourceLimit(Unreachable):
-    """The operating system gives rlctl no more memory, threads or open files."""
+    """The operating system denied rlctl more memory, threads or open files."""
 
     code = "resource-limit"
 
 
 class TimedOut(RlctlError):
-    """A condition did not come true before its deadline."""
+    """A condition was not met before its deadline."""
 
     exit_code = Exit.TIMEOUT
     code = "timeout"
 
 
 class Refused(RlctlError):
-    """A guard refuses: going on would be unsafe or would touch what is not ours."""
+    """A guard refused to continue: it would be unsafe, or would change something that is not part of the fleet."""
 
     exit_code = Exit.GUARD
     code = "refused"
@@ -115,42 +115,42 @@ class StalePlan(Refused):
 
 
 class Declined(RlctlError):
-    """The user said no, or there is no terminal to ask on."""
+    """The user declined, or there is no terminal on which to ask."""
 
     exit_code = Exit.DECLINED
     code = "declined"
 
 
 class PartlyDone(RlctlError):
-    """Some steps were done and one failed; the message says which and how to go on."""
+    """Some steps were done and one failed. The message names the step and says how to continue."""
 
     exit_code = Exit.PARTIAL
     code = "partly-done"
 
 
 class CheckFailed(RlctlError):
-    """Everything was done, but reading the fleet again shows another result."""
+    """Every step was done, but the fleet, when observed again, is not in the expected state."""
 
     exit_code = Exit.CHECK_FAILED
     code = "check-failed"
 
 
 class Interrupted(RlctlError):
-    """The user or the system asked rlctl to stop; it stopped at a safe point."""
+    """The user or the system asked rlctl to stop, and rlctl stopped at a safe point."""
 
     exit_code = Exit.INTERRUPTED
     code = "interrupted"
 
 
 class HungUp(Interrupted):
-    """SIGHUP, as the terminal was closed: rlctl stopped at a safe point."""
+    """SIGHUP: the terminal was closed, and rlctl stopped at a safe point."""
 
     exit_code = Exit.HUNG_UP
     code = "hung-up"
 
 
 class Terminated(Interrupted):
-    """SIGTERM asked rlctl to stop; it stopped at a safe point."""
+    """SIGTERM: rlctl stopped at a safe point."""
 
     exit_code = Exit.TERMINATED
     code = "terminated"

@@ -1,4 +1,4 @@
-"""A fleet's secrets: its random id, its users' passwords, its certificate authority. Pure but for chance."""
+"""A fleet's secrets: its random id, its users' passwords, its certificate authority. Does no I/O."""
 
 import hashlib
 import json
@@ -13,13 +13,13 @@ from rlctl.errors import InvalidFile
 from rlctl.services import is_service
 
 FORMAT = 1
-HINT = "`rlctl secrets export FILE` writes a valid one where the fleet was deployed"
+HINT = "write a new one with `rlctl secrets export FILE` on the machine that deployed the fleet"
 _FLEET_ID = re.compile(r"[0-9a-f]{40}")
 _PASSWORD = re.compile(r"[A-Za-z0-9_-]{16,200}")
 
 
 class User(StrEnum):
-    """The users every fleet has."""
+    """The Redis users that every fleet has."""
 
     ADMIN = "rlctl"
     LIMITER = "limiter"
@@ -29,7 +29,7 @@ class User(StrEnum):
 
 
 class Secret:
-    """A text that does not show itself in logs, tracebacks and reprs."""
+    """A text that logs, tracebacks and reprs show as `***`."""
 
     __slots__ = ("_text",)
 
@@ -37,11 +37,11 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself; call it only where it leaves for a server or for its owner."""
+        """The plain text. Call this only to send it to a server or to write it for the operator."""
         return self._text
 
     def sha256(self) -> str:
-        """The form in which ACL files keep it."""
+        """Hexadecimal SHA-256, the form that ACL files hold."""
         return hashlib.sha256(self._text.encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -56,15 +56,13 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """The certificate authority of a fleet with TLS."""
-
     certificate: str
     key: Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSecrets:
-    """Everything another operator needs to carry on."""
+    """The secrets that a second operator needs to manage the fleet."""
 
     name: str
     fleet_id: str
@@ -74,12 +72,10 @@ class FleetSecrets:
     services: Mapping[str, Secret] = field(default_factory=dict)
 
     def password(self, user: User) -> Secret:
-        """The password of one user."""
         return self.passwords[user]
 
 
 def generate(name: str, authority: Authority | None) -> FleetSecrets:
-    """New secrets for a new fleet."""
     return FleetSecrets(
         name=name,
         fleet_id=randomness.token_hex(20),
@@ -89,18 +85,18 @@ def generate(name: str, authority: Authority | None) -> FleetSecrets:
 
 
 def with_services(secrets: FleetSecrets, services: Iterable[str]) -> FleetSecrets:
-    """The same secrets for exactly these services: known passwords stay, missing ones are generated."""
+    """The secrets with passwords for exactly these services. Existing passwords stay; missing ones are generated."""
     known = secrets.services
     return replace(secrets, services={name: known.get(name) or _new_password() for name in sorted(services)})
 
 
 def extends(given: FleetSecrets, own: FleetSecrets) -> bool:
-    """Whether these are the same secrets, with none or more services."""
+    """Whether `given` is `own`, possibly with further services."""
     return replace(given, services={}) == replace(own, services={}) and own.services.items() <= given.services.items()
 
 
 def to_text(secrets: FleetSecrets) -> str:
-    """The file form; the only place that turns all secrets into text."""
+    """The secrets as the text of a secrets file, in clear."""
     authority = secrets.authority
     services = {name: password.reveal() for name, password in secrets.services.items()}
     document = {
@@ -117,7 +113,7 @@ def to_text(secrets: FleetSecrets) -> str:
 
 
 def from_text(text: str, path: Path) -> FleetSecrets:
-    """Read the file form; InvalidFile says what is wrong without quoting the file."""
+    """Parse a secrets file. The InvalidFile that it raises never quotes the file's content."""
     try:
         document = json.loads(text)
         _check_format(document["version"])
@@ -143,12 +139,12 @@ def from_text(text: str, path: Path) -> FleetSecrets:
 
 def _check_format(version: object) -> None:
     if version != FORMAT:
-        raise ValueError(f"version {version} is not {FORMAT}")
+        raise ValueError(f"its version is {version!r}, and this rlctl reads only version {FORMAT}")
 
 
 def _fleet_id(value: object) -> str:
     if not isinstance(value, str) or not _FLEET_ID.fullmatch(value):
-        raise ValueError("fleet_id is not 40 hexadecimal digits")
+        raise ValueError("fleet_id must be 40 lower-case hexadecimal digits")
     return value
 
 
@@ -158,7 +154,7 @@ def _authority(tls: Mapping[str, object]) -> Authority:
 
 def _services(passwords: object) -> dict[str, Secret]:
     if not isinstance(passwords, Mapping) or not all(map(is_service, passwords)):
-        raise ValueError("services does not map names of services to passwords")
+        raise ValueError("services must map service names to passwords")
     return {name: _password(value, name) for name, value in passwords.items()}
 
 
@@ -168,5 +164,5 @@ def _new_password() -> Secret:
 
 def _password(value: object, user: str) -> Secret:
     if not isinstance(value, str) or not _PASSWORD.fullmatch(value):
-        raise ValueError(f"the password of {user} must be 16 to 200 of A-Z a-z 0-9 _ -")
+        raise ValueError(f"the password of {user} must have 16 to 200 characters of A-Z, a-z, 0-9, _ and -")
     return Secret(value)

@@ -1,4 +1,4 @@
-"""How mistakes in a file are named: what is wrong, where, all of them at once."""
+"""Mistakes in a file, collected with their line numbers and reported together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from typing import NoReturn
 
 from rlctl.errors import InvalidFile
 
-# Past this many a reader no longer reads; stopping also bounds the time a hostile file can take.
+# A longer list helps no user. The limit also bounds the time that a hostile file can take.
 MOST_MISTAKES = 50
 _MOST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with a topology; `paths` are the settings involved, the one to blame first."""
+    """One thing wrong with a topology. `paths` are the settings involved; the first is the one to change."""
 
     paths: tuple[str, ...]
     text: str
 
 
 class ImpossibleSettings(InvalidFile):
-    """Settings that turn out to be impossible after the file was read; `load.blame` adds the file and its lines."""
+    """Settings found to be impossible after the file was read. `load.raise_at_lines` adds the file and its lines."""
 
     code = "impossible-settings"
 
@@ -30,7 +30,7 @@ class ImpossibleSettings(InvalidFile):
 
 
 class Mistakes:
-    """Collects what is wrong with one file and raises all of it as one InvalidFile, in line order."""
+    """Collects the mistakes in one file and raises them as one InvalidFile, in line order."""
 
     def __init__(self, path: str, *, hint: str = "") -> None:
         self._path = path
@@ -38,18 +38,18 @@ class Mistakes:
         self._found: list[tuple[int, str]] = []
 
     def add(self, line: int, text: str) -> None:
-        """Note a mistake and go on; the mistake too many ends the reading."""
+        """Record a mistake. Raises InvalidFile once there are MOST_MISTAKES."""
         self._found.append((line, text))
         if len(self._found) >= MOST_MISTAKES:
-            self.stop(line, f"stopped reading after {MOST_MISTAKES} mistakes; correct these first")
+            self.stop(line, f"rlctl stopped reading after {MOST_MISTAKES} mistakes; correct these first")
 
     def stop(self, line: int, text: str) -> NoReturn:
-        """Raise now: what follows in the file cannot be understood."""
+        """Raise InvalidFile now, because the rest of the file cannot be read."""
         self._found.append((line, text))
         raise self._error()
 
     def raise_any(self) -> None:
-        """Raise what was noted, if anything was."""
+        """Raise InvalidFile if a mistake was recorded."""
         if self._found:
             raise self._error()
 
@@ -60,11 +60,11 @@ class Mistakes:
 
 
 def shown(text: str) -> str:
-    """Text of the user's in backquotes, made short and printable."""
+    """Text from the user's file in backquotes, shortened and with unprintable characters escaped."""
     return f"`{printable(text)}`"
 
 
 def printable(text: str) -> str:
-    """Text of the user's, made short and printable."""
+    """Text from the user's file, shortened and with unprintable characters escaped."""
     cut = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
     return cut if cut.isprintable() else ascii(cut)[1:-1]

@@ -1,4 +1,4 @@
-"""Takes a file's nodes apart: what is wrong is noted with its line, and reading goes on with a stand-in."""
+"""Reads the YAML nodes of a file. A wrong node is recorded as a mistake, and reading continues without it."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -12,13 +12,11 @@ T = TypeVar("T")
 
 
 class NodeReader:
-    """What the nodes of one file mean."""
-
     def __init__(self, mistakes: Mistakes) -> None:
         self.mistakes = mistakes
 
     def keys(self, node: Mapping, known: Iterable[str], required: Iterable[str] = ()) -> dict[str, Entry]:
-        """The mapping's entries; unknown and missing keys are mistakes."""
+        """The entries with known keys. Unknown keys and missing required keys are mistakes."""
         allowed = list(known)
         for key, entry in node.entries.items():
             if key not in allowed:
@@ -31,23 +29,23 @@ class NodeReader:
         return {key: entry for key, entry in node.entries.items() if key in allowed}
 
     def mapping(self, node: Node, what: str) -> Mapping:
-        """A mapping."""
+        """The node if it is a mapping, else an empty mapping and a mistake about `what`."""
         if isinstance(node, Mapping):
             return node
-        self.mistakes.add(node.line, f"{what}: settings by name belong here")
+        self.mistakes.add(node.line, f"{what}: must be a mapping; write `key: value` lines")
         return Mapping(line=node.line, entries={})
 
     def items(self, node: Node, what: str) -> tuple[Node, ...]:
-        """A list."""
+        """The items of a list; none and a mistake about `what` if the node is not a list."""
         if isinstance(node, Sequence):
             return node.items
-        self.mistakes.add(node.line, f"{what}: a list belongs here")
+        self.mistakes.add(node.line, f"{what}: must be a list; write `- item` lines")
         return ()
 
     def value(self, node: Node, what: str, kind: ValueType[T]) -> T | None:
-        """One value of a type; None where there is none that could be used."""
+        """The node's value; None and a mistake about `what` if it is not a valid `kind`."""
         if not isinstance(node, Scalar):
-            self.mistakes.add(node.line, f"{what}: a list or mapping stands here; write one value")
+            self.mistakes.add(node.line, f"{what}: must be one value, not a list or mapping")
             return None
         if node.is_null:
             self.mistakes.add(node.line, f"{what}: has no value; write one, or delete the line")

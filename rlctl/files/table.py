@@ -1,4 +1,4 @@
-"""One row of a file's table, and one section of rows."""
+"""The table that describes the settings of a file."""
 
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
@@ -9,7 +9,10 @@ from rlctl.files.values import ValueType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One key: the attribute it fills, its type, what the sample file says of it, and the one choice it speaks of."""
+    """One key of a file.
+
+    `doc` is its comment in the sample file. `only` is the one kind or target that uses the key.
+    """
 
     key: str
     type: ValueType[Any]
@@ -21,13 +24,13 @@ class Field:
 
     @property
     def attribute(self) -> str:
-        """The attribute of the model; the key's own name unless the model adds a unit to it."""
+        """Name of the model's attribute: the key, unless the model adds a unit to it."""
         return self.attr or self.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """One mapping of keys and the part of the model it fills; `only` is the choice it speaks of."""
+class SettingsSection:
+    """A mapping of keys and the model class that it fills. `only` is the one kind or target that uses it."""
 
     key: str
     model: type[Any]
@@ -36,6 +39,6 @@ class Section:
     only: StrEnum | None = None
 
     def default(self, field: Field) -> Any:  # noqa: ANN401 - a table row holds any type
-        """What the model has when the file says nothing; None too where nothing is a choice."""
+        """The model's default for a field; None if it has no default."""
         found = next(own.default for own in fields(self.model) if own.name == field.attribute)
         return None if found is MISSING else found

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them ("5s", "256mb"), in base units (milliseconds, bytes)."""
+"""Parse and format durations and sizes ("5s", "256mb") to and from milliseconds and bytes."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class _Measure:
     smaller: str
 
 
-# A year is past any sensible timer; 2**53 is where JSON numbers stop being exact.
+# No timer needs more than a year. JSON numbers above 2**53 are not exact.
 _DURATION = _Measure(
     noun="duration",
     units={"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000},
@@ -37,22 +37,22 @@ _SIZE = _Measure(
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of "500ms", "5s", "2m" or "1h"; ValueError says what would be right."""
+    """Milliseconds of "500ms", "5s", "2m" or "1h". The ValueError that it raises says what to write."""
     return _parse(text, text, _DURATION)
 
 
 def format_duration(ms: int) -> str:
-    """The shortest exact spelling that `parse_duration` reads back."""
+    """The shortest exact text that `parse_duration` accepts."""
     return _format(ms, _DURATION)
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "100b", "512kb", "256mb" or "1gb", in powers of 1024, in any case."""
+    """Bytes of "100b", "512kb", "256mb" or "1gb". Units are powers of 1024, in upper or lower case."""
     return _parse(text, text.lower(), _SIZE)
 
 
 def format_size(size_bytes: int) -> str:
-    """The shortest exact spelling that `parse_size` reads back."""
+    """The shortest exact text that `parse_size` accepts."""
     return _format(size_bytes, _SIZE)
 
 
@@ -70,9 +70,9 @@ def _parse(written: str, text: str, measure: _Measure) -> int:
         raise ValueError(f"{quoted} is zero; write more than zero, such as {measure.example}")
     if digits.startswith("0"):
         raise ValueError(f"{quoted} starts with 0; write {digits.lstrip('0')[:40]}{unit}")
-    # The length is asked first: int() itself refuses thousands of digits, in other words.
+    # Check the length first: int() refuses thousands of digits with a message of its own.
     if len(digits) > len(str(measure.most)) or int(digits) * measure.units[unit] > measure.most:
-        raise ValueError(f"{quoted} is too large; the most is {_format(measure.most, measure)}")
+        raise ValueError(f"{quoted} is too large; write at most {_format(measure.most, measure)}")
     return int(digits) * measure.units[unit]
 
 

@@ -1,4 +1,4 @@
-"""What a setting may hold: how it is read, refused, shown, and described to editors."""
+"""The types of settings: how each is parsed, checked, shown, and described in the JSON Schema."""
 
 import ipaddress
 import re
@@ -21,9 +21,10 @@ _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueType(Generic[T]):
-    """One type of setting; `read` raises ValueError, `refuse` answers "" for a value that is possible.
+    """One type of setting.
 
-    A list has the type of its `item`, by which each is read; `read` then speaks of what is no list.
+    `read` raises ValueError for text that it cannot parse. `refuse` returns why a value is not allowed, else "".
+    For a list, `item` is the type of its items, and `read` raises ValueError because it gets a single value.
     """
 
     read: Callable[[Scalar], T]
@@ -33,33 +34,33 @@ class ValueType(Generic[T]):
     item: "ValueType[str] | None" = None
 
 
-def integer(least: int, most: int, *, why: str = "") -> ValueType[int]:
-    """A whole number, typed in plain digits."""
+def integer(minimum: int, maximum: int, *, why: str = "") -> ValueType[int]:
+    """An integer from `minimum` to `maximum`; `why` is appended to the error of a value out of range."""
     return ValueType(
         read=_read_integer,
-        refuse=lambda value: _outside(value, least, most, str, why),
+        refuse=lambda value: _outside(value, minimum, maximum, str, why),
         show=int,
-        schema={"type": "integer", "minimum": least, "maximum": most},
+        schema={"type": "integer", "minimum": minimum, "maximum": maximum},
     )
 
 
 def format_version(known: int) -> ValueType[int]:
-    """The version of a file's format, of which this rlctl knows one."""
+    """The version of a file's format; only `known` is accepted."""
     return ValueType(
         read=_read_integer,
-        refuse=lambda value: "" if value == known else f"{value} is not known; this rlctl knows only version {known}",
+        refuse=lambda value: "" if value == known else f"{value} is not supported; write {known}",
         show=int,
         schema={"const": known},
     )
 
 
 def boolean() -> ValueType[bool]:
-    """Yes or no, in any of YAML's spellings."""
+    """A boolean, in any of YAML's spellings."""
     return ValueType(read=_read_boolean, refuse=_accept, show=bool, schema={"type": "boolean"})
 
 
 def choice(members: type[E]) -> ValueType[E]:
-    """One of a closed set of words."""
+    """A member of an enum, by its value."""
     words = [member.value for member in members]
 
     def read(scalar: Scalar) -> E:
@@ -70,14 +71,14 @@ def choice(members: type[E]) -> ValueType[E]:
     return ValueType(read=read, refuse=_accept, show=str, schema={"type": "string", "enum": words})
 
 
-def duration(least: int, most: int, *, whole_seconds: bool = False) -> ValueType[int]:
-    """A time with its unit, in milliseconds."""
+def duration(minimum: int, maximum: int, *, whole_seconds: bool = False) -> ValueType[int]:
+    """A duration with its unit, read as milliseconds; `minimum` and `maximum` are milliseconds."""
 
     def refuse(value: int) -> str:
-        if outside := _outside(value, least, most, format_duration):
+        if outside := _outside(value, minimum, maximum, format_duration):
             return outside
         if whole_seconds and value % 1_000:
-            return f"{format_duration(value)} is not whole seconds, which Redis counts in; write 2s"
+            return f"{format_duration(value)} is not whole seconds, the unit of Redis; write a value such as 2s"
         return ""
 
     return ValueType(
@@ -88,32 +89,32 @@ def duration(least: int, most: int, *, whole_seconds: bool = False) -> ValueType
     )
 
 
-def size(least: int, most: int, *, why: str = "") -> ValueType[int]:
-    """An amount of memory with its unit, in bytes."""
+def size(minimum: int, maximum: int, *, why: str = "") -> ValueType[int]:
+    """A size with its unit, read as bytes; `why` is appended to the error of a value out of range."""
     return ValueType(
         read=lambda scalar: parse_size(scalar.text),
-        refuse=lambda value: _outside(value, least, most, format_size, why),
+        refuse=lambda value: _outside(value, minimum, maximum, format_size, why),
         show=format_size,
         schema={"type": "string", "pattern": "^[1-9][0-9]*[kKmMgG]?[bB]$"},
     )
 
 
 def text(pattern: str, rule: str, *, may_look_numeric: bool = False) -> ValueType[str]:
-    """Text of a known form; `rule` says the form in words."""
+    """Text that matches `pattern`; `rule` completes the hint "write ..." of the error."""
     form = re.compile(pattern)
     kinds = ["string", "number"] if may_look_numeric else "string"
 
     def refuse(value: str) -> str:
-        return "" if form.fullmatch(value) else f"{shown(value)} is not possible here; write {rule}"
+        return "" if form.fullmatch(value) else f"{shown(value)} is not valid; write {rule}"
 
     return ValueType(read=_read_text, refuse=refuse, show=str, schema={"type": kinds, "pattern": f"^{pattern}$"})
 
 
 def names(item: ValueType[str], example: str) -> ValueType[tuple[str, ...]]:
-    """A list of texts, none of them twice."""
+    """A list of different texts; `example` is the list that the error shows."""
 
     def read(scalar: Scalar) -> tuple[str, ...]:
-        raise ValueError(f"{shown(scalar.text)} is no list; write one such as {example}")
+        raise ValueError(f"{shown(scalar.text)} is not a list; write one such as {example}")
 
     def refuse(values: tuple[str, ...]) -> str:
         twice = next((value for at, value in enumerate(values) if value in values[:at]), None)
@@ -124,12 +125,12 @@ def names(item: ValueType[str], example: str) -> ValueType[tuple[str, ...]]:
 
 
 def address() -> ValueType[str]:
-    """An IPv4 address that one machine can have."""
+    """An IPv4 address that a machine can have."""
     return checked_text(_refuse_address, {"type": "string", "format": "ipv4"})
 
 
 def checked_text(refuse: Callable[[str], str], schema: Mapping[str, object]) -> ValueType[str]:
-    """Text for which `refuse` gives no reason."""
+    """Text for which `refuse` returns ""."""
     return ValueType(read=_read_text, refuse=refuse, show=str, schema=schema)
 
 
@@ -137,10 +138,10 @@ def _accept(_value: object) -> str:
     return ""
 
 
-def _outside(value: int, least: int, most: int, show: Callable[[int], str], why: str = "") -> str:
-    if least <= value <= most:
+def _outside(value: int, minimum: int, maximum: int, show: Callable[[int], str], why: str = "") -> str:
+    if minimum <= value <= maximum:
         return ""
-    return f"{show(value)} is out of range; write {show(least)} to {show(most)}{why}"
+    return f"{show(value)} is out of range; write {show(minimum)} to {show(maximum)}{why}"
 
 
 def _read_integer(scalar: Scalar) -> int:
@@ -157,7 +158,7 @@ def _read_boolean(scalar: Scalar) -> bool:
     if not scalar.is_plain:
         raise ValueError(f"{shown(scalar.text)} is quoted text; write true or false without quotes")
     if scalar.text.lower() not in _WORDS:
-        raise ValueError(f"{shown(scalar.text)} is neither; write true or false")
+        raise ValueError(f"{shown(scalar.text)} is not a boolean; write true or false")
     return _WORDS[scalar.text.lower()]
 
 
@@ -167,13 +168,13 @@ def _read_text(scalar: Scalar) -> str:
 
 def _refuse_address(value: str) -> str:
     if ":" in value:
-        return f"{shown(value)} looks like IPv6, and version 1 supports IPv4 only; write an IPv4 address"
+        return f"{shown(value)} looks like IPv6, and rlctl supports only IPv4; write an IPv4 address"
     try:
         parsed = ipaddress.IPv4Address(value)
     except ValueError:
         return f"{shown(value)} is not an IPv4 address; write an address such as 10.0.0.11, not a host name"
     if parsed.is_unspecified:
-        return "0.0.0.0 would open every interface; write the one address that servers listen on"
+        return "0.0.0.0 would make servers listen on every interface; write one address of the machine"
     if parsed.is_multicast or parsed.is_reserved:
-        return f"{shown(value)} cannot belong to a machine; write its own address, such as 10.0.0.11"
+        return f"{shown(value)} cannot be the address of a machine; write one such as 10.0.0.11"
     return ""

@@ -1,4 +1,4 @@
-"""YAML as text with line numbers: no value is resolved, so that each setting reads its own."""
+"""Parse YAML into nodes with line numbers. Values stay text, so that each setting parses its own."""
 
 import re
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ import yaml
 
 from rlctl.files.mistakes import Mistakes, shown
 
-# libyaml takes a tenth of the time; PyYAML may have been built without it.
+# libyaml takes a tenth of the time, but PyYAML may have been built without it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 1024 * 1024
 _MAX_DEPTH = 20
-# PyYAML takes about 10 microseconds a node, and far longer for some shapes a megabyte can hold.
+# PyYAML takes about 10 microseconds a node, and far longer for some documents of one megabyte.
 _MAX_NODES = 150_000
 
-# YAML also ends lines at a lone CR, NEL, LS and PS, where editors do not: line numbers would be off.
+# YAML also ends lines at a lone CR, NEL, LS and PS. Editors do not, so their line numbers would differ.
 _HIDDEN = re.compile(
     "\r(?!\n)|[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -24,7 +24,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """One value as it was typed; `is_plain` tells that it stood without quotes."""
+    """A single value as text; `is_plain` means that it was written without quotes."""
 
     line: int
     text: str
@@ -32,21 +32,18 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
-        """Whether the file says nothing here."""
         return self.is_plain and self.text in _NULLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """A list."""
-
     line: int
     items: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One `key: value`; the line is the key's."""
+    """The value of a key; `line` is the line of the key."""
 
     line: int
     value: "Node"
@@ -54,7 +51,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapping:
-    """Keys and their values, in file order."""
+    """A mapping with its entries by key, in file order."""
 
     line: int
     entries: dict[str, Entry]
@@ -64,11 +61,11 @@ Node = Scalar | Sequence | Mapping
 
 
 def compose(text: bytes, mistakes: Mistakes) -> Mapping:
-    """Read one YAML document of `key: value` lines; duplicate keys and the like go to `mistakes`."""
+    """Parse one YAML document whose root is a mapping. What is wrong with it goes to `mistakes`."""
     root = _Composer(_decoded(text, mistakes), mistakes).document()
     if not isinstance(root, Mapping):
         what = "a list" if isinstance(root, Sequence) else "a single value"
-        mistakes.stop(root.line, f"the file holds {what}; write `key: value` lines")
+        mistakes.stop(root.line, f"the file holds {what}, not a mapping; write `key: value` lines")
     return root
 
 
@@ -78,11 +75,11 @@ def _decoded(text: bytes, mistakes: Mistakes) -> str:
     try:
         decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        mistakes.stop(_line_of(text, error.start), "this is not UTF-8 text; save the file as UTF-8")
+        mistakes.stop(_line_of(text, error.start), "the line is not UTF-8 text; save the file as UTF-8")
     if hidden := _HIDDEN.search(decoded):
         found = f"U+{ord(hidden[0]):04X}"
         line = decoded.count("\n", 0, hidden.start()) + 1
-        mistakes.stop(line, f"the control character {found} stands here; delete it")
+        mistakes.stop(line, f"the line has the control character {found}; delete it")
     return decoded
 
 
@@ -100,11 +97,11 @@ class _Composer:
         self._nodes = 0
 
     def document(self) -> Node:
-        self._next()  # the start of the stream
+        self._next()  # StreamStartEvent
         if isinstance(self._next(), yaml.StreamEndEvent):
             self._mistakes.stop(1, "the file is empty; write `key: value` lines")
         root = self._node(self._next(), 0)
-        self._next()  # the end of the document
+        self._next()  # DocumentEndEvent
         if not isinstance(self._next(), yaml.StreamEndEvent):
             self._mistakes.stop(self._line, "a second document starts here; keep one document in a file")
         return root
@@ -116,7 +113,7 @@ class _Composer:
             line, text = _explained(error, self._line)
             self._mistakes.stop(min(line, self._last_line), text)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
-            # Without libyaml, chr() and int() speak for escapes and versions out of range.
+            # Without libyaml, PyYAML lets the errors of chr() and int() pass for escapes and versions out of range.
             self._mistakes.stop(self._line, f"this is not valid YAML ({error}); write plain values")
         if event.start_mark:
             self._line = min(event.start_mark.line + 1, self._last_line)
@@ -126,19 +123,19 @@ class _Composer:
         line = self._line
         self._nodes += 1
         if depth > _MAX_DEPTH:
-            self._mistakes.stop(line, f"more than {_MAX_DEPTH} levels deep; write fewer")
+            self._mistakes.stop(line, f"the file is nested more than {_MAX_DEPTH} levels deep; use fewer levels")
         if self._nodes > _MAX_NODES:
             self._mistakes.stop(line, f"more than {_MAX_NODES} keys, values and lists; is this the right file?")
         if isinstance(event, yaml.AliasEvent):
             self._mistakes.stop(line, f"the alias {shown(f'*{event.anchor}')} is not allowed; write the value out")
-        self._refuse_decoration(event)
+        self._refuse_anchor_and_tag(event)
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event, line)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(line, depth)
         return self._mapping(line, depth)
 
-    def _refuse_decoration(self, event: yaml.Event) -> None:
+    def _refuse_anchor_and_tag(self, event: yaml.Event) -> None:
         if anchor := getattr(event, "anchor", None):
             self._mistakes.add(self._line, f"the anchor {shown(f'&{anchor}')} is not allowed; write each value out")
         if tag := getattr(event, "tag", None):
@@ -146,7 +143,7 @@ class _Composer:
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> Scalar:
         if _HIDDEN.search(event.value):
-            self._mistakes.add(line, "this text holds an escaped control character; leave it out")
+            self._mistakes.add(line, "the text has an escaped control character; delete it")
         return Scalar(line=line, text=event.value, is_plain=not event.style)
 
     def _sequence(self, line: int, depth: int) -> Sequence:
@@ -161,7 +158,7 @@ class _Composer:
             key = self._node(event, depth + 1)
             value = self._node(self._next(), depth + 1)
             if not isinstance(key, Scalar):
-                self._mistakes.add(key.line, "a key is a list or a mapping; write `key: value`")
+                self._mistakes.add(key.line, "a key cannot be a list or a mapping; write `key: value`")
             elif first := entries.get(key.text):
                 self._mistakes.add(key.line, f"{shown(key.text)} is given twice, first on line {first.line}; keep one")
             else:
@@ -186,5 +183,5 @@ def _explained(error: yaml.MarkedYAMLError, line: int) -> tuple[int, str]:
         "check indentation, quotes and brackets",
     )
     opened = error.context_mark
-    began = f", in what began on line {opened.line + 1}" if opened and opened.line + 1 != at else ""
+    began = f", in the block from line {opened.line + 1}" if opened and opened.line + 1 != at else ""
     return at, f"this is not valid YAML ({problem}{began}); {remedy}"

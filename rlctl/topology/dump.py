@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rlctl.files.table import Section
+from rlctl.files.table import SettingsSection
 from rlctl.topology.model import Topology
 from rlctl.topology.table import HOSTS, SECTIONS, TOP
 
@@ -17,6 +17,6 @@ def topology_text(topology: Topology) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _shown(section: Section, part: object) -> dict[str, Any]:
+def _shown(section: SettingsSection, part: object) -> dict[str, Any]:
     values: Mapping[str, object] = {field.key: getattr(part, field.attribute) for field in section.fields}
     return {field.key: field.type.show(values[field.key]) for field in section.fields if values[field.key] is not None}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from rlctl.files.mistakes import ImpossibleSettings, Mistakes, Problem, printable, shown
-from rlctl.files.table import Field, Section
+from rlctl.files.table import Field, SettingsSection
 from rlctl.files.values import ValueType
 from rlctl.files.yaml import Mapping, Node, Scalar, Sequence, compose
 from rlctl.topology.checks import check
@@ -73,7 +73,7 @@ class _Reading:
         self._broken.add(path)
         self._mistakes.add(line, f"{printable(path)}: {text}")
 
-    def _section(self, section: Section, root: Mapping) -> object:
+    def _section(self, section: SettingsSection, root: Mapping) -> object:
         first = section.fields[0]
         example = f"{section.key}: {{{first.key}: {first.type.show(section.default(first))}}}"
         mapping = self._mapping(root, section.key, example)
@@ -96,7 +96,7 @@ class _Reading:
             self._wrong(path, node.line, f"settings by name belong here; write them such as `{example}`")
         return Mapping(line=node.line, entries={})
 
-    def _fields(self, section: Section, mapping: Mapping, prefix: str) -> dict[str, object]:
+    def _fields(self, section: SettingsSection, mapping: Mapping, prefix: str) -> dict[str, object]:
         values: dict[str, object] = {}
         for field in section.fields:
             path = f"{prefix}{field.key}"
@@ -109,7 +109,7 @@ class _Reading:
                 self._wrong(path, mapping.line, f"is missing; write it, such as `{field.key}: {field.example}`")
         return values
 
-    def _value(self, section: Section, field: Field, path: str, node: Node) -> object:
+    def _value(self, section: SettingsSection, field: Field, path: str, node: Node) -> object:
         if field.type.item is not None and isinstance(node, Sequence):
             return tuple(self._items(field.type.item, path, node))
         scalar = self._scalar(path, node)
@@ -128,7 +128,7 @@ class _Reading:
 
     def _scalar(self, path: str, node: Node) -> Scalar | None:
         if not isinstance(node, Scalar):
-            self._wrong(path, node.line, "a list or mapping stands here; write one value")
+            self._wrong(path, node.line, "must be one value, not a list or mapping")
         elif node.is_null:
             self._wrong(path, node.line, "has no value; write one, or delete the line")
         elif not node.text.isprintable():
@@ -176,7 +176,7 @@ def _is_null(node: Node) -> bool:
     return isinstance(node, Scalar) and node.is_null
 
 
-def _stand_in(section: Section, field: Field) -> object:
+def _stand_in(section: SettingsSection, field: Field) -> object:
     """What to go on with where the file's own value cannot be read; nothing is said about it twice."""
     default: object = section.default(field)
     if default is None and field.required:

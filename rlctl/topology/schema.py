@@ -1,6 +1,6 @@
 """The topology file as a JSON Schema, for editors; generated from the table of settings."""
 
-from rlctl.files.table import Field, Section
+from rlctl.files.table import Field, SettingsSection
 from rlctl.topology.directives import NAME_PATTERN, OWNED, OWNED_PREFIXES
 from rlctl.topology.table import HOSTS, REDIS_DOC, SECTIONS, TOP
 
@@ -22,7 +22,7 @@ def json_schema() -> dict[str, object]:
     }
 
 
-def _section(section: Section) -> dict[str, object]:
+def _section(section: SettingsSection) -> dict[str, object]:
     return {
         "description": section.doc,
         "type": ["object", "null"],
@@ -31,11 +31,11 @@ def _section(section: Section) -> dict[str, object]:
     }
 
 
-def _properties(section: Section) -> dict[str, object]:
+def _properties(section: SettingsSection) -> dict[str, object]:
     return {field.key: _field(section, field) for field in section.fields}
 
 
-def _field(section: Section, field: Field) -> dict[str, object]:
+def _field(section: SettingsSection, field: Field) -> dict[str, object]:
     described: dict[str, object] = {"description": field.doc, **field.type.schema}
     default = section.default(field)
     if default is not None and not field.required:
@@ -43,7 +43,7 @@ def _field(section: Section, field: Field) -> dict[str, object]:
     return described
 
 
-def _required(section: Section) -> list[str]:
+def _required(section: SettingsSection) -> list[str]:
     return [field.key for field in section.fields if field.required]
 
 

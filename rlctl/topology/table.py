@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rlctl import services
-from rlctl.files.table import Field, Section
+from rlctl.files.table import Field, SettingsSection
 from rlctl.files.units import parse_duration, parse_size
 from rlctl.files.values import (
     address,
@@ -34,7 +34,7 @@ _IMAGE = (
 )
 _TIMER = duration(100, parse_duration("10m"))
 
-TOP = Section(
+TOP = SettingsSection(
     key="",
     model=Topology,
     doc="A fleet of Redis servers, as rlctl builds it",
@@ -70,7 +70,7 @@ TOP = Section(
     ),
 )
 
-HOSTS = Section(
+HOSTS = SettingsSection(
     key="hosts",
     model=model.HostEntry,
     doc="machines reached over SSH; only the address is required",
@@ -107,8 +107,8 @@ HOSTS = Section(
     ),
 )
 
-SECTIONS: tuple[Section, ...] = (
-    Section(
+SECTIONS: tuple[SettingsSection, ...] = (
+    SettingsSection(
         key="cluster",
         model=model.ClusterShape,
         doc="shape of a Redis Cluster",
@@ -129,7 +129,7 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
     ),
-    Section(
+    SettingsSection(
         key="sentinel",
         model=model.SentinelShape,
         doc="shape of a primary with replicas, watched by sentinels",
@@ -152,7 +152,7 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
     ),
-    Section(
+    SettingsSection(
         key="consistency",
         model=model.Consistency,
         doc="when a primary stops taking writes",
@@ -170,7 +170,7 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
     ),
-    Section(
+    SettingsSection(
         key="memory",
         model=model.Memory,
         doc="for each data node",
@@ -188,7 +188,7 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
     ),
-    Section(
+    SettingsSection(
         key="persistence",
         model=model.Persistence,
         doc="what survives the death of a process",
@@ -197,7 +197,7 @@ SECTIONS: tuple[Section, ...] = (
             Field(key="fsync", type=choice(model.Fsync), doc="when aof reaches the disk: always, everysec, no"),
         ),
     ),
-    Section(
+    SettingsSection(
         key="engine",
         model=model.Engine,
         doc="the server's family and version",
@@ -211,7 +211,7 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
     ),
-    Section(
+    SettingsSection(
         key="security",
         model=model.Security,
         doc="who may do what",
@@ -225,7 +225,7 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
     ),
-    Section(
+    SettingsSection(
         key="local",
         model=model.LocalPlace,
         doc="where servers listen",
@@ -249,7 +249,7 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
     ),
-    Section(
+    SettingsSection(
         key="docker",
         model=model.DockerPlace,
         doc="containers on this machine",
@@ -263,7 +263,7 @@ SECTIONS: tuple[Section, ...] = (
             Field(key="subnet", type=subnet(), doc="auto takes a free one within 172.16.0.0/12"),
         ),
     ),
-    Section(
+    SettingsSection(
         key="drills",
         model=model.Drills,
         doc="failure drills",
@@ -277,7 +277,7 @@ KEYS = tuple(field.key for field in TOP.fields) + tuple(section.key for section 
 
 def settings(topology: Topology) -> Iterator[tuple[str, Field, Any]]:
     """Every setting that has a value, and every item of a list, with its path in the file."""
-    owners: list[tuple[str, Section, object]] = [("", TOP, topology)]
+    owners: list[tuple[str, SettingsSection, object]] = [("", TOP, topology)]
     owners += [(f"{section.key}.", section, getattr(topology, section.key)) for section in SECTIONS]
     owners += [(f"hosts[{index}].", HOSTS, host) for index, host in enumerate(topology.hosts)]
     for prefix, section, owner in owners:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rlctl.files.table import Field, Section
+from rlctl.files.table import Field, SettingsSection
 from rlctl.topology.model import Kind, TargetName
 from rlctl.topology.table import HOSTS, REDIS_DOC, SECTIONS, TOP
 
@@ -26,7 +26,7 @@ def template(kind: Kind, target: TargetName) -> str:
     return _HEADER + "\n".join(blocks)
 
 
-def _block(section: Section, target: TargetName) -> str:
+def _block(section: SettingsSection, target: TargetName) -> str:
     lines = [_line(f"{section.key}:", section.doc)]
     for field in section.fields:
         if field.only not in {None, target}:

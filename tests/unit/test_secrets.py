@@ -77,10 +77,12 @@ def test_further_services_extend_secrets_and_other_passwords_do_not() -> None:
 @pytest.mark.parametrize(
     ("services", "message"),
     [
-        pytest.param(None, "services does not map names of services to passwords", id="null"),
-        pytest.param(["checkout"], "services does not map names of services to passwords", id="list"),
-        pytest.param({"a b": WORD}, "services does not map names of services to passwords", id="name"),
-        pytest.param({"a": "short"}, "the password of a must be 16 to 200 of A-Z a-z 0-9 _ -", id="short"),
+        pytest.param(None, "services must map service names to passwords", id="null"),
+        pytest.param(["checkout"], "services must map service names to passwords", id="list"),
+        pytest.param({"a b": WORD}, "services must map service names to passwords", id="name"),
+        pytest.param(
+            {"a": "short"}, "the password of a must have 16 to 200 characters of A-Z, a-z, 0-9, _ and -", id="short"
+        ),
     ],
 )
 def test_passwords_of_services_that_are_refused(services: object, message: str) -> None:
@@ -113,10 +115,22 @@ def test_the_file_form_is_stable() -> None:
         pytest.param("null", "secrets.json:1: not a secrets file: ", id="null"),
         pytest.param("{}", "secrets.json:1: not a secrets file: 'version' is missing", id="no keys"),
         pytest.param("[" * 100_000, "secrets.json:1: not a secrets file: nested too deeply", id="deep"),
-        pytest.param(json.dumps(document(version=2)), "version 2 is not 1", id="a newer version"),
-        pytest.param(json.dumps(document(version="1")), "version 1 is not 1", id="a version in quotes"),
-        pytest.param(json.dumps(document(fleet_id="abc")), "fleet_id is not 40 hexadecimal digits", id="a short id"),
-        pytest.param(json.dumps(document(fleet_id=7)), "fleet_id is not 40 hexadecimal digits", id="a number"),
+        pytest.param(
+            json.dumps(document(version=2)),
+            "its version is 2, and this rlctl reads only version 1",
+            id="a newer version",
+        ),
+        pytest.param(
+            json.dumps(document(version="1")),
+            "its version is '1', and this rlctl reads only version 1",
+            id="a version in quotes",
+        ),
+        pytest.param(
+            json.dumps(document(fleet_id="abc")), "fleet_id must be 40 lower-case hexadecimal digits", id="a short id"
+        ),
+        pytest.param(
+            json.dumps(document(fleet_id=7)), "fleet_id must be 40 lower-case hexadecimal digits", id="a number"
+        ),
         pytest.param(json.dumps(document(users={})), "'rlctl' is missing", id="no users"),
         pytest.param(json.dumps(document(users=[])), "secrets.json:1: not a secrets file: ", id="a list of users"),
         pytest.param(json.dumps(document(tls={})), "'ca_certificate' is missing", id="no certificate"),
@@ -148,7 +162,9 @@ def test_garbage(text: str, message: str) -> None:
 def test_a_password_that_configuration_could_not_hold(password: object) -> None:
     with pytest.raises(InvalidFile) as caught:
         from_text(json.dumps(with_password(password)), PATH)
-    assert caught.value.message.endswith("the password of limiter must be 16 to 200 of A-Z a-z 0-9 _ -")
+    assert caught.value.message.endswith(
+        "the password of limiter must have 16 to 200 characters of A-Z, a-z, 0-9, _ and -"
+    )
     assert not password or str(password) not in caught.value.message
 
 

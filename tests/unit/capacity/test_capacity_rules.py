@@ -38,7 +38,7 @@ def test_rules_become_questions() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"version: 1\nrules: {}", "rules.yaml:2: rules: a list belongs here"),
+        (b"version: 1\nrules: {}", "rules.yaml:2: rules: must be a list"),
         (b"version: 1\nrules:\n  - {id: a, algorithm: gcra, key: '{user}'}", "rules.yaml:3: gcra wants `burst`"),
         (
             b"version: 1\nrules:\n  - {id: a, algorithm: fixed_window, limit: 0, window: 6s, key: '{user}'}",

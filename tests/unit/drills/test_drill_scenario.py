@@ -171,18 +171,18 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(HEAD.replace("title: t", "title:") + BODY, 3, "a text belongs here", id="empty text"),
         pytest.param(HEAD + BODY.replace("[cluster]", "[]"), 8, "at least one of cluster, sentinel", id="no kinds"),
         pytest.param(HEAD + BODY.replace("[cluster]", "[swarm]"), 8, "`swarm` is none of", id="kind"),
-        pytest.param(HEAD + BODY.replace("[cluster]", "cluster"), 8, "a list belongs here", id="no list"),
+        pytest.param(HEAD + BODY.replace("[cluster]", "cluster"), 8, "must be a list", id="no list"),
         pytest.param(HEAD + steps("[{explode: all}]"), 9, "one step is one of hold, await", id="step"),
         pytest.param(HEAD + steps("[{hold: 1s, kill: victim}]"), 9, "one step is one of", id="two in one"),
         pytest.param(HEAD + steps("[{only: cluster}]"), 9, "one step is one of", id="none in one"),
         pytest.param(HEAD + steps("[{hold: 1s, only: clutser}]"), 9, "`clutser` is no kind", id="for nothing"),
-        pytest.param(HEAD + steps("[hold]"), 9, "settings by name belong here", id="step is no mapping"),
+        pytest.param(HEAD + steps("[hold]"), 9, "must be a mapping", id="step is no mapping"),
         pytest.param(HEAD + steps("[{kill: everybody}]"), 9, "`everybody` is none of victim", id="who"),
         pytest.param(HEAD + steps("[{hold: 500}]"), 9, "`500` has no unit", id="duration without unit"),
         pytest.param(HEAD + steps("[{hold: 50%}]"), 9, "`50%`", id="duration in percent"),
         pytest.param(HEAD + steps("[{hold: -5}]"), 9, "`-5` is negative", id="negative duration"),
         pytest.param(HEAD + steps("[{hold: leg + 1s}]"), 9, "`leg` is not a duration", id="unknown parameter"),
-        pytest.param(HEAD + steps("[{await: soon}]"), 9, "settings by name belong here", id="await without deadline"),
+        pytest.param(HEAD + steps("[{await: soon}]"), 9, "must be a mapping", id="await without deadline"),
         pytest.param(HEAD + steps("[{await: {soon: 1s}}]"), 9, "await is one of promoted", id="await what"),
         pytest.param(
             HEAD + steps("[{await: {silent: 1s}}]"), 9, "wants a client on side `minority`", id="nobody there"
@@ -218,7 +218,7 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(
             HEAD + BODY + "variants: [{name: a, lag: 1s}]\n", 1, "`lag`, which is no parameter", id="set what"
         ),
-        pytest.param(HEAD + BODY + "parameters: [a]\n", NEXT, "settings by name belong here", id="parameters"),
+        pytest.param(HEAD + BODY + "parameters: [a]\n", NEXT, "must be a mapping", id="parameters"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(text: str, line: int, words: str) -> None:

@@ -49,16 +49,20 @@ NOT_YAML = "this is not valid YAML"
     [
         pytest.param(b"", ["1: the file is empty; write `key: value` lines"], id="empty"),
         pytest.param(b"# only\n# comments\n", ["1: the file is empty; write `key: value` lines"], id="comments"),
-        pytest.param(b"---\n#", ["2: the file holds a single value; write `key: value` lines"], id="comment-last"),
-        pytest.param(b"\n- a\n", ["2: the file holds a list; write `key: value` lines"], id="list"),
-        pytest.param(b"\n\nabc\n", ["3: the file holds a single value; write `key: value` lines"], id="scalar"),
-        pytest.param(b"a: 1\nb: \xff\n", ["2: this is not UTF-8 text; save the file as UTF-8"], id="not-utf-8"),
-        pytest.param("a: 1".encode("utf-16"), ["1: this is not UTF-8 text; save the file as UTF-8"], id="utf-16"),
-        pytest.param(b"a: 1\nb: \x00\n", ["2: the control character U+0000 stands here; delete it"], id="nul"),
-        pytest.param(b"a: 1\rb: 2\n", ["1: the control character U+000D stands here; delete it"], id="lone-cr"),
+        pytest.param(
+            b"---\n#", ["2: the file holds a single value, not a mapping; write `key: value` lines"], id="comment-last"
+        ),
+        pytest.param(b"\n- a\n", ["2: the file holds a list, not a mapping; write `key: value` lines"], id="list"),
+        pytest.param(
+            b"\n\nabc\n", ["3: the file holds a single value, not a mapping; write `key: value` lines"], id="scalar"
+        ),
+        pytest.param(b"a: 1\nb: \xff\n", ["2: the line is not UTF-8 text; save the file as UTF-8"], id="not-utf-8"),
+        pytest.param("a: 1".encode("utf-16"), ["1: the line is not UTF-8 text; save the file as UTF-8"], id="utf-16"),
+        pytest.param(b"a: 1\nb: \x00\n", ["2: the line has the control character U+0000; delete it"], id="nul"),
+        pytest.param(b"a: 1\rb: 2\n", ["1: the line has the control character U+000D; delete it"], id="lone-cr"),
         pytest.param(
             "a: 1\u2028b: 2\n".encode(),
-            ["1: the control character U+2028 stands here; delete it"],
+            ["1: the line has the control character U+2028; delete it"],
             id="u2028",
         ),
         pytest.param(
@@ -87,10 +91,14 @@ NOT_YAML = "this is not valid YAML"
             ["2: a second document starts here; keep one document in a file"],
             id="documents",
         ),
-        pytest.param(b"a:\n  " + b"[" * 5_000, ["2: more than 20 levels deep; write fewer"], id="deep-flow"),
+        pytest.param(
+            b"a:\n  " + b"[" * 5_000,
+            ["2: the file is nested more than 20 levels deep; use fewer levels"],
+            id="deep-flow",
+        ),
         pytest.param(
             b"".join(b" " * depth + b"a:\n" for depth in range(1_000)),
-            ["21: more than 20 levels deep; write fewer"],
+            ["21: the file is nested more than 20 levels deep; use fewer levels"],
             id="deep-block",
         ),
         pytest.param(
@@ -103,7 +111,7 @@ NOT_YAML = "this is not valid YAML"
             ["1: the file is larger than 1 MiB; is this the right file?"],
             id="large",
         ),
-        pytest.param(b"? [a]\n: b\n", ["1: a key is a list or a mapping; write `key: value`"], id="complex-key"),
+        pytest.param(b"? [a]\n: b\n", ["1: a key cannot be a list or a mapping; write `key: value`"], id="complex-key"),
         pytest.param(
             b'a: "\\ud800"\n',
             [f"1: {NOT_YAML} (found invalid Unicode character escape code); {CHECK}"],
@@ -113,7 +121,7 @@ NOT_YAML = "this is not valid YAML"
             b"a: 1\n\tb: 2\n",
             [
                 (
-                    f"2: {NOT_YAML} (found a tab character that violates indentation, in what began on line 1); "
+                    f"2: {NOT_YAML} (found a tab character that violates indentation, in the block from line 1); "
                     "indent with spaces"
                 )
             ],
@@ -133,7 +141,7 @@ NOT_YAML = "this is not valid YAML"
             b"a: 1\nbcd\ne: 1\n",
             [
                 (
-                    f"3: {NOT_YAML} (could not find expected ':', in what began on line 2); "
+                    f"3: {NOT_YAML} (could not find expected ':', in the block from line 2); "
                     "write each setting as `key: value`"
                 )
             ],
@@ -142,7 +150,7 @@ NOT_YAML = "this is not valid YAML"
         pytest.param(
             b"a: {b: 1\n\nc: 2\n",
             [
-                f"3: {NOT_YAML} (did not find expected ',' or '}}', in what began on line 1); {CHECK}",
+                f"3: {NOT_YAML} (did not find expected ',' or '}}', in the block from line 1); {CHECK}",
             ],
             id="open-brace",
         ),
@@ -171,4 +179,4 @@ def test_reading_stops_after_many_mistakes() -> None:
         composed(b"a: 1\n" * 40_000)
     lines = refused.value.message.splitlines()
     assert len(lines) == MOST_MISTAKES + 1
-    assert lines[-1] == "f.yaml:51: stopped reading after 50 mistakes; correct these first"
+    assert lines[-1] == "f.yaml:51: rlctl stopped reading after 50 mistakes; correct these first"

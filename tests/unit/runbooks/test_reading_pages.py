@@ -130,7 +130,7 @@ def test_a_page_that_is_well() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "mistake"),
     [
-        ("id: RB-90", "id: RB-9", "RB-90-a-page.md:2: id: `RB-9` is not possible here; write RB- and two digits"),
+        ("id: RB-90", "id: RB-9", "RB-90-a-page.md:2: id: `RB-9` is not valid; write RB- and two digits"),
         ("severity: s2", "severity: s9", "RB-90-a-page.md:4: severity: `s9` is not known; write one of s1, s2, s3"),
         ("causes: []\n", "", "RB-90-a-page.md:2: `causes` is missing"),
         ("owner: us", "owner: us\nalerts: []", "RB-90-a-page.md:8: the key `alerts` is unknown; known are"),

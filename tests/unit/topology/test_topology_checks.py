@@ -164,7 +164,7 @@ IMPOSSIBLE = [
     (
         "lag-in-parts",
         replace(CLUSTER, consistency=Consistency(max_lag_ms=1_500)),
-        "consistency.max_lag: 1500ms is not whole seconds, which Redis counts in; write 2s",
+        "consistency.max_lag: 1500ms is not whole seconds, the unit of Redis; write a value such as 2s",
     ),
     (
         "lag-too-short",
@@ -209,17 +209,17 @@ IMPOSSIBLE = [
     (
         "ipv6",
         placed(address="::1"),
-        "local.address: `::1` looks like IPv6, and version 1 supports IPv4 only; write an IPv4 address",
+        "local.address: `::1` looks like IPv6, and rlctl supports only IPv4; write an IPv4 address",
     ),
     (
         "every-interface",
         placed(address="0.0.0.0"),  # noqa: S104 - refused
-        "local.address: 0.0.0.0 would open every interface; write the one address that servers listen on",
+        "local.address: 0.0.0.0 would make servers listen on every interface; write one address of the machine",
     ),
     (
         "multicast",
         on_hosts({"address": "224.0.0.1"}),
-        "hosts[0].address: `224.0.0.1` cannot belong to a machine; write its own address, such as 10.0.0.11",
+        "hosts[0].address: `224.0.0.1` cannot be the address of a machine; write one such as 10.0.0.11",
     ),
     (
         "spread-at-one-address",
@@ -247,7 +247,7 @@ IMPOSSIBLE = [
     (
         "image-form",
         dockered(image="Redis 8"),
-        "docker.image: `Redis 8` is not possible here; write an image such as redis:8.0",
+        "docker.image: `Redis 8` is not valid; write an image such as redis:8.0",
     ),
     (
         "image-flavor",
@@ -280,7 +280,7 @@ IMPOSSIBLE = [
     (
         "engine-form",
         dockered(version="eight"),
-        "engine.version: `eight` is not possible here; write a version such as 8.0 or 8.0.2",
+        "engine.version: `eight` is not valid; write a version such as 8.0 or 8.0.2",
     ),
     (
         "subnet-place",
@@ -363,14 +363,11 @@ IMPOSSIBLE = [
         on_hosts({"sentinel": False}, base=SENTINEL),
         "hosts: every host has `sentinel: false`, so no sentinel could run; allow it on 3 hosts",
     ),
-    ("zone", on_hosts({"zone": "a b"}), f"hosts[0].zone: `a b` is not possible here; {LABEL}"),
+    ("zone", on_hosts({"zone": "a b"}), f"hosts[0].zone: `a b` is not valid; {LABEL}"),
     (
         "user-option",
         on_hosts({"user": "-oProxyCommand=x"}),
-        (
-            "hosts[0].user: `-oProxyCommand=x` is not possible here; write a user name, or delete the "
-            "line for ssh's own choice"
-        ),
+        ("hosts[0].user: `-oProxyCommand=x` is not valid; write a user name, or delete the line for ssh's own choice"),
     ),
     (
         "shared-ports",

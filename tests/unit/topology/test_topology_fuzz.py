@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlctl.errors import InvalidFile
-from rlctl.files.table import Field, Section
+from rlctl.files.table import Field, SettingsSection
 from rlctl.topology.canonical import to_json
 from rlctl.topology.checks import check
 from rlctl.topology.load import load_topology
@@ -175,14 +175,14 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def _strategy(section: Section, field: Field) -> st.SearchStrategy[Any]:
+def _strategy(section: SettingsSection, field: Field) -> st.SearchStrategy[Any]:
     if field.attribute in ODD:
         return ODD[field.attribute]
     default = section.default(field)
     return st.sampled_from(type(default)) if "enum" in field.type.schema else st.booleans()
 
 
-def _of(section: Section, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def _of(section: SettingsSection, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     strategies = {field.attribute: _strategy(section, field) for field in section.fields}
     return st.builds(section.model, **(strategies | chosen))
 
@@ -210,7 +210,7 @@ TOPOLOGIES = st.builds(
 )
 
 
-def _owner_to_yaml(section: Section, owner: object) -> dict[str, Any]:
+def _owner_to_yaml(section: SettingsSection, owner: object) -> dict[str, Any]:
     values = {field.key: (field, getattr(owner, field.attribute)) for field in section.fields}
     return {key: field.type.show(value) for key, (field, value) in values.items() if value is not None}
 
@@ -231,7 +231,7 @@ def test_valid_topologies_come_back(topology: Topology) -> None:
 
 
 @pytest.mark.parametrize("section", [*SECTIONS, HOSTS], ids=lambda section: section.key)
-def test_the_table_covers_the_model(section: Section) -> None:
+def test_the_table_covers_the_model(section: SettingsSection) -> None:
     assert {field.attribute for field in section.fields} == {own.name for own in fields(section.model)}
 
 
