@@ -4,7 +4,6 @@ No client library: rlctl must know which node said what, and a library's time-ou
 """
 
 import socket
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -227,6 +226,8 @@ class _Channel:
         try:
             channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if ca is not None:
+                import ssl  # noqa: PLC0415  costs start-up time that only TLS pays
+
                 channel.settimeout(_left_s(deadline_s))
                 context = ssl.create_default_context(cadata=ca)
                 channel = context.wrap_socket(channel, server_hostname=address[0])
@@ -304,6 +305,8 @@ def _check_login(replies: Sequence[Reply | CommandFailed], endpoint: str) -> Non
 
 def _translated(failure: BaseException, endpoint: str, limit_s: float) -> BaseException:
     """What a failure means for the connection; what is no failure of it stays what it is."""
+    import ssl  # noqa: PLC0415  as above
+
     match failure:
         case InvalidReply() | Full() if not str(failure).startswith(endpoint):
             return type(failure)(f"{endpoint}: {failure}")
