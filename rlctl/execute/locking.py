@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from redis.crc import key_slot
-
 from rlctl.errors import LockHeld, Refused, TimedOut, Unreachable
 from rlctl.execute.lock import LOCK_KEY, FleetLock, Owner, file_lock
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession, check_openable, open_fleet, open_fleet_for_removal
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
+from rlctl.limits.slots import key_slot
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.plan.unproven import not_asked, way_out
 from rlctl.state.home import Home
@@ -150,7 +149,7 @@ def keeper(fleet: FleetSession, observed: Observed, key: str) -> NodeSpec | None
     """The node that can hold a key of rlctl's own now: the primary that owns its slot."""
     specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
     if fleet.topology.kind is Kind.CLUSTER:
-        slot = key_slot(key.encode("utf-8", "surrogatepass"))
+        slot = key_slot(key)
         owners = (node for node in observed.up if node.fleet_ok and _owns(node, slot))
         return next((specs[node.name] for node in owners), None)
     primaries = [node for node in observed.up if node.role is Role.PRIMARY]

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from redis.crc import key_slot
-
 from rlctl.execute.session import FleetSession
 from rlctl.limits.release import Script
+from rlctl.limits.slots import key_slot
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.secrets import User
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
@@ -76,7 +75,7 @@ def _replies(link: NodeLink, script: Script, key: str) -> str | None:
 def scratch_key(script: str, node: NodeFacts) -> str:
     """A key of the limiter's own that lies in one of the node's slots."""
     tags = (f"rlctl-verify-{number}" for number in range(1_000_000))
-    tag = next(tag for tag in tags if not node.slots or _owns(node, key_slot(tag.encode())))
+    tag = next(tag for tag in tags if not node.slots or _owns(node, key_slot(tag)))
     return f"rl:{{{tag}}}:rlctl-verify:{script}"
 
 

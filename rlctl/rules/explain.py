@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from redis.crc import key_slot
-
 from rlctl.errors import NotFound, UsageFault
 from rlctl.execute.service_users import check_service
 from rlctl.limiter.core.calls import Call
@@ -14,6 +12,7 @@ from rlctl.limits.failures import InvalidLimit
 from rlctl.limits.keys import encode
 from rlctl.limits.match import TIER, Template, concerns, first_fit, read_dimensions
 from rlctl.limits.rule import Rule, percent
+from rlctl.limits.slots import key_slot
 from rlctl.rules.change import InForce
 from rlctl.rules.edit import find
 from rlctl.rules.key_usage import counted
@@ -127,6 +126,6 @@ def explain(
         "on_failure": definition.on_failure,
         "owner": definition.owner,
         "key": key,
-        "slot": key_slot(key.encode("utf-8", "surrogatepass")) if now.fleet.topology.kind is Kind.CLUSTER else None,
+        "slot": key_slot(key) if now.fleet.topology.kind is Kind.CLUSTER else None,
         **counted(now, call, rule, key),
     }

@@ -5,8 +5,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from signal import Signals
 
-from redis.crc import key_slot
-
 from rlctl.errors import Unreachable
 from rlctl.execute.fleet_records import RELEASE_KEY, write_registered
 from rlctl.execute.locking import keeper
@@ -16,6 +14,7 @@ from rlctl.lab.partition import isolation
 from rlctl.lab.roles import Cast, Who
 from rlctl.limits.release import Registered
 from rlctl.limits.rule import POINTER_KEY
+from rlctl.limits.slots import key_slot
 from rlctl.observe.model import Link, NodeFacts, Observed, Role
 from rlctl.observe.parse import info
 from rlctl.plan.fence import FENCE, SETTING, lacks_replicas
@@ -207,7 +206,7 @@ def _fillers(node: NodeFacts, count: int, *, start: int) -> list[tuple[object, .
     number = start * 8
     while len(found) < count:
         key = f"rl:filler:{number}"
-        if not node.slots or any(low <= key_slot(key.encode()) <= high for low, high in node.slots):
+        if not node.slots or any(low <= key_slot(key) <= high for low, high in node.slots):
             found.append(("SET", key, "x" * _FILLER_BYTES, "EX", _FILLER_TTL_S))
         number += 1
     return found

@@ -1,7 +1,6 @@
 """One sampled key: what the server says of it, what it truly costs, and what the formulas say. Pure."""
 
 import re
-from binascii import crc_hqx
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,8 @@ from rlctl.capacity.layout.listpack import Form
 from rlctl.capacity.layout.shapes import Number, Shape, SortedSet, Text, UserState
 from rlctl.capacity.layout.tables import Spread, filled_slots
 from rlctl.capacity.predict import layout_of, predict_state
-from rlctl.capacity.request import SCRIPT, SLOTS, Algorithm, Question, Server
+from rlctl.capacity.request import SCRIPT, Algorithm, Question, Server
+from rlctl.limits.slots import key_slot
 from rlctl.services import split_key
 from rlctl.topology.model import EvictionPolicy
 
@@ -79,15 +79,9 @@ def slots_filled(keys: Collection[str], place: Place) -> int | None:
     """
     if place.slots is None or not keys:
         return None
-    seen = len({crc_hqx(_tag(key), 0) % SLOTS for key in keys})
+    seen = len({key_slot(key) for key in keys})
     most = filled_slots(max(1, place.keys), place.slots)
     return max(1, round(min(most, seen * place.keys / len(keys))))
-
-
-def _tag(key: str) -> bytes:
-    """What chooses the slot: the text between the first braces, else the whole key."""
-    inside = key.partition("{")[2].partition("}")
-    return (inside[0] if inside[0] and inside[1] else key).encode("utf-8", "surrogatepass")
 
 
 def true_bytes(one: Sampled, place: Place) -> float | None:

@@ -7,7 +7,7 @@ import pytest
 
 from rlctl.capacity.layout.allocator import Allocator
 from rlctl.capacity.measure.estimate import ShardSample, rows_of
-from rlctl.capacity.measure.sampled import Place, RuleName, Sampled, _tag, name_of, slots_filled, true_bytes
+from rlctl.capacity.measure.sampled import Place, RuleName, Sampled, name_of, slots_filled, true_bytes
 from rlctl.capacity.measure.sampling import draw, spreads
 from rlctl.capacity.request import Server
 from rlctl.topology.model import EvictionPolicy
@@ -178,19 +178,3 @@ def test_a_small_integer_is_the_servers_own_unless_it_evicts_by_use(
     found = [true_bytes(one, place) for one in (large, small)]
     assert found[0] is not None
     assert found[1] == found[0] - shared_bytes
-
-
-@pytest.mark.parametrize(
-    ("key", "tag"),
-    [
-        ("rl:{u1}:a", b"u1"),
-        ("rl:{u1}{u2}", b"u1"),
-        ("rl:{}:a", b"rl:{}:a"),
-        ("rl:{u1", b"rl:{u1"),
-        ("rl}:{u1}", b"u1"),
-        ("plain", b"plain"),
-    ],
-)
-def test_the_tag_of_a_key_is_that_of_the_cluster_specification(key: str, tag: bytes) -> None:
-    """As CLUSTER KEYSLOT says of them: empty or open braces are none."""
-    assert _tag(key) == tag
