@@ -8,7 +8,6 @@ from rlctl.errors import TimedOut, Unreachable
 from rlctl.execute.session import FleetSession
 from rlctl.lab.faults import Faults, Gate, NetworkFaults, ReplicationFaults
 from rlctl.render.compose import container_name
-from rlctl.system.docker import DockerEngine
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import PacketFilter
 from rlctl.system.sidecar import Sidecar, Sidecars
@@ -33,6 +32,8 @@ def open_faults(fleet: FleetSession, table: str, lease_s: float) -> Faults:
 
 
 def _container_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate]:
+    from rlctl.system.docker import DockerEngine  # noqa: PLC0415  the SDK costs start-up time that only Docker pays
+
     runner = ProcessRunner()
     sidecars = Sidecars(DockerEngine(runner), runner, run)
     base, found = fleet.topology.docker.image, sidecars.found()

@@ -1,7 +1,8 @@
 """Doctor: read the host, the server program, the fleet and its files; judge them all."""
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
@@ -17,7 +18,6 @@ from rlctl.plan.fence import is_fenced
 from rlctl.system.files import read_own
 from rlctl.system.host import read_host_facts
 from rlctl.system.host_facts import HostFacts
-from rlctl.system.tls import expires_at
 from rlctl.system.trust import path_problem
 from rlctl.topology.model import TargetName
 
@@ -88,12 +88,19 @@ def _files(fleet: FleetSession) -> FileFacts:
     return FileFacts(
         distrusted=tuple((one.evidence, one.fix) for one in found if one is not None),
         exposed=tuple(str(path.relative_to(root)) for path in paths if _is_exposed(path)),
-        certificates=tuple(
-            (path.parent.name, expires_at(text))
-            for path in paths
-            if path.name == "tls.crt" and (text := read_own(path))
-        ),
+        certificates=tuple(_certificates([path for path in paths if path.name == "tls.crt"])),
     )
+
+
+def _certificates(paths: Sequence[Path]) -> Iterator[tuple[str, datetime]]:
+    """The node and the expiry of each certificate."""
+    if not paths:
+        return
+    from rlctl.system.tls import expires_at  # noqa: PLC0415  costs start-up time that only TLS pays
+
+    for path in paths:
+        if text := read_own(path):
+            yield path.parent.name, expires_at(text)
 
 
 def _is_exposed(path: Path) -> bool:

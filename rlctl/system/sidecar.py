@@ -4,11 +4,14 @@ import contextlib
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlctl.errors import TimedOut, Unreachable
-from rlctl.system.docker import DockerEngine
 from rlctl.system.process import Runner
 from rlctl.system.sandbox import PacketFilter
+
+if TYPE_CHECKING:
+    from rlctl.system.docker import DockerEngine
 
 LABEL = "io.rlctl.drill"
 _NODE_LABEL = f"{LABEL}.node"
@@ -26,7 +29,7 @@ class Sidecar:
 class Sidecars:
     """The sidecars of one run, on this machine's engine."""
 
-    def __init__(self, engine: DockerEngine, runner: Runner, run: str) -> None:
+    def __init__(self, engine: "DockerEngine", runner: Runner, run: str) -> None:
         self._engine = engine
         self._runner = runner
         self._run = run
