@@ -28,7 +28,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("-n", "--repeats", type=int, default=3, metavar="N")
     parser.add_argument("--shape", action="append", choices=labels, help="only this shape; may be repeated")
     parser.add_argument("--only", choices=["peers", "rlctl"], help="only one side, without the comparison")
-    parser.add_argument("--no-startup", action="store_true", help="leave out `rlctl --help`")
+    parser.add_argument("--no-startup", action="store_true", help="leave out `rlctl --help` and `rlctl status`")
     return parser.parse_args()
 
 
@@ -58,7 +58,7 @@ def report(text: str) -> None:
 
 
 def run_contest(args: argparse.Namespace) -> str:
-    """All shapes, then the start-up time."""
+    """All shapes, then the start-up times."""
     shapes = [shape for shape in GOALS if not args.shape or shape.label in args.shape]
     results = [
         result

@@ -39,11 +39,11 @@ def imported_modules(name: str, tree: ast.Module | None = None) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {_named(node.module, alias.name) for alias in node.names}
+            found |= {named_module(node.module, alias.name) for alias in node.names}
     return {one if one.startswith("rlctl") else one.partition(".")[0] for one in found}
 
 
-def _named(package: str, name: str) -> str:
+def named_module(package: str, name: str) -> str:
     """`from PACKAGE import NAME`: a module of that name, or something inside the package."""
     module = f"{package}.{name}"
     return module if module in module_names() else package
