@@ -1,6 +1,5 @@
 """A server for a moment: on loopback, behind a password, and gone with its folder whatever happens."""
 
-import ctypes
 import fcntl
 import os
 import resource
@@ -138,6 +137,8 @@ def _start(argv: list[str], folder: Path, *, memory_bytes: int | None = None) ->
 
 def _limit_resources(memory_bytes: int | None) -> Callable[[], None]:
     """Limits that a server gives itself before it starts; on Linux the kernel ends it when rlctl itself is killed."""
+    import ctypes  # noqa: PLC0415  costs start-up time, and most commands start no such server
+
     prctl = ctypes.CDLL(None).prctl if sys.platform.startswith("linux") else None
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     memory = [most for most in (memory_bytes, hard) if most is not None and most != resource.RLIM_INFINITY]
