@@ -113,11 +113,12 @@ def as_text(results: Sequence[Result], startup: Startup | None) -> str:
 
 def startup_text(startup: Startup) -> str:
     """Two commands of rlctl beside what they are compared with."""
-    helps = "met" if startup.extra_ms <= HELP_GOAL_MS else "MISSED"
+    helps = "met" if startup.extra_cpu_ms <= HELP_GOAL_MS else "MISSED"
     tells = "met" if startup.ratio <= STATUS_GOAL else "MISSED"
     return (
         f"rlctl --help: {startup.help.wall_ms:.0f} ms, python -c pass: {startup.python.wall_ms:.0f} ms, "
-        f"more: {startup.extra_ms:.0f} ms (goal <= {HELP_GOAL_MS:g} ms: {helps})\n"
+        f"more: {startup.extra_ms:.0f} ms, of processor time {startup.extra_cpu_ms:.0f} ms "
+        f"(goal <= {HELP_GOAL_MS:g} ms: {helps})\n"
         f"rlctl status of a healthy cluster 3+3: {startup.status.wall_ms:.0f} ms, "
         f"python -c '{ROUND_TRIP.format(port='PORT')}': {startup.round_trip.wall_ms:.0f} ms, "
         f"ratio: {startup.ratio:.2f}, of processor time {startup.cpu_ratio:.2f} (goal <= {STATUS_GOAL:g}: {tells})"
@@ -134,6 +135,7 @@ def as_json(results: Sequence[Result], startup: Startup | None) -> dict[str, Any
             "python_ms": startup.python.wall_ms,
             "help_ms": startup.help.wall_ms,
             "extra_ms": startup.extra_ms,
+            "extra_cpu_ms": startup.extra_cpu_ms,
             "goal_ms": HELP_GOAL_MS,
             "round_trip_ms": startup.round_trip.wall_ms,
             "status_ms": startup.status.wall_ms,
