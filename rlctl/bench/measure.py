@@ -11,7 +11,7 @@ from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
 from rlctl.bench.stats import admitted, is_whole
 from rlctl.bench.subjects import Subject
 from rlctl.execute.stop import StopFlag
-from rlctl.limiter.threads.connection import Link
+from rlctl.limiter.threads.connection import Connection
 from rlctl.limits.failures import ErrorReply, failure_of
 from rlctl.limits.resp import Reply
 
@@ -24,7 +24,7 @@ MOST_CALLS = 200_000
 class Lane:
     """A connection and the calls that go over it in turn."""
 
-    link: Link
+    link: Connection
     calls: Sequence[bytes]
 
 
@@ -112,13 +112,13 @@ def _touch(lanes: Sequence[Lane], *, decisions: bool) -> None:
         _exchange([lane.link for lane in lanes], messages, DEPTH, decisions=decisions)
 
 
-def _is_admission(reply: Reply, link: Link) -> bool:
+def _is_admission(reply: Reply, link: Connection) -> bool:
     if isinstance(reply, ErrorReply):
         raise failure_of(reply, link.endpoint)
     return isinstance(reply, list) and reply[0] == 1
 
 
-def _exchange(links: Sequence[Link], messages: Sequence[bytes], replies: int, *, decisions: bool) -> int:
+def _exchange(links: Sequence[Connection], messages: Sequence[bytes], replies: int, *, decisions: bool) -> int:
     """Send to all, then wait for all, so that the servers work side by side; how many calls were admitted."""
     deadline_s = time.monotonic() + TIMEOUT_S
     for link, message in zip(links, messages, strict=True):

@@ -13,7 +13,7 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.limiter.core.routes import slot_of
 from rlctl.limiter.core.settings import Endpoint, read_settings
-from rlctl.limiter.threads.connection import Link, tls_context
+from rlctl.limiter.threads.connection import Connection, tls_context
 from rlctl.limits.failures import Failure
 from rlctl.observe import parse
 from rlctl.observe.model import NodeFacts, Observed, SlotRange
@@ -36,11 +36,11 @@ class Primary:
 
     name: NodeName
     slots: tuple[SlotRange, ...]
-    limiter: Link
-    admin: Link
+    limiter: Connection
+    admin: Connection
     control: NodeLink
 
-    def link(self, *, decisions: bool) -> Link:
+    def link(self, *, decisions: bool) -> Connection:
         """Decisions are the limiter's, who may call nothing else."""
         return self.limiter if decisions else self.admin
 
@@ -158,9 +158,9 @@ def _connect(fleet: FleetSession, node: NodeFacts) -> Primary:
     )
 
 
-def _open(fleet: FleetSession, who: As, where: Endpoint) -> Link:
+def _open(fleet: FleetSession, who: As, where: Endpoint) -> Connection:
     login = read_settings(connection(fleet, who).to_json()).login
-    return Link.open(where, login, tls_context(login), TIMEOUT_S)
+    return Connection.open(where, login, tls_context(login), TIMEOUT_S)
 
 
 def _check_scripts(fleet: FleetSession, node: NodeFacts) -> None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from rlctl.errors import NotFound
-from rlctl.limiter.core.calls import ConcurrentCall, CostedCall, bind
+from rlctl.limiter.core.calls import ConcurrentCall, CostedCall, script_arguments
 from rlctl.limits.algorithms import (
     Concurrent,
     Costed,
@@ -219,7 +219,7 @@ def rule_id(answer: Answer) -> str:
 
 def at_instant(script: Script, call: CostedCall, tag: bytes, cost: int, now_us: int) -> bytes:
     """A decision by an injected clock."""
-    arguments = bind(script, {**call.algorithm.arguments(), "cost": cost})
+    arguments = script_arguments(script, {**call.algorithm.arguments(), "cost": cost})
     return command(b"EVALSHA", script.sha1.encode(), b"1", call.key(tag), *arguments, b"%d" % now_us)
 
 

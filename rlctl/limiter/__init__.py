@@ -1,6 +1,17 @@
-"""The runtime library: decisions by the limiter scripts, for services in Python.
+"""The rate limiter for Python services: decides requests by the Lua scripts of an rlctl fleet.
 
-Importing it is cheap; nothing is read or connected before `Limiter.connect` or `AsyncLimiter.connect`.
+`Limiter` is for threads, `AsyncLimiter` for asyncio. Each decides within a time budget; if Redis does not answer in
+time, a failure policy decides. Importing the package loads the standard library only; files are read and connections
+opened by `connect`.
+
+Example, with the output of `rlctl env -o json`:
+
+    from rlctl.limiter import FixedWindow, Limiter
+
+    limiter = Limiter.connect(json.loads(Path("env.json").read_text()), policy="local:4")
+    decision = limiter.decide(FixedWindow(limit=100, window_ms=60_000), user)
+    if not decision.allowed:
+        return 429, decision.headers()
 """
 
 from typing import TYPE_CHECKING
@@ -58,7 +69,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # asyncio takes longer to import than all the rest; services with threads do without it.
+    # Importing asyncio takes longer than all the rest; services with threads do not need it.
     if name == "AsyncLimiter":
         from rlctl.limiter.aio.limiter import AsyncLimiter  # noqa: PLC0415
 

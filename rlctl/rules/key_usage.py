@@ -3,7 +3,7 @@
 from typing import Any
 
 from rlctl.execute.locking import keeper
-from rlctl.limiter.core.calls import Call, bind
+from rlctl.limiter.core.calls import Call, script_arguments
 from rlctl.limits.algorithms import Concurrent
 from rlctl.limits.decision import REASONS, Reason
 from rlctl.limits.rule import Rule
@@ -47,7 +47,7 @@ class _Look:
         """What the script says, or the key itself where no script may run; CommandFailed where nothing can be asked."""
         words = self._key.encode("utf-8", "surrogatepass")
         peek = {"verb": "peek", "request_id": ""} if isinstance(self._call.algorithm, Concurrent) else {"cost": 0}
-        arguments = bind(self._rule.script, {**self._values, **peek})
+        arguments = script_arguments(self._rule.script, {**self._values, **peek})
         reply, kind, ttl_ms = self._link.pipeline(
             [("EVALSHA", self._rule.script.sha1, 1, words, *arguments), ("TYPE", words), ("PTTL", words)]
         )

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlctl.limiter.core.calls import bind
+from rlctl.limiter.core.calls import script_arguments
 from rlctl.limits.algorithms import ALGORITHMS, Concurrent
 from rlctl.limits.bucket import takes_part
 from rlctl.limits.keys import encode, key_end
@@ -106,7 +106,7 @@ def _sample(link: NodeLink, rule: Rule) -> list[bool]:
     templates = [Template(text) for text in definition.keys]
     keys = [key for key in _scan(link, end) if _is_inside(rule.id, key, end, templates, canary.share)][:_SAMPLE]
     look = {"verb": "peek", "request_id": ""} if isinstance(algorithm, Concurrent) else {"cost": 0}
-    arguments = bind(rule.script, {**algorithm.arguments(), **look})
+    arguments = script_arguments(rule.script, {**algorithm.arguments(), **look})
     replies = link.pipeline([("EVALSHA", rule.script.sha1, 1, key, *arguments) for key in keys]) if keys else []
     return [reply[2] == 0 for reply in replies if isinstance(reply, list)]
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from rlctl.drills.scenario.load import read_scenario
-from rlctl.limiter.core.rulebook import Ruled
+from rlctl.limiter.core.rulebook import PreparedRule
 from rlctl.limits.rule import RuleSet
 from rlctl.render.compose import compose_file
 from rlctl.render.inventory import inventory
@@ -97,7 +97,7 @@ def test_a_service_counts_by_the_rules(path: Path, rules: RuleSet) -> None:
     asgi = {"client": ("192.0.2.1", 1), "path": "/login", "headers": [(b"x-api-key", b"ada")]}
     who = module.caller(wsgi if "wsgi" in path.stem else asgi)
     assert who == {"ip": "192.0.2.1", "endpoint": "/login", "api_key": "ada"}
-    assert all(Ruled(rule).aim(who, None) is not None for rule in rules.rules)
+    assert all(PreparedRule(rule).bind(who, None) is not None for rule in rules.rules)
     held = {
         ast.unparse(node.args[0])
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

@@ -1,51 +1,51 @@
-"""Asks the node in charge, with asyncio: one EVALSHA, at most one redirection, one deadline."""
+"""Sends calls to the node that owns a key, for asyncio: one EVALSHA, at most one redirection, one deadline."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 
 from rlctl.errors import RlctlError
-from rlctl.limiter.aio.connection import AsyncLink
-from rlctl.limiter.core.commands import Ask, Outcome
+from rlctl.limiter.aio.connection import AsyncConnection
+from rlctl.limiter.core.commands import Command, CommandResult
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.internal import defects_as_failures
-from rlctl.limiter.core.lookup import Answer, Lookup, Question, look_up
-from rlctl.limiter.core.node_breakers import Guards
+from rlctl.limiter.core.lookup import Lookup, NodeQuery, NodeReplies, look_up
+from rlctl.limiter.core.node_breakers import NodeBreakers
 from rlctl.limiter.core.node_directory import NodeDirectory
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.routes import FleetMap, Redirection
-from rlctl.limiter.core.settings import Endpoint, Settings
+from rlctl.limiter.core.settings import Endpoint, FleetSettings
 from rlctl.limiter.threads.connection import tls_context
 from rlctl.limits.failures import Cause, Failure
 from rlctl.limits.resp import ASKING, Reply
 
-# An event loop that wakes up later than this after a wait is busy with other things.
+# An event loop that wakes up later than this after a wait is busy with other tasks.
 _LATE_S = 0.001
-# A node that has not accepted a connection by then is slow, however busy the loop is.
+# A node that has not accepted a connection after this time is slow, even if the loop is busy.
 _SLOW_OPENING_S = 0.1
 
 
 class AsyncNode:
-    """One server: its breakers and the one connection that all tasks share."""
+    """One server with its breakers and the one connection that all tasks share."""
 
-    def __init__(self, endpoint: Endpoint, guards: Guards, fleet: "AsyncBackend") -> None:
+    def __init__(self, endpoint: Endpoint, breakers: NodeBreakers, fleet: "AsyncBackend") -> None:
         self.endpoint = endpoint
-        self.guards = guards
+        self.breakers = breakers
         self._fleet = fleet
-        self._link: AsyncLink | None = None
-        self._opening: asyncio.Task[AsyncLink | Failure] | None = None
+        self._link: AsyncConnection | None = None
+        self._opening: asyncio.Task[AsyncConnection | Failure] | None = None
         self._opening_since_s = 0.0
         self._is_closed = False
 
     async def exchange(self, message: bytes, deadline_s: float, replies: int) -> Reply:
-        """One exchange; opens the connection beside the decision where there is none."""
+        """Send a message and return the last of `replies`; opens the connection in the background if needed."""
         link = self._link
         if link is None or not link.is_open:
             link = await self.opened(deadline_s)
         return await link.exchange(message, deadline_s, replies)
 
-    async def opened(self, deadline_s: float) -> AsyncLink:
-        """The connection, or a Failure when it is not there in time."""
+    async def opened(self, deadline_s: float) -> AsyncConnection:
+        """The connection; Failure if it is not open at the deadline."""
         if self._is_closed:
             raise Failure(Cause.NO_CONNECTION, f"{self.endpoint}: the limiter is closed")
         if self._opening is None:
@@ -61,29 +61,29 @@ class AsyncNode:
             raise Failure(outcome.cause, outcome.evidence)
         return outcome
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection; the next call opens another."""
         if self._link is not None:
             self._link.close()
 
     def close(self) -> None:
-        """Close the connection for good."""
+        """Close the connection, and open no more."""
         self._is_closed = True
-        self.hang_up()
+        self.disconnect()
         if self._opening is not None:
             self._opening.cancel()
 
     def _no_connection(self, due_s: float) -> Failure:
-        """A loop that looks late gives no connection the time it needs: that says nothing about the node."""
+        """The failure of a connection that is not open in time; a loop that woke up late is at fault itself."""
         now_s = time.monotonic()
         if now_s - due_s > _LATE_S and now_s - self._opening_since_s < _SLOW_OPENING_S:
             return Failure(Cause.SATURATED, f"{self.endpoint}: this event loop was too busy to connect")
         return Failure(Cause.NO_CONNECTION, f"{self.endpoint}: no connection within the budget")
 
-    async def _open(self) -> AsyncLink | Failure:
+    async def _open(self) -> AsyncConnection | Failure:
         try:
             with defects_as_failures:
-                self._link = await self._fleet.open_link(self.endpoint)
+                self._link = await self._fleet.open_connection(self.endpoint)
         except Failure as failure:
             return failure
         else:
@@ -93,58 +93,58 @@ class AsyncNode:
 
 
 class AsyncBackend(NodeDirectory[AsyncNode]):
-    """The fleet behind a limiter for asyncio; lives in one event loop."""
+    """The nodes behind a limiter for asyncio; belongs to one event loop."""
 
-    def __init__(self, settings: Settings, options: Options, counters: Counters) -> None:
+    def __init__(self, settings: FleetSettings, options: Options, counters: Counters) -> None:
         super().__init__(settings, options, counters)
         self._context = tls_context(settings.login)
         self._loop = asyncio.get_running_loop()
         self._finding: asyncio.Task[None] | None = None
         self._not_before_s = 0.0
 
-    async def ask(self, message: bytes, tag: bytes, sha1: str) -> Reply:
-        """What the script replied; Failure says why it did not."""
+    async def execute(self, message: bytes, tag: bytes, sha1: str) -> Reply:
+        """Send one packed command to the owner of `tag`, and return its reply; Failure if there is none in time."""
         deadline_s = self._loop.time() + self._exchange_s
         try:
             with defects_as_failures:
-                node = self._node(self._routes.owner(tag) or await self._search(tag, deadline_s))
+                node = self._node(self._routes.owner(tag) or await self._find_owner(tag, deadline_s))
                 reply = await self._ask_node(node, message, sha1, deadline_s, 1)
                 return await self._follow(reply, message, sha1, deadline_s) if isinstance(reply, Redirection) else reply
         except Failure as failure:
-            if self._needs_search(failure):
-                self._request_search()
+            if self._needs_lookup(failure):
+                self._request_lookup()
             raise
 
-    async def ask_all(self, asks: Sequence[Ask]) -> list[Outcome]:
-        """Ask for several within the time of one; what goes to one node leaves in one packet."""
-        found = await asyncio.gather(*(self._outcome(ask) for ask in asks))
-        return list(found)
+    async def execute_all(self, commands: Sequence[Command]) -> list[CommandResult]:
+        """Send several commands within the time of one decision; commands for one node share a packet."""
+        results = await asyncio.gather(*(self._result(command) for command in commands))
+        return list(results)
 
-    async def _outcome(self, ask: Ask) -> Outcome:
+    async def _result(self, command: Command) -> CommandResult:
         try:
-            return await self.ask(ask.message, ask.tag, ask.sha1)
-        except (Failure, RlctlError) as trouble:
-            return trouble
+            return await self.execute(command.message, command.tag, command.sha1)
+        except (Failure, RlctlError) as failure:
+            return failure
 
     async def warm(self) -> None:
-        """Find the fleet and connect to every node in charge, as far as a connection's time-out allows."""
+        """Look up the fleet and connect to each primary; gives up after the connect time-out."""
         deadline_s = self._loop.time() + self._connect_s
         if not self._routes.is_known:
-            self._request_search()
+            self._request_lookup()
             await self._found(deadline_s)
         nodes = [self._node(endpoint) for endpoint in self._routes.owners]
         await asyncio.gather(*(node.opened(deadline_s) for node in nodes), return_exceptions=True)
 
     async def close(self) -> None:
-        """Hang up everywhere; what is asked later is not answered."""
+        """Close all connections; later calls raise Failure."""
         self._close_nodes()
         if self._finding is not None:
             self._finding.cancel()
             await asyncio.wait({self._finding})
 
-    async def open_link(self, endpoint: Endpoint) -> AsyncLink:
-        """A connection to a node that may decide."""
-        link = await AsyncLink.open(
+    async def open_connection(self, endpoint: Endpoint) -> AsyncConnection:
+        """Open a connection to a primary; Failure if the node is a replica behind Sentinel."""
+        link = await AsyncConnection.open(
             self._settings.reached(endpoint), self._settings.login, self._context, self._connect_s
         )
         try:
@@ -157,7 +157,7 @@ class AsyncBackend(NodeDirectory[AsyncNode]):
     async def _ask_node(
         self, node: AsyncNode, message: bytes, sha1: str, deadline_s: float, replies: int
     ) -> Reply | Redirection:
-        node.guards.admit(sha1)
+        node.breakers.admit(sha1)
         began_s = time.monotonic()
         try:
             reply = await node.exchange(message, deadline_s, replies)
@@ -165,28 +165,28 @@ class AsyncBackend(NodeDirectory[AsyncNode]):
             self._failed(failure, node, sha1, began_s)
             raise
         except BaseException:
-            node.guards.forfeited(sha1)
+            node.breakers.abandoned(sha1)
             raise
-        return self._judged(reply, node, sha1, began_s)
+        return self._classified(reply, node, sha1, began_s)
 
     async def _follow(self, where: Redirection, message: bytes, sha1: str, deadline_s: float) -> Reply:
-        failure = self._redirected(where, deadline_s - self._loop.time())
+        failure = self._accept_redirection(where, deadline_s - self._loop.time())
         words, replies = (ASKING + message, 2) if where.is_ask else (message, 1)
         reply = await self._ask_node(self._node(where.endpoint), words, sha1, deadline_s, replies)
         if isinstance(reply, Redirection):
             raise failure
         return reply
 
-    async def _search(self, tag: bytes, deadline_s: float) -> Endpoint:
-        self._begin_search()
+    async def _find_owner(self, tag: bytes, deadline_s: float) -> Endpoint:
+        self._begin_lookup()
         await self._found(deadline_s)
-        return self._end_search(tag)
+        return self._end_lookup(tag)
 
     async def _found(self, deadline_s: float) -> None:
         if self._finding is not None:
             await asyncio.wait({self._finding}, timeout=max(0.0, deadline_s - self._loop.time()))
 
-    def _request_search(self) -> None:
+    def _request_lookup(self) -> None:
         if self._finding is None and self._loop.time() >= self._not_before_s:
             self._finding = asyncio.create_task(self._find())
 
@@ -196,7 +196,7 @@ class AsyncBackend(NodeDirectory[AsyncNode]):
             with defects_as_failures:
                 self._learn(await self._drive(look_up(self._settings, self._routes.candidates())))
         except Failure as failure:
-            self._not_found(failure)
+            self._lookup_failed(failure)
         finally:
             self._not_before_s = self._loop.time() + self._options.refresh_ms / 1000
             self._finding = None
@@ -205,15 +205,15 @@ class AsyncBackend(NodeDirectory[AsyncNode]):
         try:
             question = next(lookup)
             while True:
-                question = lookup.send(await self._answer(question))
+                question = lookup.send(await self._query(question))
         except StopIteration as done:
             found: FleetMap = done.value
             return found
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _query(self, question: NodeQuery) -> NodeReplies:
         login = self._settings.sentinel_login if question.to_sentinel else self._settings.login
         try:
-            link = await AsyncLink.open(
+            link = await AsyncConnection.open(
                 self._settings.reached(question.endpoint), login, self._context, self._connect_s
             )
             try:
@@ -223,5 +223,5 @@ class AsyncBackend(NodeDirectory[AsyncNode]):
         except Failure as failure:
             return failure
 
-    def _new_node(self, endpoint: Endpoint, guards: Guards) -> AsyncNode:
-        return AsyncNode(endpoint, guards, self)
+    def _new_node(self, endpoint: Endpoint, breakers: NodeBreakers) -> AsyncNode:
+        return AsyncNode(endpoint, breakers, self)

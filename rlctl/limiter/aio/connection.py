@@ -1,4 +1,4 @@
-"""One connection for all tasks of an event loop: calls go out together, replies come back in order."""
+"""One connection that all tasks of an event loop share: calls leave together, replies arrive in order."""
 
 import asyncio
 import select
@@ -18,25 +18,25 @@ from rlctl.limiter.core.settings import Endpoint, Login
 from rlctl.limits.failures import Cause, Failure, before_asking
 from rlctl.limits.resp import Incomplete, Reply, decision_numbers, parse
 
-# After so long without the oldest reply a connection is given up: the node is gone, or the way to it.
+# A connection whose oldest call is this late is closed: the node or the network is gone.
 _SILENT_S = 0.5
-# Calls that the node has at once: later ones wait here, as their time must not pass behind our own calls.
+# The node has at most this many calls at once. Later calls wait here, so that their time does not run in its queue.
 _MOST_UNDER_WAY = 32
 # A call waits to be sent for at most this many times the time that the node has for it.
 _MOST_TIMES = 32
-# The least wait for the next look: uvloop's timers know whole milliseconds only.
+# The least delay of the timer: uvloop's timers have whole milliseconds.
 _SOON_S = 0.001
 
 _Given = ParamSpec("_Given")
 
 
 def _callback(
-    method: Callable[Concatenate["AsyncLink", _Given], None],
-) -> Callable[Concatenate["AsyncLink", _Given], None]:
-    """Fail the link by what a method of it raises: the event loop only logs that, and no decision would see it."""
+    method: Callable[Concatenate["AsyncConnection", _Given], None],
+) -> Callable[Concatenate["AsyncConnection", _Given], None]:
+    """Close the connection if its callback raises: the event loop only logs it, and calls would wait on."""
 
     @wraps(method)
-    def guarded(link: "AsyncLink", /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
+    def guarded(link: "AsyncConnection", /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
         try:
             with defects_as_failures:
                 method(link, *args, **kwargs)
@@ -47,7 +47,7 @@ def _callback(
 
 
 class _Call:
-    """A call under way; the node's time for it starts when the message is sent."""
+    """A call under way; the node's time for it starts when the message is sent. Instants are of time.monotonic."""
 
     __slots__ = ("due_s", "future", "message", "replies", "time_s", "until_s")
 
@@ -61,12 +61,12 @@ class _Call:
         self.until_s = now_s + _MOST_TIMES * time_s
 
 
-class AsyncLink(asyncio.Protocol):
+class AsyncConnection(asyncio.Protocol):
     """A connection that many calls share.
 
-    The time that the event loop loses before it sends a message, or before it reads what has arrived, is not the
-    node's: a call is late when the node had the message for the call's whole time and nothing waits to be read. A
-    late call fails alone, and its reply is dropped when it comes; a connection that is silent for long is closed.
+    Delays of the event loop itself do not count against the node. A call is late if the node has had the message for
+    the call's whole time and the socket has no unread data. A late call fails alone, and its reply is discarded; the
+    connection is closed if the oldest call stays without a reply.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -87,8 +87,8 @@ class AsyncLink(asyncio.Protocol):
     @classmethod
     async def open(
         cls, endpoint: Endpoint, login: Login, context: ssl.SSLContext | None, timeout_s: float
-    ) -> "AsyncLink":
-        """Connect, verify, log in; Failure says which of them went wrong."""
+    ) -> "AsyncConnection":
+        """Connect, verify the certificate and log in; Failure says which of the three failed."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         link = cls(endpoint)
@@ -98,7 +98,7 @@ class AsyncLink(asyncio.Protocol):
                 await loop.create_connection(lambda: link, *endpoint, ssl=context, server_hostname=name)
             link.is_primary = says_primary(await link.exchange(login.hello(), deadline_s), endpoint)
         except (OSError, ValueError, OverflowError, Failure) as trouble:
-            # ValueError: a host name that idna or TLS refuses; OverflowError: a port that is none.
+            # ValueError: idna or TLS refuses the host name. OverflowError: the port is out of range.
             link.close()
             raise _opening_failure(trouble, endpoint) from trouble
         except asyncio.CancelledError:
@@ -107,25 +107,25 @@ class AsyncLink(asyncio.Protocol):
         return link
 
     async def exchange(self, message: bytes, deadline_s: float, replies: int = 1) -> Reply:
-        """Send, and return the last of `replies` replies; the deadline is in the loop's time.
+        """Send a message, and return the last of `replies`; the deadline is in the loop's time.
 
-        Where the loop is late itself, the node has what was left until the deadline from the sending on.
+        If the loop sends late, the node still gets the time that was left when this method was called.
         """
         self._check_open()
         future: asyncio.Future[Reply] = self._loop.create_future()
         call = _Call(future, message, replies, max(LEAST_EXCHANGE_S, deadline_s - self._loop.time()))
         self._unsent.append(call)
         if not self._is_sending:
-            # What other tasks ask in this turn of the loop leaves in the same packet.
+            # Messages of other tasks in this iteration of the loop leave in the same packet.
             self._is_sending = True
             self._loop.call_soon(self._send)
         return await future
 
     async def listen(self, seconds: float) -> None:
-        """Wait until the server says something unasked, or so long; what it said is thrown away."""
+        """Wait until the server pushes a message, or `seconds` have passed; the message is discarded."""
         self._check_open()
         if self._incoming:
-            # It came while nobody listened.
+            # A message arrived before this call.
             self._incoming = b""
             return
         self._heard = asyncio.Event()
@@ -138,11 +138,11 @@ class AsyncLink(asyncio.Protocol):
             self._heard = None
 
     def close(self) -> None:
-        """Hang up; calls under way fail."""
+        """Close the connection; calls under way fail."""
         self.fail(Failure(Cause.CLOSED, f"{self.endpoint}: the connection is closed"))
 
     def fail(self, failure: Failure) -> None:
-        """Hang up for a reason, which calls under way and later calls learn."""
+        """Close the connection; calls under way and later calls raise this failure."""
         self.is_open = False
         self._ended = self._ended or failure
         if self._heard is not None:
@@ -159,20 +159,20 @@ class AsyncLink(asyncio.Protocol):
 
     @_callback
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The loop has connected."""
+        """Called by the event loop."""
         # No isinstance: uvloop's transports do not inherit from those of asyncio.
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
 
     @_callback
     def connection_lost(self, exc: Exception | None) -> None:
-        """The server hung up, or we did."""
+        """Called by the event loop, also after `close`."""
         evidence = str(exc) if exc is not None else "the server closed the connection"
         self.fail(Failure(Cause.CLOSED, f"{self.endpoint}: {evidence}"))
 
     @_callback
     def data_received(self, data: bytes) -> None:
-        """Hand the replies out, in order; whoever listens wants to know only that there was something."""
+        """Deliver the replies in order. While `listen` waits, data only ends the wait."""
         if self._heard is not None:
             self._heard.set()
             return
@@ -205,7 +205,7 @@ class AsyncLink(asyncio.Protocol):
 
     def _hand_out(self, reply: Reply) -> None:
         future = self._waiting.popleft().future
-        # A task that was cancelled, or given up, meanwhile does not want it any more.
+        # The call may have been cancelled or given up in the meantime.
         if not future.done():
             future.set_result(reply)
 
@@ -215,18 +215,18 @@ class AsyncLink(asyncio.Protocol):
         if self._transport is None or not self.is_open:
             return
         calls = self._next_calls()
-        # Not the loop's own time: uvloop's stands still while callbacks run.
+        # Not the loop's time: uvloop's clock stands still while callbacks run.
         now_s = time.monotonic()
         if calls:
             for call in calls:
                 call.due_s = now_s + call.time_s
-            # Before they are written: a call that fails with the write is under way.
+            # Before the write: if it fails, these calls must fail too.
             self._waiting.extend(calls)
             self._transport.write(b"".join([call.message for call in calls]))
         self._watch(now_s, self._next_due_s())
 
     def _next_calls(self) -> list[_Call]:
-        """As many as the node may have at once, without those whose tasks were cancelled."""
+        """The calls to send now, up to `_MOST_UNDER_WAY` at the node; cancelled calls are skipped."""
         calls: list[_Call] = []
         while self._unsent and len(self._waiting) + len(calls) < _MOST_UNDER_WAY:
             call = self._unsent.popleft()
@@ -235,7 +235,7 @@ class AsyncLink(asyncio.Protocol):
         return calls
 
     def _watch(self, now_s: float, due_s: float) -> None:
-        """Look for late calls then; one timer serves all calls."""
+        """Check for late calls at `due_s`; one timer serves all calls."""
         if due_s < inf and (self._timer is None or due_s < self._looks_at_s):
             if self._timer is not None:
                 self._timer.cancel()
@@ -248,14 +248,14 @@ class AsyncLink(asyncio.Protocol):
         now_s = time.monotonic()
         head = self._waiting[0] if self._waiting else None
         if any(call.due_s <= now_s for call in self._waiting) and self._has_arrived():
-            # The answer, or the end of the connection, is there: this loop is late, and reads it next.
+            # A reply or the end of the connection has arrived: this loop is late, and reads it next.
             self._watch(now_s, now_s)
             return
         if head is not None and head.due_s + _SILENT_S < now_s:
             self.fail(Failure(Cause.TIMEOUT, f"{self.endpoint}: no reply in time"))
             return
         self._give_up_late(now_s)
-        # What was sent first may still be answered, a little late; then the others have their time from there on.
+        # The oldest call may still be answered a little late; until then, unsent calls are not the node's fault.
         self._give_up_unsent(now_s, is_node_late=head is not None and head.due_s + head.time_s <= now_s)
         self._watch(now_s, self._next_due_s())
 
@@ -266,7 +266,7 @@ class AsyncLink(asyncio.Protocol):
                 _give_up(call, failure)
 
     def _give_up_unsent(self, now_s: float, *, is_node_late: bool) -> None:
-        """Calls behind others wait on while the node answers in time: there are more than this process can make."""
+        """Fail unsent calls that are late. If the node is not late itself, this process is saturated."""
         for call in self._unsent:
             if call.due_s <= now_s and is_node_late:
                 _give_up(call, Failure(Cause.NO_CONNECTION, f"{self.endpoint}: earlier calls have no reply in time"))
@@ -275,14 +275,14 @@ class AsyncLink(asyncio.Protocol):
         self._unsent = deque(call for call in self._unsent if not call.future.done())
 
     def _next_due_s(self) -> float:
-        """When the next call may be late, or the connection silent for too long."""
+        """When the next call becomes late, or the connection has been silent for too long."""
         due_s = [call.due_s for call in self._waiting if not call.future.done()]
         silent_s = [call.due_s + _SILENT_S for call in islice(self._waiting, 1)]
         unsent_s = [call.due_s for call in islice(self._unsent, 1)]
         return min([*due_s, *silent_s, *unsent_s], default=inf)
 
     def _has_arrived(self) -> bool:
-        """Whether the system has something for this connection that the loop has not read yet."""
+        """Whether the socket has data that the loop has not read yet."""
         channel = self._transport.get_extra_info("socket") if self._transport is not None else None
         if channel is None:
             return False

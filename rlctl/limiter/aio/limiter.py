@@ -1,4 +1,4 @@
-"""The limiter for asyncio: one object for an event loop."""
+"""The limiter for asyncio: one object for each event loop."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -7,12 +7,12 @@ from typing import Self
 from rlctl.limiter.aio.backend import AsyncBackend
 from rlctl.limiter.aio.watch import AsyncRuleWatch
 from rlctl.limiter.core.breaker import BreakerSettings
-from rlctl.limiter.core.combined import Together
+from rlctl.limiter.core.combined import CombinedDecision
 from rlctl.limiter.core.counters import Counters, Stats
 from rlctl.limiter.core.deciding import Core, costed, leased
 from rlctl.limiter.core.options import Options
-from rlctl.limiter.core.policy import Policy, Request
-from rlctl.limiter.core.rulebook import RuleBook, Ruled
+from rlctl.limiter.core.policy import FallbackRequest, Policy
+from rlctl.limiter.core.rulebook import PreparedRule, RuleBook
 from rlctl.limiter.core.settings import read_settings
 from rlctl.limiter.threads.limiter import new_request_id
 from rlctl.limits.algorithms import Concurrent, Costed
@@ -23,11 +23,21 @@ from rlctl.limits.rule import Rule
 
 
 class AsyncLimiter:
-    """Decides by the scripts in Redis, and by a failure policy where Redis does not answer within the budget.
+    """Rate limiter for asyncio. Redis decides; if it does not answer within the budget, a failure policy decides.
 
-    Belongs to the event loop that made it; make one per loop and fleet. It decides by EVALSHA only and never loads a
-    script: that is the part of `rlctl`. Bad parameters raise InvalidLimit, a key that holds something else raises
-    BrokenState; all other trouble becomes a decision by the policy, with its `cause`.
+    Make one with `connect` per event loop and fleet; it belongs to the loop in which it was made. It only runs scripts
+    that `rlctl` has loaded, and never loads one.
+
+    Failures: parameters that no script accepts raise InvalidLimit. A key that holds no limiter state raises
+    BrokenState. Every other failure becomes a Decision of the failure policy, with the reason in `Decision.cause`;
+    `stats` counts them.
+
+    Example:
+        env = json.loads(Path("env.json").read_text())
+        async with await AsyncLimiter.connect(env, policy="local:4", rules=True) as limiter:
+            decision = await limiter.decide("api-per-key", {"api_key": key}, tier="free")
+            if not decision.allowed:
+                return 429, decision.headers()
     """
 
     def __init__(self, core: Core, backend: AsyncBackend, watch: AsyncRuleWatch | None = None) -> None:
@@ -47,13 +57,21 @@ class AsyncLimiter:
         connect_timeout_ms: float = 1000.0,
         rules: bool = False,
     ) -> Self:
-        """A limiter for the fleet that `rlctl env -o json` describes.
+        """Connect to the fleet whose settings `rlctl env -o json` prints.
 
-        `policy` is open, closed, local or local:N, N being the number of instances of the service. `budget_ms`
-        bounds every decision. Waits up to `connect_timeout_ms` for a connection to each node in charge, but does
-        not fail where there is nobody: a service starts without Redis too, and `stats` says what is wrong.
-        With `rules`, decisions may name a rule of the fleet; its rules are followed from then on, and waited for here.
-        Settings of a service (`rlctl env --service`) count on that service's own keys.
+        Waits up to `connect_timeout_ms` for the primaries, and as long again for the rules. If no node answers, it
+        returns all the same: the failure policy decides until Redis answers, and `stats` says what is wrong.
+
+        - `settings`: the parsed output of `rlctl env -o json`. With `--service NAME`, the limiter counts on keys of
+          that service.
+        - `policy`: decides while Redis does not answer: `open` admits, `closed` denies, `local:N` counts in this
+          process and enforces 1/N of each limit for N instances of the service; or a Policy object.
+        - `budget_ms`: milliseconds that a decision may take, at least 2.
+        - `release`: the scripts to call; None for the release that this version ships.
+        - `breaker`: when calls to a failing node stop, see BreakerSettings.
+        - `rules`: read the fleet's rules and follow their changes, so that decisions may name a rule.
+
+        Raises UsageFault on settings or values that are not valid.
         """
         counters, known = Counters(), read_settings(settings)
         book = RuleBook(counters, service=known.service) if rules else None
@@ -65,20 +83,20 @@ class AsyncLimiter:
         )
         backend = AsyncBackend(known, options, counters)
         watch = AsyncRuleWatch(book, backend, connect_timeout_ms / 1000) if book is not None else None
-        subject = cls(core, backend, watch)
+        limiter = cls(core, backend, watch)
         try:
             await backend.warm()
             if watch is not None:
                 await watch.start(connect_timeout_ms / 1000)
         except BaseException:
-            # Whoever is cancelled here has no limiter that could be closed.
-            await subject.close()
+            # A caller that is cancelled here has no limiter to close.
+            await limiter.close()
             raise
-        return subject
+        return limiter
 
     async def decide(
         self,
-        rule: Costed | str | Ruled,
+        rule: Costed | str | PreparedRule,
         who: str | Mapping[str, str],
         *,
         rule_id: str = "default",
@@ -87,46 +105,60 @@ class AsyncLimiter:
         peek: bool = False,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Count `cost` for an identity, or with `peek` only look.
+        """Decide one request: count `cost` units if all are free, and none otherwise.
 
-        With an algorithm, `who` is one value, a user say; what `fill` made of a template counts as it is. With the name
-        of a rule of the fleet, `who` names the dimensions of the request, `{"api_key": ...}`, or is the one value that
-        the rule counts by. `policy` replaces the rule's or the limiter's own for this call.
+        - `rule`: an algorithm such as `FixedWindow(limit=100, window_ms=60_000)`, or the name of a rule of the fleet
+          (needs `connect(rules=True)`).
+        - `who`: the identity. With an algorithm, one value such as a user id, or the result of `fill`. With a rule's
+          name, the dimensions of the request, such as `{"api_key": "k1", "ip": "10.0.0.7"}`, or the one value that the
+          rule counts by.
+        - `rule_id`: names an algorithm's counter; the same algorithm under two ids counts separately.
+        - `tier`: the tier of the identity; a tier that the rule does not name gets the rule's base limit.
+        - `cost`: units of this request. A cost above the limit is denied with reason `impossible`.
+        - `peek`: read the state and count nothing.
+        - `policy`: replaces the failure policy of the rule or the limiter for this call.
+
+        A rule that does not concern the request admits it with reason `unmatched`. A rule that is not known is decided
+        by the failure policy with reason `no_rule`. Raises InvalidLimit and BrokenState as the class says.
         """
-        aim = self._core.aim(rule, who, rule_id, tier, policy)
-        if isinstance(aim, Decision):
-            return aim
-        call, tag = costed(aim), aim.tag
+        bound = self._core.bind(rule, who, rule_id, tier, policy)
+        if isinstance(bound, Decision):
+            return bound
+        call, tag = costed(bound), bound.tag
         cost = 0 if peek else cost
         message = call.message(tag, cost)
         try:
-            return self._core.answered(aim, await self._backend.ask(message, tag, call.sha1))
+            return self._core.count_reply(bound, await self._backend.execute(message, tag, call.sha1))
         except (Failure, BrokenState) as failure:
             wait_ms = self._backend.retry_in_ms(tag, call.sha1)
-            request = Request(
+            request = FallbackRequest(
                 algorithm=call.algorithm, key=call.key(tag), quota=call.quota, cost=cost, retry_in_ms=wait_ms
             )
-            return self._core.fall_back(aim, request, failure, policy)
+            return self._core.fall_back(bound, request, failure, policy)
 
     async def decide_all(
         self, who: Mapping[str, str], *, tier: str | None = None, cost: int = 1, peek: bool = False
     ) -> tuple[Decision, ...]:
-        """Decide by every rule of the fleet that concerns a request, in their order, up to the first denial.
+        """Decide a request by all rules of the fleet that concern it; needs `connect(rules=True)`.
 
-        All rules are looked at first, in one round, and charged only where all of them admit; a request that one rule
-        denies costs the others nothing. Where another request takes the last unit in between, what was charged is
-        refunded as far as the algorithms allow: `stats` counts `refunds` and `unrefunded`. `budget_ms` bounds each
-        round, and an admission takes three. Rules with leases are left out: they are acquired by name. Empty where no
-        rule concerns the request. All decisions are by the same revision.
+        Returns the decisions in the order of the rules, up to the first denial; the request may pass if all are
+        allowed. Empty if no rule concerns the request. Concurrent limits are left out: call `acquire` for them. All
+        decisions are made by one revision of the rules.
+
+        All rules are read first, and charged only if all of them admit, so a denied request costs nothing. If another
+        request takes the last unit in between, charges are refunded as far as the scripts allow; `stats` counts
+        `refunds` and `unrefunded`. An admission takes up to three rounds, and `budget_ms` bounds each of them.
+
+        Example: `all(one.allowed for one in await limiter.decide_all({"api_key": key, "ip": address}))`
         """
-        aims = self._core.aims(who, tier)
-        if isinstance(aims, Decision):
-            return (aims,)
-        rounds = Together(self._core, aims, 0 if peek else cost, self._backend.retry_in_ms).rounds()
+        bound = self._core.bind_all(who, tier)
+        if isinstance(bound, Decision):
+            return (bound,)
+        rounds = CombinedDecision(self._core, bound, 0 if peek else cost, self._backend.retry_in_ms).rounds()
         try:
-            asks = next(rounds)
+            commands = next(rounds)
             while True:
-                asks = rounds.send(await self._backend.ask_all(asks))
+                commands = rounds.send(await self._backend.execute_all(commands))
         except StopIteration as done:
             found: tuple[Decision, ...] = done.value
             return found
@@ -141,7 +173,12 @@ class AsyncLimiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Take a lease for a request, or keep the one it has; it ends by itself after `lease_ms`."""
+        """Take a lease of a concurrent limit for a request.
+
+        The lease expires after `lease_ms` of the rule, unless it is renewed; call `release` when the request ends.
+        `request_id` names the lease, see `new_request_id`; a repeated call with the same id keeps the lease it has.
+        Denied with reason `over_limit` if all leases are taken. The other parameters are those of `decide`.
+        """
         return await self._lease(rule, who, "acquire", request_id, rule_id, tier, policy)
 
     async def renew(
@@ -154,7 +191,7 @@ class AsyncLimiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Keep a lease for another `lease_ms`; reason no_lease where it has ended."""
+        """Extend a lease to `lease_ms` from now; denied with reason `no_lease` if it has expired."""
         return await self._lease(rule, who, "renew", request_id, rule_id, tier, policy)
 
     async def release(
@@ -167,7 +204,7 @@ class AsyncLimiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Give a lease back; giving it back twice does no harm."""
+        """Return a lease. A lease that has expired or was returned before is no error."""
         return await self._lease(rule, who, "release", request_id, rule_id, tier, policy)
 
     async def peek(
@@ -179,7 +216,7 @@ class AsyncLimiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """How many leases are left, without taking one; allowed says nothing here, `remaining` does."""
+        """Read how many leases are free: `Decision.remaining`. Ignore `allowed`, which is no answer to a peek."""
         return await self._lease(rule, who, "peek", "", rule_id, tier, policy)
 
     @asynccontextmanager
@@ -192,7 +229,16 @@ class AsyncLimiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> AsyncIterator[Decision]:
-        """A lease for the length of a block; look at `allowed` inside. It is given back at the end."""
+        """Hold a lease for the length of an `async with` block; check `allowed` inside the block.
+
+        The lease is returned at the end of the block, and is not renewed: the block must end within `lease_ms`.
+
+        Example:
+            async with limiter.hold("exports", user) as decision:
+                if not decision.allowed:
+                    return 429, decision.headers()
+                await export(user)
+        """
         request_id = new_request_id()
         decision = await self.acquire(rule, who, request_id, rule_id=rule_id, tier=tier, policy=policy)
         try:
@@ -203,21 +249,21 @@ class AsyncLimiter:
 
     @property
     def has_rules(self) -> bool:
-        """Whether rules of the fleet were read."""
+        """Whether rules of the fleet have been read."""
         return self._core.book is not None and not self._core.book.is_empty
 
     def rule(self, name: str) -> Rule | None:
-        """A rule of the fleet as it is decided by now."""
-        ruled = self._core.book.rule(name) if self._core.book is not None else None
-        return ruled.rule if ruled is not None else None
+        """The rule of this name in the revision that decides now; None if there is none."""
+        prepared = self._core.book.rule(name) if self._core.book is not None else None
+        return prepared.rule if prepared is not None else None
 
     @property
     def stats(self) -> Stats:
-        """A copy of the counters."""
+        """A snapshot of the counters, for metrics and logs."""
         return self._core.counters.snapshot()
 
     async def close(self) -> None:
-        """Hang up. Decisions made later are the policy's."""
+        """Close all connections; the failure policy makes later decisions."""
         if self._watch is not None:
             await self._watch.close()
         await self._backend.close()
@@ -238,18 +284,18 @@ class AsyncLimiter:
         tier: str | None,
         policy: str | Policy | None,
     ) -> Decision:
-        aim = self._core.aim(rule, who, rule_id, tier, policy)
-        if isinstance(aim, Decision):
-            return aim
-        call, tag = leased(aim), aim.tag
+        bound = self._core.bind(rule, who, rule_id, tier, policy)
+        if isinstance(bound, Decision):
+            return bound
+        call, tag = leased(bound), bound.tag
         message = call.message(tag, verb, request_id)
-        request = Request(
+        request = FallbackRequest(
             algorithm=call.algorithm, key=call.key(tag), quota=call.quota, verb=verb, request_id=request_id
         )
         try:
-            decision = self._core.answered(aim, await self._backend.ask(message, tag, call.sha1))
+            decision = self._core.count_reply(bound, await self._backend.execute(message, tag, call.sha1))
         except (Failure, BrokenState) as failure:
-            return self._core.fall_back(aim, request, failure, policy)
+            return self._core.fall_back(bound, request, failure, policy)
         if verb == "release":
-            self._core.released(aim, request, policy)
+            self._core.lease_returned(bound, request, policy)
         return decision

@@ -1,18 +1,18 @@
-"""Follows the fleet's rules beside the decisions, in a task: told of news at once, and looking for itself anyway."""
+"""Follows the fleet's rules in a background task: by a subscription, and by polling in case a message is lost."""
 
 import asyncio
 
 from rlctl.errors import RlctlError
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.aio.connection import AsyncLink
+from rlctl.limiter.aio.connection import AsyncConnection
 from rlctl.limiter.core.internal import defects_as_failures
-from rlctl.limiter.core.rulebook import POINTER, SUBSCRIBE, RuleBook, fetch
-from rlctl.limiter.threads.watch import LOOK_EVERY_S, RETRY_S
+from rlctl.limiter.core.rulebook import POINTER, SUBSCRIBE, RuleBook, read_command
+from rlctl.limiter.threads.watch import POLL_EVERY_S, RETRY_S
 from rlctl.limits.failures import Failure
 
 
 class AsyncRuleWatch:
-    """Keeps a rule book up to date; decisions never wait for it."""
+    """Keeps a rule book up to date in a background task; decisions never wait for it."""
 
     def __init__(self, book: RuleBook, backend: AsyncBackend, timeout_s: float) -> None:
         self._book = book
@@ -23,7 +23,7 @@ class AsyncRuleWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, wait_s: float) -> None:
-        """Follow from now on; wait for the first rules, but not for ever."""
+        """Start to follow the rules, and wait at most `wait_s` seconds for the first revision."""
         self._task = asyncio.create_task(self._run())
         try:
             async with asyncio.timeout(wait_s):
@@ -32,43 +32,45 @@ class AsyncRuleWatch:
             return
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop following the rules."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
     async def _run(self) -> None:
         while True:
-            links: list[AsyncLink] = []
+            links: list[AsyncConnection] = []
             try:
                 with defects_as_failures:
                     await self._follow(links)
             except (Failure, RlctlError) as failure:
-                self._book.troubled(failure)
-                self._backend.search()
+                self._book.reading_failed(failure)
+                self._backend.refresh_routes()
             finally:
                 for link in links:
                     link.close()
-            # Whoever waits for the first rules has waited for nothing.
+            # `start` must not wait on after the first failure.
             self._first.set()
             await asyncio.sleep(RETRY_S)
 
-    async def _follow(self, links: list[AsyncLink]) -> None:
-        """Listen first and look then: what changes in between is heard."""
-        keeper = self._backend.rules_keeper()
-        links.append(link := await self._backend.open_link(keeper))
-        links.append(ear := await self._backend.open_link(keeper))
-        self._backend.judge_rules(await ear.exchange(SUBSCRIBE, self._deadline()), keeper)
-        while self._backend.rules_keeper() == keeper:
-            await self._look(link)
-            await ear.listen(LOOK_EVERY_S)
+    async def _follow(self, links: list[AsyncConnection]) -> None:
+        """Subscribe before the first read, so that no change in between is missed."""
+        node = self._backend.rules_node()
+        links.append(link := await self._backend.open_connection(node))
+        links.append(subscription := await self._backend.open_connection(node))
+        self._backend.check_rules_reply(await subscription.exchange(SUBSCRIBE, self._deadline()), node)
+        while self._backend.rules_node() == node:
+            await self._poll(link)
+            await subscription.listen(POLL_EVERY_S)
 
-    async def _look(self, link: AsyncLink) -> None:
-        reply = self._backend.judge_rules(await link.exchange(POINTER, self._deadline()), link.endpoint)
-        version = self._book.news(reply)
+    async def _poll(self, link: AsyncConnection) -> None:
+        reply = self._backend.check_rules_reply(await link.exchange(POINTER, self._deadline()), link.endpoint)
+        version = self._book.newer_version(reply)
         if version is not None:
-            found = self._backend.judge_rules(await link.exchange(fetch(version), self._deadline()), link.endpoint)
-            # Thousands of rules take a while to make ready: decisions go on meanwhile.
+            found = self._backend.check_rules_reply(
+                await link.exchange(read_command(version), self._deadline()), link.endpoint
+            )
+            # In a thread: preparing thousands of rules would delay decisions of this event loop.
             await asyncio.to_thread(self._book.learn, version, found)
         self._first.set()
 

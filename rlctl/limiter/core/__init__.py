@@ -1,4 +1,4 @@
-"""What the limiter for threads and the one for asyncio share.
+"""Code that the limiter for threads and the limiter for asyncio share.
 
 Pure: `calls`, `commands`, `lookup`, `routes`, `settings`.
 """

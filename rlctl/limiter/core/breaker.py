@@ -1,4 +1,4 @@
-"""A circuit breaker: after too many failures in a row nobody asks, then one asks for all. Pure but for its lock."""
+"""A circuit breaker: repeated failures stop all calls, then one call at a time is a probe. Pure but for its lock."""
 
 import random
 import threading
@@ -11,7 +11,7 @@ from rlctl.limiter.core.forks import renew_after_fork
 
 
 class Circuit(StrEnum):
-    """Closed: calls pass. Open: none does. Half open: one call is out to see."""
+    """Closed: calls pass. Open: no call passes. Half open: one call is under way as a probe."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -20,7 +20,14 @@ class Circuit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
-    """When a breaker opens and how long it waits before it sends one call to see."""
+    """When the circuit breaker of a node opens, and how long it waits before one call probes the node.
+
+    The breaker opens after `failures` failed calls in a row. It waits `backoff_ms` milliseconds before the first probe
+    and twice as long after each failed probe, at most `max_backoff_ms`. `jitter` varies each wait at random by this
+    share: 0.2 means 20 % more or less. While the breaker is open, the failure policy decides at once.
+
+    Values out of range raise ValueError.
+    """
 
     failures: int = 5
     backoff_ms: int = 100
@@ -28,17 +35,14 @@ class BreakerSettings:
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
-        """Refuse what makes no breaker."""
         if self.failures < 1 or not 1 <= self.backoff_ms <= self.max_backoff_ms or not 0 <= self.jitter < 1:
-            raise ValueError(
-                "a breaker opens after 1 or more failures, waits 1 ms or longer, and jitter is at least 0 and below 1"
-            )
+            raise ValueError("a breaker needs failures >= 1, 1 <= backoff_ms <= max_backoff_ms, and 0 <= jitter < 1")
 
 
 class Breaker:
-    """One circuit. Whoever `admit` lets through must say `succeeded`, `failed` or `forfeited`.
+    """One circuit. A caller that `admit` lets through must report `succeeded`, `failed` or `abandoned`.
 
-    While `is_closed` and without `failures` nothing needs to be called: that is the usual path, without a lock.
+    While `is_closed` is true and `failures` is 0, callers may skip all methods: the usual path takes no lock.
     """
 
     def __init__(
@@ -47,7 +51,7 @@ class Breaker:
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
-        on_change: Callable[[Circuit], None] = lambda _circuit: None,
+        on_change: Callable[[Circuit], None] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -66,18 +70,17 @@ class Breaker:
 
     @property
     def circuit(self) -> Circuit:
-        """The present state."""
         return self._circuit
 
     @property
     def retry_in_ms(self) -> int:
-        """How long until the next call may pass; 0 while closed."""
+        """Milliseconds until the next probe may pass; 0 while closed."""
         if self.is_closed:
             return 0
         return max(0, round((self._probe_at_s - self._clock()) * 1000))
 
     def admit(self) -> bool:
-        """Whether this call may pass; of all that ask after a back-off, one may."""
+        """Whether this call may pass; after a back-off one call passes, as the probe."""
         if self.is_closed:
             return True
         with self._lock:
@@ -90,20 +93,20 @@ class Breaker:
             return True
 
     def succeeded(self) -> None:
-        """A call was answered: close."""
+        """Report that the node answered: the circuit closes."""
         with self._lock:
             was_closed = self.is_closed
             self.failures = 0
             self._backoff_ms = self._settings.backoff_ms
             self._circuit = Circuit.CLOSED
             self.is_closed = True
-        if not was_closed:
+        if not was_closed and self._on_change is not None:
             self._on_change(Circuit.CLOSED)
 
     def failed(self, began_s: float | None = None, *, at_once: bool = False) -> None:
-        """A call failed; `at_once` opens without counting, for what no repetition cures.
+        """Report a failed call; `at_once` opens the circuit without counting, for failures that no retry cures.
 
-        Calls that were under way together fail together: of all that began before the last failure none counts.
+        Concurrent calls fail together and count once: a call that began before the last failure is not counted.
         """
         with self._lock:
             if began_s is not None and began_s < self._failed_at_s:
@@ -119,19 +122,19 @@ class Breaker:
                 return
             self.opened += was_closed
             self._open()
-        if was_closed:
+        if was_closed and self._on_change is not None:
             self._on_change(Circuit.OPEN)
 
-    def forfeited(self) -> None:
-        """A call ended without telling anything, by a cancellation say: let another one be the probe."""
+    def abandoned(self) -> None:
+        """Report a call that ended without a result, such as a cancelled one: another call may be the probe."""
         with self._lock:
             if self._circuit is Circuit.HALF_OPEN:
                 self._circuit = Circuit.OPEN
 
     def after_fork(self) -> None:
-        """The parent's probe, if there is one, reports to the parent only."""
+        """Renew the lock, and give up the parent's probe: its result reaches only the parent."""
         self._lock = threading.Lock()
-        self.forfeited()
+        self.abandoned()
 
     def _open(self) -> None:
         spread = 1 + self._settings.jitter * (2 * self._chance() - 1)

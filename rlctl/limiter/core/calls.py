@@ -1,4 +1,4 @@
-"""One limiter's EVALSHA, packed once: arguments bound by the names in the manifest. Pure."""
+"""The EVALSHA commands of one rule, packed once; arguments are ordered by the names in the manifest. Pure."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -18,31 +18,31 @@ SHADOW = b":shadow"
 
 
 class AnyScript(Protocol):
-    """What a call needs of a script, be it from a manifest or from a rule."""
+    """A script of a release, or the script reference of a rule.
+
+    `state` is the number of the state format, which is part of the key; `args` are the argument names in order.
+    """
 
     @property
-    def sha1(self) -> str:
-        """What EVALSHA names."""
+    def sha1(self) -> str: ...
 
     @property
-    def state(self) -> int:
-        """The state format, a part of the key."""
+    def state(self) -> int: ...
 
     @property
-    def args(self) -> tuple[str, ...]:
-        """The arguments' names, in order."""
+    def args(self) -> tuple[str, ...]: ...
 
 
-def released(release: Release, algorithm: Algorithm) -> Script:
-    """A release's script for an algorithm."""
+def script_for(release: Release, algorithm: Algorithm) -> Script:
+    """The script of this release for an algorithm; NotFound if the release has none."""
     script = release.script(algorithm.name)
     if script is None:
-        raise NotFound(f"release {release.version} holds no script {algorithm.name}")
+        raise NotFound(f"release {release.version} has no script {algorithm.name}")
     return script
 
 
 class Call:
-    """What all calls of one algorithm with one rule share; shadows and services count on keys of their own."""
+    """The parts that all calls of one rule share. Shadow rules and services have keys of their own."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Call:
         self.quota = Quota(name=rule_id, window_ms=algorithm.quota_window_ms, unit=unit)
 
     def key(self, tag: bytes) -> bytes:
-        """The key of one identity."""
+        """The Redis key of the identity with this hash tag."""
         return self._head + tag + self._end
 
     def _message(self, tag: bytes, tail: tuple[bytes, bytes]) -> bytes:
@@ -72,13 +72,13 @@ class Call:
         return b"%b$%d\r\n%b\r\n%b" % (head, len(key), key, arguments)
 
     def _tail(self, values: Mapping[str, object]) -> tuple[bytes, bytes]:
-        arguments = bind(self._script, values)
+        arguments = script_arguments(self._script, values)
         head = b"*%d\r\n" % (4 + len(arguments)) + b"".join(map(bulk, (b"EVALSHA", self.sha1.encode(), b"1")))
         return head, b"".join(map(bulk, arguments))
 
 
 class CostedCall(Call):
-    """Calls of the algorithms that take a cost."""
+    """Packed calls of a rule whose algorithm takes a cost."""
 
     def __init__(
         self, script: AnyScript, algorithm: Costed, rule_id: str, *, shadow: bool = False, service: str | None = None
@@ -89,7 +89,7 @@ class CostedCall(Call):
         self._tails = {cost: self._tail({**self._values, "cost": cost}) for cost in _KEPT_TAILS}
 
     def message(self, tag: bytes, cost: int) -> bytes:
-        """The command for one identity; a cost of 0 looks without counting."""
+        """The packed command for one identity; a cost of 0 reads the state and counts nothing."""
         tail = self._tails.get(cost)
         if tail is None:
             self._check_cost(cost)
@@ -97,12 +97,12 @@ class CostedCall(Call):
         return self._message(tag, tail)
 
     def refund(self, tag: bytes, cost: int) -> bytes:
-        """The command that gives one identity back what a message of this cost took."""
+        """The packed command that refunds a charge of `cost` to one identity."""
         return self._message(tag, self._tail({**self._values, "cost": -cost}))
 
 
 class ConcurrentCall(Call):
-    """Calls of the concurrent limiter."""
+    """Packed calls of a rule of algorithm `concurrent`."""
 
     def __init__(
         self,
@@ -115,21 +115,21 @@ class ConcurrentCall(Call):
     ) -> None:
         super().__init__(script, algorithm, rule_id, shadow=shadow, service=service)
         self._values = algorithm.arguments()
-        # A script that wants more than this version can give is refused here, not at the first lease.
+        # Refuses a script with unknown arguments now, not at the first lease.
         self._tail({**self._values, "verb": "peek", "request_id": ""})
 
     def message(self, tag: bytes, verb: str, request_id: str) -> bytes:
-        """The command for one lease of one identity."""
+        """The packed command for one lease; `verb` is acquire, renew, release or peek."""
         return self._message(tag, self._tail({**self._values, "verb": verb, "request_id": request_id}))
 
 
-def bind(script: AnyScript, values: Mapping[str, object]) -> list[bytes]:
-    """The values in the script's own order; the server's clock is used, so now_us is left out or empty."""
+def script_arguments(script: AnyScript, values: Mapping[str, object]) -> list[bytes]:
+    """The values as EVALSHA arguments, in the script's order. `now_us` stays empty: the server's clock decides."""
     unknown = [name for name in script.args if name not in values and name not in _OPTIONAL]
     if unknown:
         raise InvalidFile(
-            f"script {script.sha1} wants {', '.join(unknown)}, which this version of rlctl cannot give",
-            hint="use the release that came with this rlctl, or a newer rlctl",
+            f"script {script.sha1} needs {', '.join(unknown)}, which this version of rlctl does not know",
+            hint="use the release that this rlctl ships, or a newer rlctl",
         )
     names = script.args[:-1] if script.args[-1:] == (_CLOCK,) else script.args
     return [str(values.get(name, "")).encode("utf-8", "surrogatepass") for name in names]

@@ -1,4 +1,4 @@
-"""Commands that are sent together, and what becomes of each. Pure."""
+"""Commands that are sent in one round, and their results. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from rlctl.limits.resp import Reply
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One command for the node in charge of `tag`; an empty `sha1` means that it calls no script."""
+class Command:
+    """A packed command for the node that owns the hash tag `tag`; `sha1` is empty if it calls no script."""
 
     message: bytes
     tag: bytes
     sha1: str = ""
 
 
-Outcome = Reply | Failure | RlctlError
+CommandResult = Reply | Failure | RlctlError

@@ -1,4 +1,4 @@
-"""What a limiter counts about itself."""
+"""Counters of a limiter: decisions by source and reason, errors by cause, look-ups, refunds."""
 
 import threading
 import time
@@ -14,13 +14,21 @@ from rlctl.limits.failures import Cause, Failure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """A copy of the counters.
+    """A snapshot of a limiter's counters, all since the limiter was made.
 
-    `errors` counts what servers and networks did, by kind; redirections that were followed are among them, calls
-    that an open breaker kept back are not. `fallback_s` is the time in which at least one breaker was open.
-    `shadow_denials` counts by rule whom a rule in shadow would have refused. `refunds` and `unrefunded` count by rule
-    charges of requests that another rule then refused: refunded, or left to expire. `rules_revision` is what is
-    decided by, `rules_age_s` how long ago the fleet last said so; None without rules.
+    - `decisions`: decisions by source and reason.
+    - `errors`: failures of servers and networks, by cause. Includes redirections that were followed; excludes calls
+      that an open breaker held back.
+    - `last_errors`: the text of the latest error, by cause.
+    - `fallback_s`: seconds during which at least one breaker was open.
+    - `breakers_opened`, `lookups`: how often a breaker opened, and how often the fleet's nodes were looked up.
+    - `shadow_denials`: requests that a rule in shadow would have denied, by rule.
+    - `refunds`, `unrefunded`: charges of requests that another rule then denied, by rule: charges that were refunded,
+      and charges that stay until they expire.
+    - `rules_revision`, `rules_age_s`: the revision that decides, and seconds since the fleet last confirmed it; None
+      if no rules were read.
+
+    Example: `limiter.stats.to_json()["decisions"]` is `{"redis/ok": 120, "local/over_limit": 3}`.
     """
 
     decisions: Mapping[tuple[Source, Reason], int]
@@ -36,14 +44,14 @@ class Stats:
     rules_age_s: float | None
 
     def by_source(self) -> dict[Source, int]:
-        """How many decisions each source made."""
+        """The number of decisions of each source."""
         total: Counter[Source] = Counter()
         for (source, _reason), count in self.decisions.items():
             total[source] += count
         return dict(total)
 
     def to_json(self) -> dict[str, object]:
-        """The counters with plain keys, `source/reason` for decisions."""
+        """The counters as JSON; keys of `decisions` are `source/reason`."""
         return {
             "decisions": {f"{source}/{reason}": count for (source, reason), count in sorted(self.decisions.items())},
             "errors": {cause.value: count for cause, count in sorted(self.errors.items())},
@@ -60,7 +68,7 @@ class Stats:
 
 
 class Counters:
-    """Counts from many threads."""
+    """The counters behind `Stats`; thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -81,16 +89,15 @@ class Counters:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """The counts go on from the parent's."""
         self._lock = threading.Lock()
 
     def decided(self, what: tuple[Source, Reason]) -> None:
-        """One more decision."""
+        """Count a decision."""
         with self._lock:
             self._decisions[what] += 1
 
     def failed(self, failure: Failure) -> None:
-        """One more error; calls that nobody made are none."""
+        """Count an error, unless an open breaker held the call back."""
         if failure.cause is Cause.BREAKER_OPEN:
             return
         with self._lock:
@@ -98,27 +105,27 @@ class Counters:
             self._last_errors[failure.cause] = failure.evidence
 
     def looked_up(self) -> None:
-        """One more look-up of who is in charge."""
+        """Count a look-up of the fleet's nodes."""
         with self._lock:
             self._lookups += 1
 
     def shadow_denied(self, rule_id: str) -> None:
-        """One more that a rule in shadow would have refused."""
+        """Count a request that a rule in shadow would have denied."""
         with self._lock:
             self._shadow_denials[rule_id] += 1
 
     def refunded(self, rule_id: str, *, is_refunded: bool) -> None:
-        """One more charge in vain, taken back or not."""
+        """Count a charge of a denied request: refunded, or left to expire."""
         with self._lock:
             (self._refunds if is_refunded else self._unrefunded)[rule_id] += 1
 
     def saw_rules(self, revision: int) -> None:
-        """The fleet said which revision is in force, and it is ours."""
+        """Record that the fleet has this revision in force and the limiter decides by it."""
         with self._lock:
             self._rules_revision, self._rules_seen_s = revision, self._clock()
 
-    def changed(self, breaker: str, circuit: Circuit) -> None:
-        """A breaker opened, closed, or is no longer needed."""
+    def circuit_changed(self, breaker: str, circuit: Circuit) -> None:
+        """Record that the breaker of this name opened or closed."""
         with self._lock:
             was_open = bool(self._open)
             if circuit is Circuit.CLOSED:
@@ -132,7 +139,6 @@ class Counters:
                 self._fallback_s += self._clock() - self._open_since_s
 
     def snapshot(self) -> Stats:
-        """The counters as they are now."""
         with self._lock:
             running_s = self._clock() - self._open_since_s if self._open else 0.0
             return Stats(

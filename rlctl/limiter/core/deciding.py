@@ -1,4 +1,4 @@
-"""What the limiter for threads and the one for asyncio share: packing calls, reading replies, falling back."""
+"""The decision logic that the limiters for threads and asyncio share: calls, replies, failure policy."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,10 +6,10 @@ from functools import partial
 from typing import TypeVar
 
 from rlctl.assets import asset_folder, read_asset
-from rlctl.limiter.core.calls import ConcurrentCall, CostedCall, released
+from rlctl.limiter.core.calls import ConcurrentCall, CostedCall, script_for
 from rlctl.limiter.core.counters import Counters
-from rlctl.limiter.core.policy import LocalPolicy, Policy, Request, read_policy, without_rule
-from rlctl.limiter.core.rulebook import Aim, RuleBook, Ruled
+from rlctl.limiter.core.policy import FallbackRequest, LocalPolicy, Policy, read_policy, without_rule
+from rlctl.limiter.core.rulebook import BoundCall, PreparedRule, RuleBook
 from rlctl.limits.algorithms import Algorithm, Concurrent, Costed
 from rlctl.limits.decision import REASONS, Decision, Reason, Source
 from rlctl.limits.failures import BrokenState, Cause, Failure, InvalidLimit
@@ -17,10 +17,10 @@ from rlctl.limits.keys import tag_of
 from rlctl.limits.release import Release
 from rlctl.limits.shipped import shipped_release
 
-# Rules change while a service runs; what was packed for old ones is thrown away with all the rest.
+# Rules change while a service runs: the cache of packed calls is emptied when it reaches this size.
 _MOST_CALLS = 4096
 
-# What no rule concerns is nobody's to refuse.
+# A request that no rule concerns is admitted.
 _UNMATCHED = Decision(
     allowed=True,
     limit=None,
@@ -30,14 +30,14 @@ _UNMATCHED = Decision(
     reason=Reason.UNMATCHED,
     source=Source.RULES,
 )
-Asked = str | Policy | None
+PolicyChoice = str | Policy | None
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
 
 
 class Core:
-    """Everything of a limiter that talks to nobody."""
+    """The part of a limiter that does no I/O: binds calls, reads replies, applies the failure policy."""
 
     def __init__(
         self,
@@ -57,65 +57,70 @@ class Core:
         self._concurrent: dict[tuple[Concurrent, str], ConcurrentCall] = {}
 
     def costed(self, algorithm: Costed, rule_id: str) -> CostedCall:
-        """The packed calls of a rule."""
+        """The packed calls of an algorithm with a cost under this rule id."""
         call = self._costed.get((algorithm, rule_id))
         if call is None:
             _check_kind(algorithm, has_leases=False)
-            call = CostedCall(released(self.release, algorithm), algorithm, rule_id, service=self._service)
+            call = CostedCall(script_for(self.release, algorithm), algorithm, rule_id, service=self._service)
             _keep(self._costed, (algorithm, rule_id), call)
         return call
 
     def concurrent(self, algorithm: Concurrent, rule_id: str) -> ConcurrentCall:
-        """The packed calls of a concurrent rule."""
+        """The packed calls of a concurrent limit under this rule id."""
         call = self._concurrent.get((algorithm, rule_id))
         if call is None:
             _check_kind(algorithm, has_leases=True)
-            call = ConcurrentCall(released(self.release, algorithm), algorithm, rule_id, service=self._service)
+            call = ConcurrentCall(script_for(self.release, algorithm), algorithm, rule_id, service=self._service)
             _keep(self._concurrent, (algorithm, rule_id), call)
         return call
 
-    def aim(
-        self, rule: Algorithm | str | Ruled, who: str | Mapping[str, str], rule_id: str, tier: str | None, policy: Asked
-    ) -> Aim | Decision:
-        """What a decision is about; the decision itself where there is no rule to decide by."""
-        if isinstance(rule, Ruled):
-            return rule.aim(who, tier) or self._decided(_UNMATCHED)
+    def bind(
+        self,
+        rule: Algorithm | str | PreparedRule,
+        who: str | Mapping[str, str],
+        rule_id: str,
+        tier: str | None,
+        policy: PolicyChoice,
+    ) -> BoundCall | Decision:
+        """The call that decides a request; a Decision if no rule concerns the request or the rule is not known."""
+        if isinstance(rule, PreparedRule):
+            return rule.bind(who, tier) or self._counted(_UNMATCHED)
         if not isinstance(rule, str):
             if not isinstance(who, str):
                 raise InvalidLimit("dimensions belong to a rule of the fleet; an algorithm counts one identity")
             call = self.concurrent(rule, rule_id) if isinstance(rule, Concurrent) else self.costed(rule, rule_id)
-            return Aim(call, tag_of(who))
+            return BoundCall(call, tag_of(who))
         if self.book is None:
             raise InvalidLimit(f"rule {rule!r}: connect with rules=True to decide by the fleet's rules")
-        ruled = self.book.rule(rule)
-        if ruled is None:
-            self.book.missed(rule)
-            return self._decided(without_rule(self._chosen(policy)))
-        return ruled.aim(who, tier) or self._decided(_UNMATCHED)
+        prepared = self.book.rule(rule)
+        if prepared is None:
+            self.book.rule_missing(rule)
+            return self._counted(without_rule(self._policy_for(policy)))
+        return prepared.bind(who, tier) or self._counted(_UNMATCHED)
 
-    def decidable(self) -> tuple[Ruled | str, ...]:
-        """The rules that take a cost, in order; a name that nobody has where no rules were ever read."""
+    def costed_rules(self) -> tuple[PreparedRule | str, ...]:
+        """The rules that take a cost, in the file's order; the name `*`, which no rule has, before rules were read."""
         if self.book is None:
             raise InvalidLimit("connect with rules=True to decide by the fleet's rules")
-        return self.book.decidable()
+        return self.book.costed_rules()
 
-    def aims(self, who: Mapping[str, str], tier: str | None) -> tuple[Aim, ...] | Decision:
-        """What each rule that concerns a request counts; the policy's decision where no rules were ever read."""
-        found = [self.aim(rule, who, "default", tier, None) for rule in self.decidable()]
+    def bind_all(self, who: Mapping[str, str], tier: str | None) -> tuple[BoundCall, ...] | Decision:
+        """The calls of all rules that concern a request; the policy's decision if no rules were read yet."""
+        found = [self.bind(rule, who, "default", tier, None) for rule in self.costed_rules()]
         unread = next((one for one in found if isinstance(one, Decision) and one.source is not Source.RULES), None)
-        return unread or tuple(one for one in found if isinstance(one, Aim))
+        return unread or tuple(one for one in found if isinstance(one, BoundCall))
 
-    def answered(self, aim: Aim, reply: object) -> Decision:
-        """A script's reply as a decision; Failure where it is none."""
-        return self.settled(aim, self.read(aim, reply))
+    def count_reply(self, bound: BoundCall, reply: object) -> Decision:
+        """Parse a script's reply and count the decision; Failure if it is not a limiter's reply."""
+        return self.count(bound, self.parse_reply(bound, reply))
 
-    def settled(self, aim: Aim, decision: Decision) -> Decision:
-        """Count a decision of Redis; one in shadow becomes an admission."""
+    def count(self, bound: BoundCall, decision: Decision) -> Decision:
+        """Count a decision of Redis. The decision of a rule in shadow becomes an admission."""
         self.counters.decided((Source.REDIS, decision.reason))
-        return self._in_shadow(decision) if aim.shadow else decision
+        return self._in_shadow(decision) if bound.shadow else decision
 
-    def read(self, aim: Aim, reply: object) -> Decision:
-        """A script's reply as it stands, not counted; Failure where it is none."""
+    def parse_reply(self, bound: BoundCall, reply: object) -> Decision:
+        """The decision in a script's reply, not yet counted; Failure if it is not a limiter's reply."""
         try:
             allowed, limit, remaining, retry_after_ms, reset_after_ms, reason = map(_number, reply)  # type: ignore[call-overload]
             return Decision(
@@ -126,67 +131,69 @@ class Core:
                 reset_after_ms=reset_after_ms,
                 reason=REASONS[reason],
                 source=Source.REDIS,
-                quota=aim.call.quota,
+                quota=bound.call.quota,
             )
         except (ValueError, IndexError, TypeError):
             raise Failure(Cause.ERROR, f"not the reply of a limiter script: {reply!r:.200}") from None
 
-    def refund(self, aim: Aim, request: Request) -> bool:
-        """Take back what the rule's local policy counted; False where another policy decided."""
-        chosen = self._chosen(aim.policy)
+    def refund(self, bound: BoundCall, request: FallbackRequest) -> bool:
+        """Refund a charge that the local policy counted; False if another policy decided."""
+        chosen = self._policy_for(bound.policy)
         return isinstance(chosen, LocalPolicy) and chosen.refund(request)
 
-    def fall_back(self, aim: Aim, request: Request, trouble: Failure | BrokenState, policy: Asked) -> Decision:
-        """What the policy answers in the place of Redis; a broken key is raised, but a shadow stops nothing."""
-        if isinstance(trouble, BrokenState) and not aim.shadow:
+    def fall_back(
+        self, bound: BoundCall, request: FallbackRequest, trouble: Failure | BrokenState, policy: PolicyChoice
+    ) -> Decision:
+        """The failure policy's decision. BrokenState is raised instead, unless the rule is in shadow."""
+        if isinstance(trouble, BrokenState) and not bound.shadow:
             raise trouble
         failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
         self.counters.failed(failure)
-        decision = self._decided(
-            self._chosen(policy if policy is not None else aim.policy).decide(request, failure.cause)
+        decision = self._counted(
+            self._policy_for(policy if policy is not None else bound.policy).decide(request, failure.cause)
         )
-        return self._in_shadow(decision) if aim.shadow else decision
+        return self._in_shadow(decision) if bound.shadow else decision
 
-    def released(self, aim: Aim, request: Request, policy: Asked) -> None:
-        """Redis took a lease back; one that was given here while it was away goes too."""
-        chosen = self._chosen(policy if policy is not None else aim.policy)
+    def lease_returned(self, bound: BoundCall, request: FallbackRequest, policy: PolicyChoice) -> None:
+        """Drop a lease that the local policy granted while Redis did not answer; Redis has released its own."""
+        chosen = self._policy_for(policy if policy is not None else bound.policy)
         if isinstance(chosen, LocalPolicy):
-            chosen.take_back(request)
+            chosen.drop_lease(request)
 
     def _in_shadow(self, decision: Decision) -> Decision:
         if not decision.allowed and decision.source is Source.REDIS:
             self.counters.shadow_denied(decision.quota.name)
         return replace(decision, allowed=True, retry_after_ms=0, shadow=True)
 
-    def _decided(self, decision: Decision) -> Decision:
+    def _counted(self, decision: Decision) -> Decision:
         self.counters.decided((decision.source, decision.reason))
         return decision
 
-    def _chosen(self, policy: Asked) -> Policy:
+    def _policy_for(self, policy: PolicyChoice) -> Policy:
         if policy is None:
             return self._policy
         if policy == Source.LOCAL and isinstance(self._policy, LocalPolicy):
-            # A rule does not know how many instances there are; whoever made the limiter does.
+            # A rule says only `local`; the number of instances comes from the limiter's own policy.
             return self._policy
         if not isinstance(policy, str):
             return policy
         known = self._policies.get(policy)
-        # The same text must mean the same object: a local policy remembers what it admitted.
+        # One object for each text: a local policy keeps counts.
         return known if known is not None else self._policies.setdefault(policy, read_policy(policy))
 
 
-def costed(aim: Aim) -> CostedCall:
-    """The call of something that is decided."""
-    if isinstance(aim.call, ConcurrentCall):
+def costed(bound: BoundCall) -> CostedCall:
+    """The call of a rule with a cost; InvalidLimit on a concurrent limit."""
+    if isinstance(bound.call, ConcurrentCall):
         raise InvalidLimit("a concurrent limit is acquired, not decided")
-    return aim.call
+    return bound.call
 
 
-def leased(aim: Aim) -> ConcurrentCall:
-    """The call of something that is acquired."""
-    if isinstance(aim.call, CostedCall):
-        raise InvalidLimit(f"{aim.call.algorithm.name} has no leases: decide it")
-    return aim.call
+def leased(bound: BoundCall) -> ConcurrentCall:
+    """The call of a concurrent limit; InvalidLimit on a rule with a cost."""
+    if isinstance(bound.call, CostedCall):
+        raise InvalidLimit(f"{bound.call.algorithm.name} has no leases: decide it")
+    return bound.call
 
 
 def _number(value: object) -> int:

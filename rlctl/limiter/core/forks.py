@@ -1,4 +1,4 @@
-"""Locks after a fork: a thread of the parent may have held one, and no thread of the child would ever release it."""
+"""Renews locks after a fork: a lock that a thread of the parent held would never be released in the child."""
 
 import os
 from typing import Protocol
@@ -16,7 +16,7 @@ _owners: WeakSet[Forkable] = WeakSet()
 
 
 def renew_after_fork(owner: Forkable) -> None:
-    """Have `owner.after_fork` called in every child process, as long as the owner lives."""
+    """Call `owner.after_fork` in every child process that is forked while the owner exists."""
     _owners.add(owner)
 
 

@@ -1,4 +1,4 @@
-"""Errors of this library itself: logged once with their traceback, and failures that a policy answers."""
+"""Defects of this library: each is logged once with its traceback and becomes a failure, so the policy decides."""
 
 import logging
 from pathlib import Path
@@ -14,10 +14,10 @@ _logged: set[tuple[type[Exception], str]] = set()
 
 
 def internal(error: Exception) -> Failure:
-    """The failure to raise or to keep in the place of an unexpected exception.
+    """The Failure that replaces an unexpected exception.
 
-    The first error of each type and place is logged; later ones only appear in `Stats.errors`. The evidence leaves
-    the exception's text out, as that may hold anything.
+    The first error of each type and place is logged; later ones appear only in `Stats.errors`. The evidence omits the
+    text of the exception, because the text may contain secrets.
     """
     place = _place(error)
     kind = (type(error), place)
@@ -28,7 +28,7 @@ def internal(error: Exception) -> Failure:
 
 
 class _DefectsAsFailures:
-    """A block from which an unexpected exception comes out as a Failure with cause internal; see `internal`."""
+    """Context manager that turns an unexpected exception into a Failure of cause `internal`."""
 
     def __enter__(self) -> None:
         pass
@@ -40,7 +40,7 @@ class _DefectsAsFailures:
             raise internal(error) from error
 
 
-# Without state, so one serves all threads and tasks.
+# Stateless: all threads and tasks share it.
 defects_as_failures = _DefectsAsFailures()
 
 

@@ -1,4 +1,4 @@
-"""Limits counted in this process, while Redis is away: whole numbers, bounded memory. Pure but for its lock."""
+"""Limits counted in this process while Redis does not answer; integers only, bounded memory. Pure but for its lock."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ _MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LocalAnswer:
-    """What the local count says; the numbers are this process's share."""
+    """The answer of the local count; limit and remaining are this process's share."""
 
     limit: int
     remaining: int
@@ -26,7 +26,7 @@ class LocalAnswer:
 
 @dataclass(slots=True)
 class _State:
-    """One key: a level or count, when it was right, the last admission, and leases with their ends."""
+    """One key: level or count, the instant it refers to, the last admission, and leases by request id with expiry."""
 
     amount: int = 0
     since_ns: int = 0
@@ -35,26 +35,26 @@ class _State:
 
 
 class LocalLimits:
-    """Token buckets, windows and leases by key; the longest unused key is forgotten first."""
+    """Token buckets, windows and leases by key. Above `max_keys` the least recently used key is dropped."""
 
     def __init__(self, instances: int, max_keys: int, clock_ns: Callable[[], int] | None = None) -> None:
         self._instances = instances
         self._max_keys = max_keys
         self._clock_ns = clock_ns or time.monotonic_ns
         self._lock = threading.Lock()
-        # With the rule in it: a changed rule starts anew instead of reading levels of another scale.
+        # The algorithm is part of the key: a rule with new parameters must not read levels of another scale.
         self._states: OrderedDict[tuple[bytes, Algorithm], _State] = OrderedDict()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """The child counts on from the parent's levels, by itself."""
+        """Renew the lock; the child continues from a copy of the parent's counts."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._states)
 
     def count(self, algorithm: Algorithm, key: bytes, cost: int) -> LocalAnswer:
-        """One call of an algorithm with a cost; 0 looks without counting."""
+        """Count `cost` for a key; a cost of 0 only reads."""
         with self._lock:
             state = self._state((key, algorithm), keep=cost > 0)
             if isinstance(algorithm, TokenBucket | Gcra):
@@ -62,7 +62,7 @@ class LocalLimits:
             return self._window(algorithm, state, cost)
 
     def lease(self, algorithm: Algorithm, key: bytes, verb: str, request_id: str) -> LocalAnswer:
-        """One call of the concurrent limiter."""
+        """Run one verb of the concurrent limiter: acquire, renew, release or peek."""
         with self._lock:
             state = self._state((key, algorithm), keep=verb == "acquire")
             now = self._clock_ns()
@@ -74,22 +74,22 @@ class LocalLimits:
             return LocalAnswer(share, room, wait_ms, reset_ms, reason)
 
     def refund(self, algorithm: Algorithm, key: bytes, cost: int) -> bool:
-        """Take back what an admitted call counted; False where the key is not remembered."""
+        """Refund an admitted charge; False if the key was dropped."""
         with self._lock:
             state = self._states.get((key, algorithm))
             if state is None:
                 return False
             if isinstance(algorithm, TokenBucket | Gcra):
-                # More than a full bucket is cut when it is next looked at.
+                # May exceed a full bucket; the next read caps the level.
                 state.amount += cost * algorithm.period_ms * _MS * self._instances
             else:
                 state.amount = max(0, state.amount - cost)
             return True
 
     def impossible(self, algorithm: Algorithm, key: bytes) -> LocalAnswer:
-        """What no waiting helps."""
-        seen = self.count(algorithm, key, 0)
-        return LocalAnswer(seen.limit, seen.remaining, -1, seen.reset_after_ms, Reason.IMPOSSIBLE)
+        """The answer to a request that can never be admitted; counts nothing."""
+        now = self.count(algorithm, key, 0)
+        return LocalAnswer(now.limit, now.remaining, -1, now.reset_after_ms, Reason.IMPOSSIBLE)
 
     def _lease(self, algorithm: Algorithm, state: _State, verb: str, request_id: str, now: int) -> tuple[Reason, int]:
         share, held = self._share(algorithm.limit), request_id in state.leases
@@ -109,11 +109,11 @@ class LocalLimits:
         return Reason.OK, 0
 
     def _bucket(self, rule: TokenBucket | Gcra, state: _State, cost: int) -> LocalAnswer:
-        """Levels are in tokens times the time of `rate` tokens, so that a nanosecond refills a whole number."""
+        """Levels are tokens times `period_ms` in nanoseconds: each nanosecond refills exactly `rate` of that unit."""
         now, share = self._clock_ns(), self._share(rule.limit)
         unit = rule.period_ms * _MS * self._instances
         full = share * unit
-        # A state made just now is one that nobody has used: full.
+        # A new key has a full bucket.
         level = full if state.last_ns is None else min(full, state.amount + (now - state.since_ns) * rule.rate)
         price = cost * unit
         if price > level:
@@ -129,8 +129,8 @@ class LocalLimits:
         if state.last_ns is None or now - state.since_ns >= length:
             state.amount, state.since_ns = 0, now
         left_ms = _ms(state.since_ns + length - now)
-        apart = rule.min_interval_ms * _MS if isinstance(rule, RollingWindow | RollingRing) else 0
-        early = state.last_ns + apart - now if state.last_ns is not None else 0
+        interval_ns = rule.min_interval_ms * _MS if isinstance(rule, RollingWindow | RollingRing) else 0
+        early = state.last_ns + interval_ns - now if state.last_ns is not None else 0
         if cost > 0 and state.amount + cost > share:
             return LocalAnswer(share, max(0, share - state.amount), left_ms, left_ms, Reason.OVER_LIMIT)
         if cost > 0 and early > 0:

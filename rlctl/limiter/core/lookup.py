@@ -1,13 +1,13 @@
-"""How to find out who is in charge, as questions: whoever drives them does the talking. Pure.
+"""The look-up of a fleet's primaries as a generator of queries. Pure.
 
-The same questions serve threads and asyncio.
+The caller sends each query to its node, so threads and asyncio share this code.
 """
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from rlctl.limiter.core.routes import FleetMap, address, fields, read_slots
-from rlctl.limiter.core.settings import Endpoint, FleetKind, Settings
+from rlctl.limiter.core.settings import Endpoint, FleetKind, FleetSettings
 from rlctl.limits.failures import Cause, ErrorReply, Failure
 from rlctl.limits.resp import Reply, command
 
@@ -17,23 +17,23 @@ _HELLO = command(b"HELLO")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Commands for one server, on a connection of their own; as many replies are the answer, or the failure."""
+class NodeQuery:
+    """Commands for one server over a new connection; answered by one reply for each, or by a Failure."""
 
     endpoint: Endpoint
     commands: tuple[bytes, ...]
     to_sentinel: bool = False
 
 
-# What a reply of another shape than expected raises while it is taken apart.
+# Exceptions that parsing a reply of an unexpected shape raises.
 _MALFORMED = (ValueError, IndexError, TypeError)
 
-Answer = list[Reply] | Failure
-Lookup = Generator[Question, Answer, FleetMap]
+NodeReplies = list[Reply] | Failure
+Lookup = Generator[NodeQuery, NodeReplies, FleetMap]
 
 
-def look_up(settings: Settings, nodes: Iterable[Endpoint]) -> Lookup:
-    """The questions for this kind of fleet; Failure where nobody could say."""
+def look_up(settings: FleetSettings, nodes: Iterable[Endpoint]) -> Lookup:
+    """The look-up for this kind of fleet. Raises Failure if no node gave a usable answer."""
     match settings.kind:
         case FleetKind.CLUSTER:
             return find_slots(nodes)
@@ -44,19 +44,19 @@ def look_up(settings: Settings, nodes: Iterable[Endpoint]) -> Lookup:
 
 
 def find_one(node: Endpoint) -> Lookup:
-    """The only node; asked so that a failure to log in shows."""
-    answer = yield Question(node, (_HELLO,))
+    """The only node; a HELLO shows whether it accepts the login."""
+    answer = yield NodeQuery(node, (_HELLO,))
     if isinstance(answer, Failure):
         raise answer
     return FleetMap(owners={0: node}, nodes=(node,))
 
 
 def find_slots(nodes: Iterable[Endpoint]) -> Lookup:
-    """Ask one node after the other for the slot map; the map of a node without quorum is the last resort."""
+    """Query one node after the other for the slot map. The map of a node without quorum is used only if all lack it."""
     second_best: FleetMap | None = None
     failure = Failure(Cause.UNREACHABLE, "no node to ask")
     for node in nodes:
-        answer = yield Question(node, (_INFO, _SLOTS))
+        answer = yield NodeQuery(node, (_INFO, _SLOTS))
         try:
             info, slots = _good(answer, node)
             found = read_slots(slots, node)
@@ -73,13 +73,13 @@ def find_slots(nodes: Iterable[Endpoint]) -> Lookup:
 
 
 def find_primary(sentinels: Iterable[Endpoint], master_name: str) -> Lookup:
-    """Ask every sentinel, then the servers they name, newest epoch first: the first that says it is a primary is it.
+    """Query every sentinel, then the servers they name, newest epoch first; returns the first with role master.
 
-    During a failover one sentinel knows seconds before the others do.
+    All sentinels are queried, because during a failover one knows the new primary seconds before the others.
     """
     named, failure = yield from _named_primaries(sentinels, master_name)
     for primary in sorted(named, key=lambda where: named[where], reverse=True):
-        answer = yield Question(primary, (_HELLO,))
+        answer = yield NodeQuery(primary, (_HELLO,))
         try:
             [hello] = _good(answer, primary)
             role = fields(hello).get("role")
@@ -88,20 +88,20 @@ def find_primary(sentinels: Iterable[Endpoint], master_name: str) -> Lookup:
             continue
         if role == "master":
             return FleetMap(owners={0: primary}, nodes=tuple(named))
-        failure = Failure(Cause.READONLY, f"{primary}: sentinels call it the primary, itself says {role}")
+        failure = Failure(Cause.READONLY, f"{primary}: sentinels name it as the primary, but its role is {role}")
     raise failure
 
 
 def _named_primaries(
     sentinels: Iterable[Endpoint], master_name: str
-) -> Generator[Question, Answer, tuple[dict[Endpoint, int], Failure]]:
-    """Whom the sentinels name, with the newest epoch in which they do; and the last failure to ask one."""
+) -> Generator[NodeQuery, NodeReplies, tuple[dict[Endpoint, int], Failure]]:
+    """The primaries that sentinels name with their newest epoch, and the last failure of a sentinel."""
     name = master_name.encode()
     commands = (command(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name), command(b"SENTINEL", b"MASTER", name))
     named: dict[Endpoint, int] = {}
     failure = Failure(Cause.UNREACHABLE, "no sentinel to ask")
     for sentinel in sentinels:
-        answer = yield Question(sentinel, commands, to_sentinel=True)
+        answer = yield NodeQuery(sentinel, commands, to_sentinel=True)
         try:
             where, about = _good(answer, sentinel)
             primary = address(where)
@@ -110,13 +110,13 @@ def _named_primaries(
             failure = _as_failure(trouble, sentinel)
             continue
         if primary is None:
-            failure = Failure(Cause.ERROR, f"{sentinel}: knows no {master_name}")
+            failure = Failure(Cause.ERROR, f"{sentinel}: the sentinel does not know {master_name}")
         else:
             named[primary] = max(epoch, named.get(primary, 0))
     return named, failure
 
 
-def _good(answer: Answer, endpoint: Endpoint) -> list[Reply]:
+def _good(answer: NodeReplies, endpoint: Endpoint) -> list[Reply]:
     if isinstance(answer, Failure):
         raise answer
     for reply in answer:

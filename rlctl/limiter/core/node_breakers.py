@@ -1,4 +1,4 @@
-"""One server of the fleet, with the breakers that keep decisions from waiting for it."""
+"""The circuit breakers of one node: one for the node, and one for each script that it lacks."""
 
 import logging
 import time
@@ -8,13 +8,13 @@ from rlctl.limiter.core.breaker import Breaker, BreakerSettings, Circuit
 from rlctl.limiter.core.counters import Counters
 from rlctl.limits.failures import Cause, Failure
 
-# Whoever wants to read it says where to; without that nothing is written.
+# A library writes no log unless the service configures a handler.
 _log = logging.getLogger("rlctl.limiter")
 _log.addHandler(logging.NullHandler())
 
 
-class Guards:
-    """A node's breaker, and one for every script that it turned out to lack."""
+class NodeBreakers:
+    """The breaker of a node, and a breaker for each script that the node lacks or fails to run."""
 
     def __init__(
         self, name: str, settings: BreakerSettings, counters: Counters, clock: Callable[[], float] = time.monotonic
@@ -28,16 +28,16 @@ class Guards:
         self.breaker = self._breaker(name)
 
     def admit(self, sha1: str) -> None:
-        """Raise where a breaker says not to ask this node, or not for this script."""
+        """Raise Failure if an open breaker stops calls to this node, or calls of this script."""
         if not self.breaker.is_closed and not self.breaker.admit():
             raise Failure(Cause.BREAKER_OPEN, f"{self._name}: too many failures")
         script = self._scripts.get(sha1) if self._scripts else None
         if script is not None and not script.is_closed and not script.admit():
-            self.breaker.forfeited()
+            self.breaker.abandoned()
             raise Failure(Cause.BREAKER_OPEN, f"{self._name}: script {sha1} is missing")
 
     def answered(self, sha1: str) -> None:
-        """The server did what it was asked."""
+        """Report that the node answered a call of this script."""
         if self.breaker.failures:
             self.breaker.succeeded()
         script = self._scripts.get(sha1) if self._scripts else None
@@ -45,9 +45,9 @@ class Guards:
             script.succeeded()
 
     def failed(self, failure: Failure, sha1: str, began_s: float | None = None) -> None:
-        """The server did not; a script that is missing or broken is no fault of the other scripts."""
+        """Report a failed call. A missing or broken script opens only its own breaker."""
         if not failure.cause.blames_node:
-            self.forfeited(sha1)
+            self.abandoned(sha1)
             return
         if failure.cause in {Cause.NO_SCRIPT, Cause.ERROR}:
             self.answered("")
@@ -56,36 +56,36 @@ class Guards:
             return
         self.breaker.failed(began_s)
         if self._scripts:
-            self._forfeit(sha1)
+            self._abandon(sha1)
 
-    def forfeited(self, sha1: str) -> None:
-        """The call ended without telling anything about the server."""
-        self.breaker.forfeited()
-        self._forfeit(sha1)
+    def abandoned(self, sha1: str) -> None:
+        """Report a call whose end says nothing about the node."""
+        self.breaker.abandoned()
+        self._abandon(sha1)
 
     def retire(self) -> None:
-        """The node is no longer asked: its open breakers no longer count as time without Redis."""
+        """Stop counting this node's open breakers as time without Redis: the node is no longer used."""
         self._is_retired = True
-        self._counters.changed(self._name, Circuit.CLOSED)
+        self._counters.circuit_changed(self._name, Circuit.CLOSED)
         for sha1 in self._scripts:
-            self._counters.changed(f"{self._name} {sha1}", Circuit.CLOSED)
+            self._counters.circuit_changed(f"{self._name} {sha1}", Circuit.CLOSED)
 
     def retry_in_ms(self, sha1: str) -> int:
-        """How long until this node may be asked for this script again."""
+        """Milliseconds until a call of this script may go to this node again."""
         script = self._scripts.get(sha1)
         return max(self.breaker.retry_in_ms, script.retry_in_ms if script is not None else 0)
 
-    def _forfeit(self, sha1: str) -> None:
+    def _abandon(self, sha1: str) -> None:
         script = self._scripts.get(sha1)
         if script is not None:
-            script.forfeited()
+            script.abandoned()
 
     def _breaker(self, name: str) -> Breaker:
         def on_change(circuit: Circuit) -> None:
-            # Calls that were still under way must not open what nobody will ever close.
+            # A call that was under way must not open a breaker that no later call would close.
             if self._is_retired:
                 return
-            self._counters.changed(name, circuit)
+            self._counters.circuit_changed(name, circuit)
             _log.warning("breaker of %s is %s", name, circuit)
 
         return Breaker(self._settings, clock=self._clock, on_change=on_change)

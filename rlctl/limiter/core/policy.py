@@ -1,4 +1,4 @@
-"""What a limiter answers when Redis cannot: admit, deny, or count in this process. Pure."""
+"""Failure policies: what a limiter decides while Redis does not answer. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +15,12 @@ _SOONEST_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A call that Redis did not answer; `retry_in_ms` is when it will be asked again."""
+class FallbackRequest:
+    """A request that Redis did not answer, for the failure policy to decide.
+
+    `cost` is 0 for a peek. `verb` and `request_id` are set for leases only: acquire, renew, release or peek.
+    `retry_in_ms` is the time in milliseconds until the limiter sends a call to the node again; 0 at once.
+    """
 
     algorithm: Algorithm
     key: bytes
@@ -28,20 +32,26 @@ class Request:
 
 
 class Policy(Protocol):
-    """Answers in the place of Redis."""
+    """Decides requests that Redis did not answer within the budget.
 
-    def decide(self, request: Request, cause: Cause) -> Decision:
-        """The answer; it takes no time to speak of."""
+    Pass an object with this method as `policy` to use a policy of your own.
+    """
+
+    def decide(self, request: FallbackRequest, cause: Cause) -> Decision:
+        """Decide a request. Must not block, and may run in many threads at once.
+
+        `cause` says why Redis did not decide. An exception that this method raises reaches the caller of the limiter.
+        """
 
 
 class _Fixed:
-    """Always the same answer, but for what no server would ever admit."""
+    """Policy `open` or `closed`; both deny a request that no server could ever admit."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
 
-    def decide(self, request: Request, cause: Cause) -> Decision:
-        """Admit or deny; a limit of 0 is a switch that stays off whoever answers."""
+    def decide(self, request: FallbackRequest, cause: Cause) -> Decision:
+        """Admit or deny; a rule with limit 0 denies under `open` too."""
         allowed, retry_after_ms, reason = self.source is Source.OPEN, 0, fallback_reason(cause)
         if is_impossible(request):
             allowed, retry_after_ms, reason = False, -1, Reason.IMPOSSIBLE
@@ -64,7 +74,7 @@ class _Fixed:
 
 
 def without_rule(policy: Policy) -> Decision:
-    """What a policy answers where no rule is known: without a limit there is nothing to count, only yes or no."""
+    """The decision if the rule is not known: `closed` denies, any other policy admits, because no limit is known."""
     denies = isinstance(policy, _Fixed) and policy.source is Source.CLOSED
     return Decision(
         allowed=not denies,
@@ -79,23 +89,27 @@ def without_rule(policy: Policy) -> Decision:
 
 
 class LocalPolicy:
-    """Counts in this process: each of `instances` gets its share of every limit, and at least 1.
+    """Failure policy that counts in this process: each of `instances` processes enforces an equal share of each limit.
 
-    Whole shares: 10 among 4 is 2 each, 3 among 4 is 1 each. At most `max_keys` identities are remembered, the
-    longest unused forgotten first. Rolling, sliding and fixed windows all become a window that starts with its
-    first call; buckets stay buckets; leases stay leases.
+    A share is rounded down and at least 1: limit 10 is 2 for each of 4 instances, limit 3 is 1 each. At most
+    `max_keys` keys are kept; the least recently used is dropped first. Fixed, sliding and rolling windows become
+    windows that start with their first call; token buckets and leases work as in Redis. The policy does not know what
+    Redis counted, and sends it nothing afterwards. `clock_ns` replaces the monotonic clock in tests.
+
+    Example: `Limiter.connect(env, policy=LocalPolicy(instances=4))`, which is the same as `policy="local:4"`.
+    Raises UsageFault if `instances` or `max_keys` is below 1.
     """
 
     def __init__(
         self, instances: int = 1, *, max_keys: int = 10_000, clock_ns: Callable[[], int] | None = None
     ) -> None:
         if instances < 1 or max_keys < 1:
-            raise UsageFault("a local policy wants 1 or more instances and keys")
+            raise UsageFault("a local policy needs instances >= 1 and max_keys >= 1")
         self._instances = instances
         self._limits = LocalLimits(instances, max_keys, clock_ns)
 
-    def decide(self, request: Request, cause: Cause) -> Decision:
-        """Count it here."""
+    def decide(self, request: FallbackRequest, cause: Cause) -> Decision:
+        """Count the request against this process's share."""
         limits, algorithm = self._limits, request.algorithm
         if request.verb is not None:
             answer = limits.lease(algorithm, request.key, request.verb, request.request_id)
@@ -115,32 +129,32 @@ class LocalPolicy:
             quota=request.quota,
         )
 
-    def take_back(self, request: Request) -> None:
-        """Forget a lease that was given here, if there is one."""
+    def drop_lease(self, request: FallbackRequest) -> None:
+        """Drop the lease of this request, if this process granted one."""
         self._limits.lease(request.algorithm, request.key, "release", request.request_id)
 
-    def refund(self, request: Request) -> bool:
-        """Take back one count of this request; False where its key was forgotten meanwhile."""
+    def refund(self, request: FallbackRequest) -> bool:
+        """Refund the charge of this request; False if its key was dropped."""
         return self._limits.refund(request.algorithm, request.key, request.cost)
 
     def __repr__(self) -> str:
         return f"Policy(local:{self._instances})"
 
 
-def is_impossible(request: Request) -> bool:
-    """Whether no server would admit this at any time."""
+def is_impossible(request: FallbackRequest) -> bool:
+    """Whether no server would ever admit this request: limit 0, or a cost above the limit."""
     if request.verb is not None:
         return request.algorithm.limit == 0 and request.verb != "release"
     return request.algorithm.limit == 0 or request.cost > request.algorithm.limit
 
 
 def read_policy(text: str | Policy) -> Policy:
-    """A policy from its name in a rule, or as it is."""
+    """The policy of this name (`open`, `closed`, `local`, `local:N`); a policy object is returned as it is."""
     if not isinstance(text, str):
         return text
     if text in {Source.OPEN, Source.CLOSED}:
         return _Fixed(Source(text))
     name, colon, count = text.partition(":")
     if name != Source.LOCAL or (colon and not (count.isascii() and count.isdigit())):
-        raise UsageFault(f"failure policy {text!r}", hint=f"it is one of {_CHOICES}")
+        raise UsageFault(f"unknown failure policy {text!r}", hint=f"use one of {_CHOICES}")
     return LocalPolicy(int(count) if colon else 1)

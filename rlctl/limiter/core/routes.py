@@ -1,17 +1,17 @@
-"""Which node is in charge of a key: a slot map, a primary behind sentinels, or the one node there is. Pure."""
+"""Which node owns a key: by a cluster's slot map, as the primary behind Sentinel, or as the only node. Pure."""
 
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlctl.limiter.core.settings import Endpoint, FleetKind, Settings
+from rlctl.limiter.core.settings import Endpoint, FleetKind, FleetSettings
 from rlctl.limits.failures import Cause, ErrorReply, Failure, failure_of
 from rlctl.limits.resp import Reply
 
 SLOTS = 16384
-# What a cluster can be: Redis recommends at most 1000 nodes; a node that claims more is not believed.
+# Redis recommends at most 1000 nodes; a slot map with more is refused.
 _MOST_NODES = 1000
-# How many of the nodes that other nodes named one look-up asks; those of the settings come after them.
+# A look-up queries at most this many nodes that other nodes named, then the nodes of the settings.
 _MOST_ASKED = 8
 _HOST_BYTES = 253
 
@@ -23,7 +23,7 @@ def slot_of(tag: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
-    """Where a cluster node sends us; an ASK holds for this one call, a MOVED for good."""
+    """A MOVED or ASK reply. An ASK holds for one call, a MOVED until the next change of the slot."""
 
     slot: int
     endpoint: Endpoint
@@ -32,16 +32,16 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetMap:
-    """What a look-up found: each slot's primary (one entry for all where there are no slots), and all nodes."""
+    """The result of a look-up: the primary of each slot, and all nodes. Outside a cluster only slot 0 has an entry."""
 
     owners: Mapping[int, Endpoint]
     nodes: tuple[Endpoint, ...]
 
 
 class Routes:
-    """The present belief about who is in charge; replaced whole, so that readers need no lock."""
+    """The owner of each slot, as last learned. Maps are replaced whole, so readers need no lock."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: FleetSettings) -> None:
         self._is_cluster = settings.kind is FleetKind.CLUSTER
         self._owners: list[Endpoint | None] = []
         self._seeds = settings.nodes
@@ -52,18 +52,17 @@ class Routes:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything was found yet."""
         return bool(self._owners)
 
     @property
     def owners(self) -> tuple[Endpoint, ...]:
-        """Every node that is in charge of something."""
+        """All nodes that own a slot."""
         return tuple(dict.fromkeys(owner for owner in self._owners if owner is not None))
 
     def candidates(self) -> tuple[Endpoint, ...]:
-        """Nodes that may know more, another one first each time: the first may be the one that is wrong.
+        """The nodes to query in a look-up; each call starts with another node, as the first may have a wrong map.
 
-        Those of the settings are always among them, so that a node with a false map does no lasting harm.
+        The nodes of the settings are always included, so that a node with a wrong map cannot hide the others.
         """
         nodes = tuple(dict.fromkeys((*self._known, *self._seeds)))
         self._turn = (self._turn + 1) % max(1, len(nodes))
@@ -71,37 +70,37 @@ class Routes:
         return tuple(dict.fromkeys((*rotated[:_MOST_ASKED], *self._seeds)))
 
     def owner(self, tag: bytes) -> Endpoint | None:
-        """Who is in charge of a key with this hash tag; None where nobody is known."""
+        """The node that owns the keys with this hash tag; None if it is not known."""
         owners = self._owners
         if self._is_cluster:
             return owners[binascii.crc_hqx(tag, 0) % SLOTS] if owners else None
         return owners[0] if owners else None
 
     def learn(self, found: FleetMap) -> None:
-        """Believe a look-up from now on."""
+        """Replace the map by the result of a look-up."""
         size = SLOTS if self._is_cluster else 1
         self._owners = [found.owners.get(slot) for slot in range(size)]
         self._known = found.nodes
 
     def moved(self, redirection: Redirection) -> None:
-        """Believe a node that says who has a slot now."""
+        """Set the owner of a slot by a MOVED reply."""
         if self._is_cluster and self._owners and not redirection.is_ask:
             self._owners[redirection.slot] = redirection.endpoint
 
     def forget(self, endpoint: Endpoint) -> None:
-        """The primary behind the sentinels is none any more; a cluster's map stays until there is a better one."""
+        """Forget a node that turned out to be no primary; a cluster keeps its map until the next look-up."""
         if not self._is_cluster and self._owners == [endpoint]:
             self._owners = []
 
 
 def redirection(reply: ErrorReply, asked: Endpoint) -> Redirection | None:
-    """A MOVED or ASK as a value; None for every other error."""
+    """The redirection in a MOVED or ASK reply; None for all other errors."""
     if reply.prefix not in {"MOVED", "ASK"}:
         return None
     try:
         _word, slot, where = reply.text.split(" ")[:3]
         host, _colon, port = where.rpartition(":")
-        # An empty host means the one that answered: it does not know its own name.
+        # An empty host stands for the node that replied, which does not know its own name.
         there = _endpoint(host or asked.host, int(port))
         return Redirection(_slot(int(slot)), there, is_ask=reply.prefix == "ASK")
     except (ValueError, Failure):
@@ -109,7 +108,7 @@ def redirection(reply: ErrorReply, asked: Endpoint) -> Redirection | None:
 
 
 def read_slots(reply: Reply, asked: Endpoint) -> FleetMap:
-    """The answer to CLUSTER SLOTS."""
+    """Parse the reply of CLUSTER SLOTS; Failure if it is no valid slot map."""
     owners: dict[int, Endpoint] = {}
     nodes: dict[Endpoint, None] = {}
     for entry in _list(reply):
@@ -118,13 +117,15 @@ def read_slots(reply: Reply, asked: Endpoint) -> FleetMap:
         nodes |= dict.fromkeys(found)
         slots = range(_slot(_int(first)), _slot(_int(last)) + 1)
         if len(nodes) > _MOST_NODES or not owners.keys().isdisjoint(slots):
-            raise Failure(Cause.ERROR, f"{asked}: not a slot map: more than {_MOST_NODES} nodes, or a slot given twice")
+            raise Failure(
+                Cause.ERROR, f"{asked}: not a slot map: more than {_MOST_NODES} nodes, or a slot listed twice"
+            )
         owners |= dict.fromkeys(slots, found[0])
     return FleetMap(owners=owners, nodes=tuple(nodes))
 
 
 def fields(reply: Reply) -> dict[str, str]:
-    """A flat list of names and values, as HELLO and SENTINEL MASTER answer; what is not plain is left out."""
+    """The fields of a HELLO or SENTINEL MASTER reply; values that are lists are left out."""
     words = _list(reply)
     return {
         _plain(name): _plain(value)
@@ -134,14 +135,14 @@ def fields(reply: Reply) -> dict[str, str]:
 
 
 def says_primary(hello: Reply, asked: Endpoint) -> bool:
-    """Whether the answer to HELLO is that of a server that takes writes; Failure where it refuses us."""
+    """Whether a HELLO reply comes from a primary; Failure if the server refuses the login."""
     if isinstance(hello, ErrorReply):
         raise failure_of(hello, asked)
     return fields(hello).get("role") != "replica"
 
 
 def address(reply: Reply) -> Endpoint | None:
-    """The answer to SENTINEL get-master-addr-by-name; None where the name is unknown."""
+    """Parse the reply of SENTINEL GET-MASTER-ADDR-BY-NAME; None if the sentinel does not know the name."""
     if not isinstance(reply, list):
         return None
     host, port = reply
@@ -150,13 +151,13 @@ def address(reply: Reply) -> Endpoint | None:
 
 def _server(entry: Reply, asked: Endpoint) -> Endpoint:
     host, port, *_rest = _list(entry)
-    # Nil, empty and `?` stand for a host that the node does not know: the one it was asked at.
+    # Nil, empty and `?` stand for the node that replied, which does not know its own name.
     name = _plain(host) if host not in {None, b"", b"?"} else asked.host
     return _endpoint(name, _int(port))
 
 
 def _endpoint(host: str, port: int) -> Endpoint:
-    """A server as other servers name it; Failure on what no connection could be opened to."""
+    """An address that a server named; Failure if no connection to it is possible."""
     try:
         is_name = 0 < len(host.encode("idna")) <= _HOST_BYTES and host.isprintable() and " " not in host
     except UnicodeError:

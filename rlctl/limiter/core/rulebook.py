@@ -1,4 +1,4 @@
-"""The rules of the fleet as a limiter knows them: the last good set, ready to decide by. Talks to nobody."""
+"""The rules of the fleet as a limiter knows them: the last usable revision, prepared for decisions. No I/O."""
 
 import logging
 import time
@@ -21,14 +21,14 @@ from rlctl.limits.rule import CHANNEL, POINTER_KEY, Definition, Rule, VariantNam
 POINTER = command(b"HMGET", POINTER_KEY.encode(), b"revision", b"digest")
 SUBSCRIBE = command(b"SUBSCRIBE", CHANNEL.encode())
 _COMPLAIN_EVERY_S = 10.0
-# A later rlctl may write what this version cannot decide by: other algorithms, arguments, policies.
+# A later rlctl may store algorithms, arguments or policies that this version does not know.
 _UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RlctlError)
 _log = logging.getLogger("rlctl.limiter")
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
-    """What one decision is about: the packed call, whose key, and what holds when Redis does not answer."""
+class BoundCall:
+    """A packed call bound to one identity by its hash tag, with the rule's failure policy and shadow flag."""
 
     call: CostedCall | ConcurrentCall
     tag: bytes
@@ -36,8 +36,8 @@ class Aim:
     shadow: bool = False
 
 
-class Ruled:
-    """One rule, ready: what this version cannot decide by shows here, and not in a decision."""
+class PreparedRule:
+    """A rule with its calls packed. Making it raises on a rule that this version cannot decide by."""
 
     def __init__(self, rule: Rule, service: str | None = None) -> None:
         definition = rule.definition
@@ -53,12 +53,16 @@ class Ruled:
         read_policy(definition.on_failure)
         _check_texts(definition)
 
-    def aim(self, who: str | Mapping[str, str], tier: str | None) -> Aim | None:
-        """The call for a request; None where the rule does not concern it."""
+    def bind(self, who: str | Mapping[str, str], tier: str | None) -> BoundCall | None:
+        """The call that decides a request; None if the rule does not concern it.
+
+        `who` is the one value that the rule counts by, or the request's dimensions by name. InvalidLimit on a value
+        that is not text.
+        """
         definition = self.rule.definition
         dimensions = self._named(who) if isinstance(who, str) else who
         if not isinstance(dimensions, Mapping):
-            raise InvalidLimit(f"rule {self.rule.id}: an identity is text, or dimensions by name; not {who!r}")
+            raise InvalidLimit(f"rule {self.rule.id}: an identity must be text or dimensions by name, not {who!r}")
         if tier is not None:
             dimensions = {**dimensions, TIER: tier}
         self._check(dimensions)
@@ -70,21 +74,21 @@ class Ruled:
         in_canary = bool(self._share) and takes_part(self.rule.id, template.identity(dimensions), self._share)
         call = self._calls[tier if tier in definition.tiers else None, in_canary]
         tag = template.fill(dimensions, encode).encode("utf-8", "surrogatepass")
-        return Aim(call, tag, definition.on_failure, definition.shadow)
+        return BoundCall(call, tag, definition.on_failure, definition.shadow)
 
     def _check(self, dimensions: Mapping[str, object]) -> None:
-        """A number would meet no condition, and so no limit: services find out at their first call."""
+        """Refuse values that are not text: a number would match no condition, and so escape the limit."""
         for name in self._dimensions:
             value = dimensions.get(name)
             if value is not None and not isinstance(value, str):
-                raise InvalidLimit(f"rule {self.rule.id}: {name} is text; not {value!r}")
+                raise InvalidLimit(f"rule {self.rule.id}: {name} must be text, not {value!r}")
 
     def _named(self, who: str) -> dict[str, str]:
         if self._plain is None:
             names = ", ".join(self._templates[0].names)
-            raise InvalidLimit(f"rule {self.rule.id} counts by {names}: name them, such as {{'{names}': ...}}")
+            raise InvalidLimit(f"rule {self.rule.id} counts by {names}: pass them by name, such as {{'{names}': ...}}")
         if not who:
-            raise InvalidLimit("an identity is not empty")
+            raise InvalidLimit("an identity must not be empty")
         return {self._plain: who}
 
     def _call(self, variant: VariantName) -> CostedCall | ConcurrentCall:
@@ -99,10 +103,10 @@ class Ruled:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """One revision, whole: who reads it once decides by it alone."""
+    """One revision. A decision reads it once, so that all its rules are of the same revision."""
 
-    rules: Mapping[str, Ruled]
-    decidable: tuple[Ruled, ...]
+    rules: Mapping[str, PreparedRule]
+    costed_rules: tuple[PreparedRule, ...]
     version: Version | None
 
 
@@ -110,7 +114,7 @@ _NOTHING = _Known({}, (), None)
 
 
 class RuleBook:
-    """The last good rules; replaced whole, so that decisions need no lock."""
+    """The last usable revision of the rules; replaced whole, so that decisions take no lock."""
 
     def __init__(
         self, counters: Counters, clock: Callable[[], float] = time.monotonic, *, service: str | None = None
@@ -119,27 +123,26 @@ class RuleBook:
         self._service = service
         self._clock = clock
         self._known = _NOTHING
-        self._unusable: Version | None = None
-        self._quiet_until_s = 0.0
+        self._unusable_version: Version | None = None
+        self._next_log_s = 0.0
 
     @property
     def is_empty(self) -> bool:
-        """Whether no rules were ever read."""
         return self._known.version is None
 
-    def rule(self, rule_id: str) -> Ruled | None:
-        """The rule of this name, as last known."""
+    def rule(self, rule_id: str) -> PreparedRule | None:
+        """The rule of this id; None if the revision has none."""
         return self._known.rules.get(rule_id)
 
-    def decidable(self) -> tuple[Ruled | str, ...]:
-        """The rules of one revision that take a cost, in the file's order; before any were read, a name none has."""
+    def costed_rules(self) -> tuple[PreparedRule | str, ...]:
+        """The rules of one revision that take a cost, in the file's order; `*`, which no rule has, before the first."""
         known = self._known
-        return ("*",) if known.version is None else known.decidable
+        return ("*",) if known.version is None else known.costed_rules
 
-    def news(self, reply: Reply) -> Version | None:
-        """Which revision must be read after this answer to POINTER; None where ours is in force.
+    def newer_version(self, reply: Reply) -> Version | None:
+        """The revision to read after this reply to POINTER; None if the known revision is still in force.
 
-        A fleet that has no rules any more, or not yet, takes none away; that is said loudly.
+        If the fleet has no rules, the known rules stay; the loss is counted and logged.
         """
         match reply:
             case [bytes(revision), bytes(digest)]:
@@ -149,58 +152,60 @@ class RuleBook:
                     return None
                 return version
             case [None, None]:
-                self.troubled(Failure(Cause.NO_RULE, "the fleet has no rules in force"))
+                self.reading_failed(Failure(Cause.NO_RULE, "the fleet has no rules in force"))
                 return None
             case _:
                 raise Failure(Cause.ERROR, f"not a pointer to rules: {reply!r}")
 
     def learn(self, version: Version, reply: Reply) -> None:
-        """Decide by a revision from now on; where it is not there or cannot be read, the old one stays, loudly."""
+        """Decide by this revision from now on. If it is missing or unusable, the old one stays; counted and logged."""
         try:
             revision = read_revision(reply if isinstance(reply, bytes) else b"")
-            rules = {rule.id: Ruled(rule, self._service) for rule in revision.rules.rules}
+            rules = {rule.id: PreparedRule(rule, self._service) for rule in revision.rules.rules}
         except _UNUSABLE as failure:
             self._refuse(version, Failure(Cause.NO_RULE, f"revision {version.revision} of the rules: {failure!r:.500}"))
             return
         self._known = _Known(rules, tuple(rule for rule in rules.values() if not rule.has_leases), version)
-        self._unusable = None
+        self._unusable_version = None
         self.counters.saw_rules(version.revision)
         _log.info("rules: revision %d with %d rules", version.revision, len(rules))
 
     def _refuse(self, version: Version, failure: Failure) -> None:
         """Count each attempt to read a revision that cannot be used, and log the first."""
         self.counters.failed(failure)
-        if version != self._unusable:
-            self._unusable = version
-            _log.error("rules cannot be used, the last good ones stay: %s", failure)
+        if version != self._unusable_version:
+            self._unusable_version = version
+            _log.error("revision cannot be used, the previous rules stay: %s", failure)
 
-    def troubled(self, trouble: Failure | RlctlError) -> None:
-        """The fleet could not be asked, or its key holds something else; what is known stays in force."""
+    def reading_failed(self, trouble: Failure | RlctlError) -> None:
+        """Record that the rules could not be read; the known rules stay."""
         failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
         self.counters.failed(failure)
-        self._complain(
-            "rules cannot be read, %s: %s", "the last good ones stay" if self._known.rules else "none", failure
+        self._log_rarely(
+            "rules cannot be read, %s: %s",
+            "the previous rules stay" if self._known.rules else "no rules are known",
+            failure,
         )
 
-    def missed(self, rule_id: str) -> None:
-        """Somebody decided without a rule."""
-        known = "no rules were read yet" if self.is_empty else f"there are {', '.join(self._known.rules)}"
+    def rule_missing(self, rule_id: str) -> None:
+        """Record a decision without its rule, by the failure policy."""
+        known = "no rules were read yet" if self.is_empty else f"the rules are {', '.join(self._known.rules)}"
         self.counters.failed(Failure(Cause.NO_RULE, f"no rule {rule_id}: {known}"))
-        self._complain("decided without rule %s: %s", rule_id, known)
+        self._log_rarely("rule %s is not known, the failure policy decides: %s", rule_id, known)
 
-    def _complain(self, text: str, *words: object) -> None:
+    def _log_rarely(self, text: str, *words: object) -> None:
         now_s = self._clock()
-        if now_s >= self._quiet_until_s:
-            self._quiet_until_s = now_s + _COMPLAIN_EVERY_S
+        if now_s >= self._next_log_s:
+            self._next_log_s = now_s + _COMPLAIN_EVERY_S
             _log.error(text, *words)
 
 
 def _check_texts(definition: Definition) -> None:
-    """A number where decisions compare texts would break them one by one."""
+    """Refuse values that are not text now: decisions would fail on them one by one."""
     patterns = (pattern for patterns in definition.match.values() for pattern in patterns)
     texts = (definition.on_failure, *definition.keys, *definition.match, *patterns)
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"rule {definition.id}: on_failure, keys and conditions are text")
+        raise ValueError(f"rule {definition.id}: on_failure, keys and conditions must be text")
 
 
 def _version(revision: bytes, digest: bytes) -> Version:
@@ -210,13 +215,13 @@ def _version(revision: bytes, digest: bytes) -> Version:
         raise Failure(Cause.ERROR, f"not a pointer to rules: {failure}") from failure
 
 
-def fetch(version: Version) -> bytes:
+def read_command(version: Version) -> bytes:
     """The command that reads a revision."""
     return command(b"GET", revision_key(version.revision).encode())
 
 
-def usable(reply: Reply, asked: Endpoint) -> Reply:
-    """A reply that is no error; Failure otherwise."""
+def require_success(reply: Reply, asked: Endpoint) -> Reply:
+    """The reply, unless it is an error: then Failure."""
     if isinstance(reply, ErrorReply):
         raise failure_of(reply, asked)
     return reply

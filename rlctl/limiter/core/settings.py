@@ -1,4 +1,4 @@
-"""Where the fleet is and how to log in: what `rlctl env -o json` prints, as a frozen value. Pure."""
+"""Addresses and logins of a fleet, as `rlctl env -o json` prints them. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ CLIENT_NAME = b"rlctl-limiter"
 
 
 class Endpoint(NamedTuple):
-    """Where a server listens."""
+    """Host and port of a server."""
 
     host: str
     port: int
@@ -24,7 +24,7 @@ class Endpoint(NamedTuple):
 
 
 class FleetKind(StrEnum):
-    """How the node in charge of a key is found."""
+    """How the node that owns a key is found: the only node, by CLUSTER SLOTS, or by Sentinel."""
 
     SINGLE = "single"
     CLUSTER = "cluster"
@@ -33,7 +33,7 @@ class FleetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How to open a connection: user, password, and the certificate that the server is verified by."""
+    """User, password and TLS settings of a connection; `ca` is the path of the CA certificate."""
 
     username: str | None = None
     password: Secret | None = None
@@ -41,7 +41,7 @@ class Login:
     ca: str | None = None
 
     def hello(self) -> bytes:
-        """The first command on a connection; its reply names the server's role."""
+        """The packed HELLO that begins a connection; its reply names the server's role."""
         words = [b"HELLO", b"2"]
         if self.password is not None:
             words += [b"AUTH", (self.username or "default").encode(), self.password.reveal().encode()]
@@ -49,8 +49,8 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything a limiter must know of its fleet."""
+class FleetSettings:
+    """Addresses, logins and service of the fleet that a limiter connects to."""
 
     kind: FleetKind
     nodes: tuple[Endpoint, ...]
@@ -58,18 +58,18 @@ class Settings:
     sentinels: tuple[Endpoint, ...] = ()
     master_name: str = ""
     sentinel_login: Login = field(default_factory=Login)
-    # What servers call each other is not always where they are reached: ports of containers may be published elsewhere.
+    # From the address that servers name each other by to the one to connect to, such as a container's published port.
     remap: Mapping[Endpoint, Endpoint] = field(default_factory=dict)
-    # Whose keys it decides on; None: keys without a service.
+    # The service whose keys the limiter counts on; None: keys without a service.
     service: str | None = None
 
     def reached(self, named: Endpoint) -> Endpoint:
-        """Where a server is reached that goes by this name."""
+        """The address to connect to for a server that the fleet names `named`."""
         return self.remap.get(named, named)
 
 
-def read_settings(document: Mapping[str, object]) -> Settings:
-    """The settings that `rlctl env -o json` printed; UsageFault names what is missing or wrong."""
+def read_settings(document: Mapping[str, object]) -> FleetSettings:
+    """Read the settings that `rlctl env -o json` prints; UsageFault names a missing or wrong key."""
     kind = _kind(document)
     tls, ca = bool(document.get("tls")), _text(document, "ca") or None
     nodes = _endpoints(document, "nodes")
@@ -79,10 +79,10 @@ def read_settings(document: Mapping[str, object]) -> Settings:
     sentinels = _endpoints(document, "sentinels")
     master_name = _text(document, "master_name")
     if kind is FleetKind.SENTINEL and not (sentinels and master_name):
-        raise UsageFault("limiter settings of kind sentinel want `sentinels` and `master_name`")
+        raise UsageFault("limiter settings of kind sentinel need `sentinels` and `master_name`")
     if kind is not FleetKind.SENTINEL and not nodes:
-        raise UsageFault("limiter settings want `host` and `port`, or `nodes`")
-    return Settings(
+        raise UsageFault("limiter settings need `host` and `port`, or `nodes`")
+    return FleetSettings(
         kind=kind,
         nodes=nodes,
         login=_login(document, "", tls=tls, ca=ca),
@@ -95,9 +95,9 @@ def read_settings(document: Mapping[str, object]) -> Settings:
 
 
 def endpoint(text: str) -> Endpoint:
-    """`host:port` as it stands in settings and replies."""
+    """Parse `host:port`, as settings and replies write it."""
     host, colon, port = text.rpartition(":")
-    # A cluster node's bus port follows an @.
+    # CLUSTER NODES appends the bus port after an @.
     port = port.partition("@")[0]
     if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise UsageFault(f"{text!r} is not host:port")
@@ -109,34 +109,34 @@ def _kind(document: Mapping[str, object]) -> FleetKind:
     try:
         return FleetKind(str(kind))
     except ValueError:
-        raise UsageFault(f"limiter settings: kind {kind!r} is none of {', '.join(FleetKind)}") from None
+        raise UsageFault(f"limiter settings: kind {kind!r} is unknown; use one of {', '.join(FleetKind)}") from None
 
 
 def _endpoints(document: Mapping[str, object], name: str) -> tuple[Endpoint, ...]:
     texts = document.get(name) or ()
     if not isinstance(texts, list | tuple):
-        raise UsageFault(f"limiter settings: `{name}` is a list of host:port")
+        raise UsageFault(f"limiter settings: `{name}` must be a list of host:port")
     return tuple(endpoint(str(text)) for text in texts)
 
 
 def _remap(document: Mapping[str, object]) -> dict[Endpoint, Endpoint]:
     pairs = document.get("remap") or {}
     if not isinstance(pairs, Mapping):
-        raise UsageFault("limiter settings: `remap` maps host:port to host:port")
+        raise UsageFault("limiter settings: `remap` must map host:port to host:port")
     return {endpoint(str(named)): endpoint(str(reached)) for named, reached in pairs.items()}
 
 
 def _service(document: Mapping[str, object]) -> str | None:
     service = _text(document, "service") or None
     if service is not None and not is_service(service):
-        raise UsageFault(f"limiter settings: service {service!r} is not possible; it is {NAME_RULE}")
+        raise UsageFault(f"limiter settings: service {service!r} is not valid; it must be {NAME_RULE}")
     return service
 
 
 def _text(document: Mapping[str, object], name: str) -> str:
     value = document.get(name)
     if value is not None and not isinstance(value, str):
-        raise UsageFault(f"limiter settings: `{name}` is a text")
+        raise UsageFault(f"limiter settings: `{name}` must be text")
     return value or ""
 
 
@@ -145,6 +145,6 @@ def _login(document: Mapping[str, object], prefix: str, *, tls: bool, ca: str | 
     if isinstance(password, str):
         password = Secret(password)
     if password is not None and not isinstance(password, Secret):
-        # What stands there instead may be the secret all the same: it is not quoted.
-        raise UsageFault(f"limiter settings: `{prefix}password` is a text")
+        # The value is not quoted: it may contain the password.
+        raise UsageFault(f"limiter settings: `{prefix}password` must be text")
     return Login(username=_text(document, f"{prefix}username") or None, password=password, tls=tls, ca=ca)

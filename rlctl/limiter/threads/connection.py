@@ -1,7 +1,7 @@
-"""One connection to one server: bounded in time, no retries, nothing hidden.
+"""One connection to one server, with a deadline for each exchange and no retries.
 
-Plain sockets, because a decision has one deadline over sending, receiving and following a redirection, and because
-client libraries retry, translate READONLY, and need twice the time for six integers.
+It uses plain sockets: one deadline covers sending, receiving and a redirection, while client libraries retry, hide
+READONLY errors, and need twice the time to parse six integers.
 """
 
 import socket
@@ -18,8 +18,8 @@ from rlctl.limits.resp import Incomplete, Reply, decision_numbers, parse
 _CHUNK = 65536
 
 
-class Link:
-    """An open, logged-in connection; used by one thread at a time and closed after its first failure."""
+class Connection:
+    """An open, logged-in connection. One thread at a time may use it; close it after its first failure."""
 
     __slots__ = ("_limit_ms", "_socket", "endpoint", "is_primary", "used_at_s")
 
@@ -31,8 +31,8 @@ class Link:
         self.used_at_s = 0.0
 
     @classmethod
-    def open(cls, endpoint: Endpoint, login: Login, context: ssl.SSLContext | None, timeout_s: float) -> "Link":
-        """Connect, verify, log in; Failure says which of them went wrong."""
+    def open(cls, endpoint: Endpoint, login: Login, context: ssl.SSLContext | None, timeout_s: float) -> "Connection":
+        """Connect, verify the certificate and log in; Failure says which of the three failed."""
         deadline_s = time.monotonic() + timeout_s
         channel = _connect(endpoint, context, deadline_s)
         link = cls(channel, endpoint)
@@ -47,7 +47,7 @@ class Link:
         return link
 
     def exchange(self, message: bytes, deadline_s: float, replies: int = 1) -> Reply:
-        """Send, and give the last of so many replies; a Failure leaves the connection unusable."""
+        """Send a message, and return the last of `replies`; after a Failure the connection is unusable."""
         channel = self._socket
         try:
             self._limit(deadline_s)
@@ -55,15 +55,15 @@ class Link:
             try:
                 data = channel.recv(_CHUNK)
             except TimeoutError:
-                data = self._at_hand()
+                data = self._already_received()
             if replies == 1 and (numbers := decision_numbers(data)) is not None:
                 return numbers
             return self._read(data, deadline_s, replies)
         except OSError as failure:
             raise self._failure(failure) from None
 
-    def _at_hand(self) -> bytes:
-        """What has arrived while this thread, its time over, waited for the interpreter."""
+    def _already_received(self) -> bytes:
+        """Data that arrived in time while this thread waited for the interpreter lock; TimeoutError if none."""
         self._socket.settimeout(0)
         self._limit_ms = 0
         try:
@@ -72,7 +72,7 @@ class Link:
             raise TimeoutError from None
 
     def send(self, message: bytes, deadline_s: float) -> None:
-        """Send without waiting for the replies; `receive` takes them."""
+        """Send without waiting for replies; `replies` or `receive` read them."""
         try:
             self._limit(deadline_s)
             self._socket.sendall(message)
@@ -80,7 +80,7 @@ class Link:
             raise self._failure(failure) from None
 
     def replies(self, count: int, deadline_s: float) -> list[Reply | Failure]:
-        """The replies to what was sent before; from the first failure on, that failure."""
+        """Read `count` replies to earlier messages; after a failure, the rest of the list is that Failure."""
         found: list[Reply | Failure] = []
         data, at = b"", 0
         try:
@@ -97,7 +97,7 @@ class Link:
         return found
 
     def receive(self, is_whole: Callable[[bytes], bool], deadline_s: float) -> bytes:
-        """Everything that arrives until it is whole, unparsed."""
+        """Read unparsed data until `is_whole` accepts it."""
         data = b""
         try:
             while not is_whole(data):
@@ -107,7 +107,7 @@ class Link:
         return data
 
     def listen(self, deadline_s: float) -> None:
-        """Wait until the server says something unasked, or until then; what it said is thrown away."""
+        """Wait until the server pushes a message, or until the deadline; the message is discarded."""
         try:
             self._limit(deadline_s)
             if not self._socket.recv(_CHUNK):
@@ -118,14 +118,14 @@ class Link:
             raise self._failure(failure) from None
 
     def wake(self) -> None:
-        """End whatever another thread waits for here."""
+        """End the `listen` of another thread."""
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
 
     def is_stale(self) -> bool:
-        """Whether the server hung up, or said something unasked, while nobody looked."""
+        """Whether the server closed the connection, or sent data that no call waits for."""
         try:
             self._socket.settimeout(0)
             self._limit_ms = 0
@@ -137,7 +137,6 @@ class Link:
         return True
 
     def close(self) -> None:
-        """Hang up."""
         try:
             self._socket.close()
         except OSError:
@@ -169,7 +168,7 @@ class Link:
         return chunk
 
     def _limit(self, deadline_s: float) -> None:
-        """Let the next wait end at the deadline, in the system's whole milliseconds."""
+        """Set the socket's time-out to the deadline; TimeoutError if it has passed."""
         left_ms = ceil((deadline_s - time.monotonic()) * 1000)
         if left_ms <= 0:
             raise TimeoutError
@@ -179,7 +178,7 @@ class Link:
 
 
 def tls_context(login: Login) -> ssl.SSLContext | None:
-    """How to verify the servers of a fleet with TLS; Failure where its certificate cannot be read."""
+    """The TLS context that verifies the fleet's servers, None without TLS; Failure if the CA cannot be read."""
     if not login.tls:
         return None
     try:
@@ -198,7 +197,7 @@ def _connect(endpoint: Endpoint, context: ssl.SSLContext | None, deadline_s: flo
         channel.settimeout(max(0.001, deadline_s - time.monotonic()))
         return context.wrap_socket(channel, server_hostname=endpoint.host)
     except (OSError, ValueError, OverflowError) as failure:
-        # ValueError: a host name that idna or TLS refuses; OverflowError: a port that is none.
+        # ValueError: idna or TLS refuses the host name. OverflowError: the port is out of range.
         if channel is not None:
             channel.close()
         cause = Cause.TLS if isinstance(failure, ssl.SSLError) else Cause.UNREACHABLE

@@ -1,4 +1,4 @@
-"""Looks up who is in charge beside the decisions: one look-up at a time, and not too often."""
+"""Looks up the fleet's primaries in a background thread: one look-up at a time, with a least interval."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Finder:
-    """Runs `find` in a thread of its own when asked to."""
+    """Runs `find` in a background thread on request, at least `least_s` seconds apart."""
 
     def __init__(self, find: Callable[[], None], least_s: float) -> None:
         self._find = find
@@ -15,9 +15,9 @@ class Finder:
         self._reset()
 
     def request(self) -> None:
-        """Look up now, unless that is being done or was done a moment ago."""
+        """Start a look-up, unless one is running or ended less than `least_s` seconds ago."""
         if self._pid != os.getpid():
-            # A fork has no thread that would ever finish what the parent began.
+            # The parent's look-up thread does not exist in a forked child.
             self._reset()
         if time.monotonic() < self._not_before_s:
             return
@@ -28,12 +28,12 @@ class Finder:
         try:
             threading.Thread(target=self._run, name="rlctl-limiter look-up", daemon=True).start()
         except RuntimeError:
-            # No more threads may be started now; without this no later look-up would ever start.
+            # The process cannot start more threads now; a look-up marked as running would block all later ones.
             self._done.set()
             raise
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end of the look-up that is running."""
+        """Wait at most `seconds` for the running look-up to end."""
         self._done.wait(max(0.0, seconds))
 
     def _reset(self) -> None:

@@ -1,4 +1,4 @@
-"""The limiter for threads: one object for a whole process."""
+"""The limiter for threads: one object for the whole process."""
 
 import secrets
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from typing import Self
 
 from rlctl.limiter.core.breaker import BreakerSettings
-from rlctl.limiter.core.combined import Together
+from rlctl.limiter.core.combined import CombinedDecision
 from rlctl.limiter.core.counters import Counters, Stats
 from rlctl.limiter.core.deciding import Core, costed, leased
 from rlctl.limiter.core.options import Options
-from rlctl.limiter.core.policy import Policy, Request
-from rlctl.limiter.core.rulebook import Aim, RuleBook, Ruled
+from rlctl.limiter.core.policy import FallbackRequest, Policy
+from rlctl.limiter.core.rulebook import BoundCall, PreparedRule, RuleBook
 from rlctl.limiter.core.settings import read_settings
 from rlctl.limiter.threads.backend import Backend
 from rlctl.limiter.threads.watch import RuleWatch
@@ -23,11 +23,20 @@ from rlctl.limits.rule import Rule
 
 
 class Limiter:
-    """Decides by the scripts in Redis, and by a failure policy where Redis does not answer within the budget.
+    """Rate limiter for threads. Redis decides; if it does not answer within the budget, a failure policy decides.
 
-    Thread-safe; make one per process and fleet. It decides by EVALSHA only and never loads a script: that is the part
-    of `rlctl`. Bad parameters raise InvalidLimit, a key that holds something else raises BrokenState; all other
-    trouble becomes a decision by the policy, with its `cause`.
+    Make one with `connect` per process and fleet; it is thread-safe and may be used after a fork. It only runs scripts
+    that `rlctl` has loaded, and never loads one.
+
+    Failures: parameters that no script accepts raise InvalidLimit. A key that holds no limiter state raises
+    BrokenState. Every other failure becomes a Decision of the failure policy, with the reason in `Decision.cause`;
+    `stats` counts them.
+
+    Example:
+        with Limiter.connect(json.loads(Path("env.json").read_text()), policy="local:4", rules=True) as limiter:
+            decision = limiter.decide("api-per-key", {"api_key": key}, tier="free")
+            if not decision.allowed:
+                return 429, decision.headers()
     """
 
     def __init__(self, core: Core, backend: Backend, watch: RuleWatch | None = None) -> None:
@@ -49,13 +58,23 @@ class Limiter:
         connections: int = 64,
         warm: int = 1,
     ) -> Self:
-        """A limiter for the fleet that `rlctl env -o json` describes.
+        """Connect to the fleet whose settings `rlctl env -o json` prints.
 
-        `policy` is open, closed, local or local:N, N being the number of instances of the service. `budget_ms`
-        bounds every decision. Waits up to `connect_timeout_ms` for `warm` connections to each node in charge, but
-        does not fail where there is nobody: a service starts without Redis too, and `stats` says what is wrong.
-        With `rules`, decisions may name a rule of the fleet; its rules are followed from then on, and waited for here.
-        Settings of a service (`rlctl env --service`) count on that service's own keys.
+        Waits up to `connect_timeout_ms` for the primaries, and as long again for the rules. If no node answers, it
+        returns all the same: the failure policy decides until Redis answers, and `stats` says what is wrong.
+
+        - `settings`: the parsed output of `rlctl env -o json`. With `--service NAME`, the limiter counts on keys of
+          that service.
+        - `policy`: decides while Redis does not answer: `open` admits, `closed` denies, `local:N` counts in this
+          process and enforces 1/N of each limit for N instances of the service; or a Policy object.
+        - `budget_ms`: milliseconds that a decision may take, at least 2.
+        - `release`: the scripts to call; None for the release that this version ships.
+        - `breaker`: when calls to a failing node stop, see BreakerSettings.
+        - `rules`: read the fleet's rules and follow their changes, so that decisions may name a rule.
+        - `connections`: the most connections to one node.
+        - `warm`: the number of connections to each primary that are opened in advance.
+
+        Raises UsageFault on settings or values that are not valid.
         """
         counters, known = Counters(), read_settings(settings)
         book = RuleBook(counters, service=known.service) if rules else None
@@ -75,7 +94,7 @@ class Limiter:
 
     def decide(
         self,
-        rule: Costed | str | Ruled,
+        rule: Costed | str | PreparedRule,
         who: str | Mapping[str, str],
         *,
         rule_id: str = "default",
@@ -84,48 +103,62 @@ class Limiter:
         peek: bool = False,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Count `cost` for an identity, or with `peek` only look.
+        """Decide one request: count `cost` units if all are free, and none otherwise.
 
-        With an algorithm, `who` is one value, a user say; what `fill` made of a template counts as it is. With the name
-        of a rule of the fleet, `who` names the dimensions of the request, `{"api_key": ...}`, or is the one value that
-        the rule counts by. `policy` replaces the rule's or the limiter's own for this call.
+        - `rule`: an algorithm such as `FixedWindow(limit=100, window_ms=60_000)`, or the name of a rule of the fleet
+          (needs `connect(rules=True)`).
+        - `who`: the identity. With an algorithm, one value such as a user id, or the result of `fill`. With a rule's
+          name, the dimensions of the request, such as `{"api_key": "k1", "ip": "10.0.0.7"}`, or the one value that the
+          rule counts by.
+        - `rule_id`: names an algorithm's counter; the same algorithm under two ids counts separately.
+        - `tier`: the tier of the identity; a tier that the rule does not name gets the rule's base limit.
+        - `cost`: units of this request. A cost above the limit is denied with reason `impossible`.
+        - `peek`: read the state and count nothing.
+        - `policy`: replaces the failure policy of the rule or the limiter for this call.
+
+        A rule that does not concern the request admits it with reason `unmatched`. A rule that is not known is decided
+        by the failure policy with reason `no_rule`. Raises InvalidLimit and BrokenState as the class says.
         """
-        aim = self._aim(rule, who, rule_id, tier, policy)
-        if isinstance(aim, Decision):
-            return aim
-        call, tag = costed(aim), aim.tag
+        bound = self._bind(rule, who, rule_id, tier, policy)
+        if isinstance(bound, Decision):
+            return bound
+        call, tag = costed(bound), bound.tag
         cost = 0 if peek else cost
         message = call.message(tag, cost)
         try:
-            return self._core.answered(aim, self._backend.ask(message, tag, call.sha1))
+            return self._core.count_reply(bound, self._backend.execute(message, tag, call.sha1))
         except (Failure, BrokenState) as failure:
             wait_ms = self._backend.retry_in_ms(tag, call.sha1)
-            request = Request(
+            request = FallbackRequest(
                 algorithm=call.algorithm, key=call.key(tag), quota=call.quota, cost=cost, retry_in_ms=wait_ms
             )
-            return self._core.fall_back(aim, request, failure, policy)
+            return self._core.fall_back(bound, request, failure, policy)
 
     def decide_all(
         self, who: Mapping[str, str], *, tier: str | None = None, cost: int = 1, peek: bool = False
     ) -> tuple[Decision, ...]:
-        """Decide by every rule of the fleet that concerns a request, in their order, up to the first denial.
+        """Decide a request by all rules of the fleet that concern it; needs `connect(rules=True)`.
 
-        All rules are looked at first, in one round, and charged only where all of them admit; a request that one rule
-        denies costs the others nothing. Where another request takes the last unit in between, what was charged is
-        refunded as far as the algorithms allow: `stats` counts `refunds` and `unrefunded`. `budget_ms` bounds each
-        round, and an admission takes three. Rules with leases are left out: they are acquired by name. Empty where no
-        rule concerns the request. All decisions are by the same revision.
+        Returns the decisions in the order of the rules, up to the first denial; the request may pass if all are
+        allowed. Empty if no rule concerns the request. Concurrent limits are left out: call `acquire` for them. All
+        decisions are made by one revision of the rules.
+
+        All rules are read first, and charged only if all of them admit, so a denied request costs nothing. If another
+        request takes the last unit in between, charges are refunded as far as the scripts allow; `stats` counts
+        `refunds` and `unrefunded`. An admission takes up to three rounds, and `budget_ms` bounds each of them.
+
+        Example: `all(one.allowed for one in limiter.decide_all({"api_key": key, "ip": address}))`
         """
         if self._watch is not None:
             self._watch.ensure()
-        aims = self._core.aims(who, tier)
-        if isinstance(aims, Decision):
-            return (aims,)
-        rounds = Together(self._core, aims, 0 if peek else cost, self._backend.retry_in_ms).rounds()
+        bound = self._core.bind_all(who, tier)
+        if isinstance(bound, Decision):
+            return (bound,)
+        rounds = CombinedDecision(self._core, bound, 0 if peek else cost, self._backend.retry_in_ms).rounds()
         try:
-            asks = next(rounds)
+            commands = next(rounds)
             while True:
-                asks = rounds.send(self._backend.ask_all(asks))
+                commands = rounds.send(self._backend.execute_all(commands))
         except StopIteration as done:
             found: tuple[Decision, ...] = done.value
             return found
@@ -140,7 +173,12 @@ class Limiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Take a lease for a request, or keep the one it has; it ends by itself after `lease_ms`."""
+        """Take a lease of a concurrent limit for a request.
+
+        The lease expires after `lease_ms` of the rule, unless it is renewed; call `release` when the request ends.
+        `request_id` names the lease, see `new_request_id`; a repeated call with the same id keeps the lease it has.
+        Denied with reason `over_limit` if all leases are taken. The other parameters are those of `decide`.
+        """
         return self._lease(rule, who, "acquire", request_id, rule_id, tier, policy)
 
     def renew(
@@ -153,7 +191,7 @@ class Limiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Keep a lease for another `lease_ms`; reason no_lease where it has ended."""
+        """Extend a lease to `lease_ms` from now; denied with reason `no_lease` if it has expired."""
         return self._lease(rule, who, "renew", request_id, rule_id, tier, policy)
 
     def release(
@@ -166,7 +204,7 @@ class Limiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Give a lease back; giving it back twice does no harm."""
+        """Return a lease. A lease that has expired or was returned before is no error."""
         return self._lease(rule, who, "release", request_id, rule_id, tier, policy)
 
     def peek(
@@ -178,7 +216,7 @@ class Limiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """How many leases are left, without taking one; allowed says nothing here, `remaining` does."""
+        """Read how many leases are free: `Decision.remaining`. Ignore `allowed`, which is no answer to a peek."""
         return self._lease(rule, who, "peek", "", rule_id, tier, policy)
 
     @contextmanager
@@ -191,7 +229,16 @@ class Limiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Iterator[Decision]:
-        """A lease for the length of a block; look at `allowed` inside. It is given back at the end."""
+        """Hold a lease for the length of a `with` block; check `allowed` inside the block.
+
+        The lease is returned at the end of the block, and is not renewed: the block must end within `lease_ms`.
+
+        Example:
+            with limiter.hold("exports", user) as decision:
+                if not decision.allowed:
+                    return 429, decision.headers()
+                export(user)
+        """
         request_id = new_request_id()
         decision = self.acquire(rule, who, request_id, rule_id=rule_id, tier=tier, policy=policy)
         try:
@@ -202,21 +249,21 @@ class Limiter:
 
     @property
     def has_rules(self) -> bool:
-        """Whether rules of the fleet were read."""
+        """Whether rules of the fleet have been read."""
         return self._core.book is not None and not self._core.book.is_empty
 
     def rule(self, name: str) -> Rule | None:
-        """A rule of the fleet as it is decided by now."""
-        ruled = self._core.book.rule(name) if self._core.book is not None else None
-        return ruled.rule if ruled is not None else None
+        """The rule of this name in the revision that decides now; None if there is none."""
+        prepared = self._core.book.rule(name) if self._core.book is not None else None
+        return prepared.rule if prepared is not None else None
 
     @property
     def stats(self) -> Stats:
-        """A copy of the counters."""
+        """A snapshot of the counters, for metrics and logs."""
         return self._core.counters.snapshot()
 
     def close(self) -> None:
-        """Hang up. Decisions made later are the policy's."""
+        """Close all connections; the failure policy makes later decisions."""
         if self._watch is not None:
             self._watch.close()
         self._backend.close()
@@ -227,17 +274,17 @@ class Limiter:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def _aim(
+    def _bind(
         self,
-        rule: Algorithm | str | Ruled,
+        rule: Algorithm | str | PreparedRule,
         who: str | Mapping[str, str],
         rule_id: str,
         tier: str | None,
         policy: str | Policy | None,
-    ) -> Aim | Decision:
+    ) -> BoundCall | Decision:
         if self._watch is not None:
             self._watch.ensure()
-        return self._core.aim(rule, who, rule_id, tier, policy)
+        return self._core.bind(rule, who, rule_id, tier, policy)
 
     def _lease(
         self,
@@ -249,23 +296,23 @@ class Limiter:
         tier: str | None,
         policy: str | Policy | None,
     ) -> Decision:
-        aim = self._aim(rule, who, rule_id, tier, policy)
-        if isinstance(aim, Decision):
-            return aim
-        call, tag = leased(aim), aim.tag
+        bound = self._bind(rule, who, rule_id, tier, policy)
+        if isinstance(bound, Decision):
+            return bound
+        call, tag = leased(bound), bound.tag
         message = call.message(tag, verb, request_id)
-        request = Request(
+        request = FallbackRequest(
             algorithm=call.algorithm, key=call.key(tag), quota=call.quota, verb=verb, request_id=request_id
         )
         try:
-            decision = self._core.answered(aim, self._backend.ask(message, tag, call.sha1))
+            decision = self._core.count_reply(bound, self._backend.execute(message, tag, call.sha1))
         except (Failure, BrokenState) as failure:
-            return self._core.fall_back(aim, request, failure, policy)
+            return self._core.fall_back(bound, request, failure, policy)
         if verb == "release":
-            self._core.released(aim, request, policy)
+            self._core.lease_returned(bound, request, policy)
         return decision
 
 
 def new_request_id() -> str:
-    """A name for one request's lease: short, because the server keeps it."""
+    """A random id for one request's lease; 8 characters, because Redis stores it."""
     return secrets.token_hex(4)

@@ -1,7 +1,7 @@
-"""The connections to one node, for many threads.
+"""The pool of connections to one node, for many threads.
 
-Connections are opened beside the decisions, never by them: a name look-up or a TLS handshake may take longer than a
-decision's budget, and what opens too late for one decision serves the next.
+Background threads open the connections, because a name look-up or a TLS handshake may take longer than a decision's
+budget. A connection that opens too late for one decision serves the next.
 """
 
 import os
@@ -11,37 +11,37 @@ from collections import deque
 from collections.abc import Callable
 
 from rlctl.limiter.core.internal import defects_as_failures, internal
-from rlctl.limiter.threads.connection import Link
+from rlctl.limiter.threads.connection import Connection
 from rlctl.limits.failures import Cause, Failure
 
-# A connection that was used this recently is not looked at before it is used again.
+# A connection that was used this recently is not checked for staleness.
 _FRESH_S = 0.1
 _OPENING_AT_ONCE = 8
 # While a node answers, a thread waits for a connection for at most this many exchange times.
 _MOST_WINDOWS = 32
-# A thread that wakes up later than this waited for the interpreter.
+# A thread that wakes up later than this waited for the interpreter lock.
 _LATE_S = 0.001
 
-Opener = Callable[[], Link]
+Opener = Callable[[], Connection]
 
 
 class _Waiter:
-    """A thread in line for a connection."""
+    """A thread that waits in the queue for a connection."""
 
     __slots__ = ("_gate", "failure", "link")
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
         self._gate.acquire()
-        self.link: Link | None = None
+        self.link: Connection | None = None
         self.failure = Failure(Cause.NO_CONNECTION, "")
 
     def is_served(self, seconds: float) -> bool:
-        """Wait so long for `serve` or `end`."""
+        """Wait at most `seconds` for `serve` or `end`; False if neither was called."""
         return self._gate.acquire(timeout=max(0.0, seconds))
 
-    def serve(self, link: Link) -> None:
-        """Hand over a connection."""
+    def serve(self, link: Connection) -> None:
+        """End the wait with a connection."""
         self.link = link
         self._gate.release()
 
@@ -52,7 +52,7 @@ class _Waiter:
 
 
 class Pool:
-    """Idle connections, newest first; takes one, waits for one, or has one opened."""
+    """Idle connections, newest first, and the threads that wait for one; opens at most `limit`."""
 
     def __init__(self, name: str, opener: Opener, *, limit: int) -> None:
         self._name = name
@@ -60,10 +60,10 @@ class Pool:
         self._limit = limit
         self._reset()
 
-    def take(self, now_s: float, deadline_s: float) -> Link:
-        """A connection for this thread alone, until `give` or `drop`; Failure when the budget ends first."""
+    def take(self, now_s: float, deadline_s: float) -> Connection:
+        """Take a connection for this thread, until `give` or `drop`; Failure if none is free before the deadline."""
         if self._pid != os.getpid():
-            # A fork shares sockets with its parent: replies would go to whoever reads first.
+            # A forked child shares its parent's sockets: each process would read the other's replies.
             self._reset()
         try:
             link = self._idle.pop()
@@ -76,8 +76,8 @@ class Pool:
             return self.take(now_s, deadline_s)
         return link
 
-    def give(self, link: Link, now_s: float) -> None:
-        """Back after a good exchange."""
+    def give(self, link: Connection, now_s: float) -> None:
+        """Return a connection after a successful exchange."""
         link.used_at_s = now_s
         self._idle.append(link)
         if self._closed:
@@ -86,15 +86,15 @@ class Pool:
             with self._changed:
                 self._serve()
 
-    def drop(self, link: Link) -> None:
-        """Not to be used again."""
+    def drop(self, link: Connection) -> None:
+        """Close a connection that must not be used again."""
         link.close()
         with self._changed:
             self._open -= 1
             self._start_opening(len(self._line))
 
     def clear(self) -> None:
-        """Hang up on what is idle: the server is gone or no longer the one to ask."""
+        """Close all idle connections: the server is gone, or is no longer a primary."""
         while self._idle:
             try:
                 self.drop(self._idle.pop())
@@ -102,7 +102,7 @@ class Pool:
                 return
 
     def close(self) -> None:
-        """Hang up, and do not open again."""
+        """Close all connections, and open no more."""
         self._closed = True
         self.clear()
         with self._changed:
@@ -110,12 +110,12 @@ class Pool:
             self._changed.notify_all()
 
     def warm(self, count: int) -> None:
-        """Have so many connections opened, without waiting."""
+        """Open `count` connections in the background."""
         with self._changed:
             self._start_opening(count)
 
     def wait_until_warm(self, deadline_s: float) -> None:
-        """Wait until a connection is there, or none is being opened."""
+        """Wait until a connection is idle, or none is being opened."""
         with self._changed:
             while not self._idle and self._opening:
                 if not self._changed.wait(max(0.0, deadline_s - time.monotonic())):
@@ -123,7 +123,7 @@ class Pool:
 
     def _reset(self) -> None:
         self._pid = os.getpid()
-        self._idle: deque[Link] = deque()
+        self._idle: deque[Connection] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._line: deque[_Waiter] = deque()
         self._served_s = 0.0
@@ -132,44 +132,44 @@ class Pool:
         self._grow_at_s = 0.0
         self._closed = False
 
-    def _wait(self, now_s: float, deadline_s: float) -> Link:
+    def _wait(self, now_s: float, deadline_s: float) -> Connection:
         waiter = _Waiter()
         with self._changed:
             if self._closed:
                 raise Failure(Cause.NO_CONNECTION, f"{self._name}: the limiter is closed")
-            # In line before looking: a connection that is given back after this look finds the waiter.
+            # Queue before `_serve`: a connection that is returned after that call finds the waiter.
             self._line.append(waiter)
             self._serve()
             self._start_opening(len(self._line))
         until_s = deadline_s
         while not waiter.is_served(until_s - time.monotonic()):
             with self._changed:
-                until_s = self._still_until(waiter, until_s, now_s, deadline_s - now_s)
+                until_s = self._extended_wait(waiter, until_s, now_s, deadline_s - now_s)
         if waiter.link is None:
             failure = waiter.failure
             raise Failure(failure.cause, failure.evidence)
         return waiter.link
 
-    def _still_until(self, waiter: "_Waiter", until_s: float, began_s: float, window_s: float) -> float:
-        """Until when a thread waits on; ends the wait where the node is to blame, or after too long.
+    def _extended_wait(self, waiter: "_Waiter", until_s: float, began_s: float, window_s: float) -> float:
+        """The end of a thread's next wait. Ends the wait if the node is at fault, or after `_MOST_WINDOWS`.
 
-        While connections come back the node answers, and a thread that wakes up late waited for the interpreter:
-        there are more threads than this process can serve.
+        The process is saturated while connections are returned, which shows that the node answers, or if this thread
+        woke up late, which shows that it waited for the interpreter lock.
         """
         now_s = time.monotonic()
-        is_ours = self._open > 0 and (now_s - until_s > _LATE_S or now_s - self._served_s < window_s)
-        if waiter in self._line and not (is_ours and now_s < began_s + _MOST_WINDOWS * window_s):
+        is_saturated = self._open > 0 and (now_s - until_s > _LATE_S or now_s - self._served_s < window_s)
+        if waiter in self._line and not (is_saturated and now_s < began_s + _MOST_WINDOWS * window_s):
             self._line.remove(waiter)
-            waiter.end(self._too_late(is_ours=is_ours))
+            waiter.end(self._too_late(is_saturated=is_saturated))
         return now_s + window_s
 
-    def _too_late(self, *, is_ours: bool) -> Failure:
-        if is_ours:
+    def _too_late(self, *, is_saturated: bool) -> Failure:
+        if is_saturated:
             return Failure(Cause.SATURATED, f"{self._name}: more threads than this process can serve")
         return Failure(Cause.NO_CONNECTION, f"{self._name}: no connection within the budget")
 
     def _serve(self) -> None:
-        """Under the lock: hand idle connections to the threads that have waited longest."""
+        """Give idle connections to the threads that have waited longest. Called with the lock held."""
         while self._line and self._idle:
             try:
                 link = self._idle.pop()
@@ -179,18 +179,18 @@ class Pool:
             self._line.popleft().serve(link)
 
     def _end_waits(self, failure: Failure) -> None:
-        """Under the lock."""
+        """Called with the lock held."""
         while self._line:
             self._line.popleft().end(failure)
 
     def _grow(self, now_s: float) -> None:
-        """One connection more than threads so far, so that the next thread need not wait for its own."""
+        """Open a spare connection, so that the next thread need not wait for its own."""
         with self._changed:
             self._grow_at_s = now_s + _FRESH_S
             self._start_opening(1)
 
     def _start_opening(self, wanted: int) -> None:
-        """Under the lock."""
+        """Called with the lock held."""
         room = min(wanted, _OPENING_AT_ONCE) - self._opening
         room = min(room, self._limit - self._open - self._opening)
         for _ in range(room):
@@ -198,12 +198,12 @@ class Pool:
             try:
                 threading.Thread(target=self._open_one, name=f"rlctl-limiter {self._name}", daemon=True).start()
             except RuntimeError as error:
-                # No more threads may be started now; a waiter must not wait for this connection.
+                # The process cannot start more threads now; a waiter must not wait for this connection.
                 self._not_opened(internal(error))
                 return
 
     def _open_one(self) -> None:
-        outcome: Link | Failure
+        outcome: Connection | Failure
         try:
             with defects_as_failures:
                 outcome = self._opener()
@@ -211,7 +211,7 @@ class Pool:
             outcome = failure
         self._settle(outcome)
 
-    def _settle(self, outcome: Link | Failure) -> None:
+    def _settle(self, outcome: Connection | Failure) -> None:
         with self._changed:
             if isinstance(outcome, Failure):
                 self._not_opened(outcome)
@@ -226,7 +226,7 @@ class Pool:
             self.clear()
 
     def _not_opened(self, failure: Failure) -> None:
-        """Under the lock."""
+        """Called with the lock held."""
         self._opening -= 1
         self._end_waits(failure)
         self._changed.notify_all()

@@ -10,7 +10,7 @@ import pytest
 from rlctl.limiter import AsyncLimiter, Decision, Source
 from rlctl.limiter import Limiter as Subject
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.core.commands import Ask, Outcome
+from rlctl.limiter.core.commands import Command, CommandResult
 from rlctl.limiter.core.counters import Counters, Stats
 from rlctl.limiter.core.deciding import Core
 from rlctl.limiter.core.options import Options
@@ -42,10 +42,10 @@ class StagedBackend(Backend):
     between: Between = staticmethod(lambda _round: None)
     rounds = 0
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[Outcome]:
+    def execute_all(self, asks: Sequence[Command]) -> list[CommandResult]:
         self.between(self.rounds)
         self.rounds += 1
-        return super().ask_all(asks)
+        return super().execute_all(asks)
 
 
 class StagedAsyncBackend(AsyncBackend):
@@ -54,10 +54,10 @@ class StagedAsyncBackend(AsyncBackend):
     between: Between = staticmethod(lambda _round: None)
     rounds = 0
 
-    async def ask_all(self, asks: Sequence[Ask]) -> list[Outcome]:
+    async def execute_all(self, asks: Sequence[Command]) -> list[CommandResult]:
         self.between(self.rounds)
         self.rounds += 1
-        return await super().ask_all(asks)
+        return await super().execute_all(asks)
 
 
 def core_of(limiter: Limiter, text: str) -> Core:

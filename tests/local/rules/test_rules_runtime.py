@@ -77,7 +77,7 @@ def test_a_running_service_sees_a_new_revision(deployed: LocalFleet, limiter: Li
 def unlooking(deployed: LocalFleet, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Nobody looks for an hour: only the message can bring a new revision."""
     for module in (watch, async_watch):
-        monkeypatch.setattr(module, "LOOK_EVERY_S", 3600.0)
+        monkeypatch.setattr(module, "POLL_EVERY_S", 3600.0)
     apply(deployed, rule(limit=5))
     return deployed.access("limiter")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.limiter.aio.connection import AsyncLink
+from rlctl.limiter.aio.connection import AsyncConnection
 from rlctl.limiter.core.settings import Endpoint, read_settings
 from rlctl.limits.failures import Cause, Failure
 from rlctl.limits.resp import ErrorReply
@@ -24,7 +24,7 @@ END = b"END"
 class Wire(asyncio.Transport):
     """Answers each packet with the next chunks, one turn of the loop after the other; END ends the connection."""
 
-    def __init__(self, link: AsyncLink, chunks: Sequence[bytes | Exception]) -> None:
+    def __init__(self, link: AsyncConnection, chunks: Sequence[bytes | Exception]) -> None:
         super().__init__()
         self.link = link
         self.chunks = list(chunks)
@@ -52,7 +52,7 @@ class Wire(asyncio.Transport):
         self.is_aborted = True
 
 
-async def asked(link: AsyncLink, *replies: int) -> list[Any]:
+async def asked(link: AsyncConnection, *replies: int) -> list[Any]:
     """What each of several calls got, or the cause and evidence of its failure."""
     deadline_s = asyncio.get_running_loop().time() + LONG_S
     calls = [link.exchange(b"%d " % number, deadline_s, count) for number, count in enumerate(replies)]
@@ -78,7 +78,7 @@ async def asked(link: AsyncLink, *replies: int) -> list[Any]:
 )
 def test_replies_come_back_in_order(chunks: Sequence[bytes | Exception], replies: list[int], found: list[Any]) -> None:
     async def story() -> None:
-        link = AsyncLink(HERE)
+        link = AsyncConnection(HERE)
         wire = Wire(link, chunks)
         assert await asked(link, *replies) == found
         assert wire.sent == [b"".join(b"%d " % number for number in range(len(replies)))]
@@ -88,7 +88,7 @@ def test_replies_come_back_in_order(chunks: Sequence[bytes | Exception], replies
 
 def test_an_error_is_a_reply() -> None:
     async def story() -> None:
-        link = AsyncLink(HERE)
+        link = AsyncConnection(HERE)
         Wire(link, [b"-ERR no\r\n"])
         [reply] = await asked(link, 1)
         assert isinstance(reply, ErrorReply)
@@ -98,7 +98,7 @@ def test_an_error_is_a_reply() -> None:
 
 def test_another_protocol_ends_the_connection_for_all_calls() -> None:
     async def story() -> None:
-        link = AsyncLink(HERE)
+        link = AsyncConnection(HERE)
         wire = Wire(link, [b":1\r\nHTTP/1.1 400\r\n"])
         first, *others = await asked(link, 1, 1, 1)
         assert (first, {cause for cause, _evidence in others}) == (1, {Cause.ERROR})
@@ -113,7 +113,7 @@ def test_another_protocol_ends_the_connection_for_all_calls() -> None:
 
 def test_what_nobody_asked_for_does_not_answer_the_next_call() -> None:
     async def story() -> None:
-        link = AsyncLink(HERE)
+        link = AsyncConnection(HERE)
         Wire(link, [])
         link.data_received(b"message")
         await link.listen(LONG_S)
@@ -134,7 +134,7 @@ def test_what_nobody_asked_for_does_not_answer_the_next_call() -> None:
 
 def test_hanging_up_ends_who_listens() -> None:
     async def story() -> None:
-        link = AsyncLink(HERE)
+        link = AsyncConnection(HERE)
         wire = Wire(link, [])
         listening = asyncio.create_task(link.listen(LONG_S))
         await asyncio.sleep(0)
@@ -147,7 +147,7 @@ def test_hanging_up_ends_who_listens() -> None:
 
 def test_the_first_reason_to_end_is_the_one_that_is_told() -> None:
     async def story() -> None:
-        link = AsyncLink(HERE)
+        link = AsyncConnection(HERE)
         Wire(link, [])
         assert link.is_open
         link.fail(Failure(Cause.TIMEOUT, "late"))
@@ -159,14 +159,14 @@ def test_the_first_reason_to_end_is_the_one_that_is_told() -> None:
 
 def test_a_call_on_a_connection_that_never_opened() -> None:
     async def story() -> None:
-        assert await asked(AsyncLink(HERE), 1) == [(Cause.CLOSED, "10.0.0.1:7000: the connection is closed")]
+        assert await asked(AsyncConnection(HERE), 1) == [(Cause.CLOSED, "10.0.0.1:7000: the connection is closed")]
 
     asyncio.run(story())
 
 
 def test_a_cancelled_call_is_not_sent_and_its_reply_not_missed() -> None:
     async def story() -> None:
-        link = AsyncLink(HERE)
+        link = AsyncConnection(HERE)
         wire = Wire(link, [])
         deadline_s = asyncio.get_running_loop().time() + LONG_S
         calls = [asyncio.create_task(link.exchange(b"%d " % number, deadline_s)) for number in range(3)]
@@ -199,7 +199,7 @@ async def opened(monkeypatch: pytest.MonkeyPatch, outcome: Exception | bytes, *,
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", create_connection)
     try:
-        return await AsyncLink.open(HERE, LOGIN, context, LONG_S), made[0]
+        return await AsyncConnection.open(HERE, LOGIN, context, LONG_S), made[0]
     except Failure as failure:
         assert all(wire.is_aborted for wire in made)
         return failure.cause, failure.evidence
@@ -246,7 +246,7 @@ def test_an_opening_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", hang)
         before_s = time.monotonic()
         with pytest.raises(Failure, match="no connection in time"):
-            await AsyncLink.open(HERE, LOGIN, None, 0.05)
+            await AsyncConnection.open(HERE, LOGIN, None, 0.05)
         assert 0.05 <= time.monotonic() - before_s < LONG_S
 
     asyncio.run(story())

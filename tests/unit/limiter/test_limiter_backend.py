@@ -13,14 +13,14 @@ from rlctl.errors import RlctlError
 from rlctl.limiter import BrokenState, Cause
 from rlctl.limiter.aio.backend import AsyncBackend
 from rlctl.limiter.core.breaker import BreakerSettings
-from rlctl.limiter.core.commands import Ask
+from rlctl.limiter.core.commands import Command
 from rlctl.limiter.core.counters import Counters
-from rlctl.limiter.core.lookup import Answer, Question
+from rlctl.limiter.core.lookup import NodeQuery, NodeReplies
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.routes import slot_of
 from rlctl.limiter.core.settings import Endpoint, read_settings
 from rlctl.limiter.threads.backend import Backend
-from rlctl.limiter.threads.connection import Link
+from rlctl.limiter.threads.connection import Connection
 from rlctl.limiter.threads.pool import Pool
 from rlctl.limits.failures import ErrorReply, Failure
 from rlctl.limits.resp import ASKING
@@ -54,7 +54,7 @@ class Play:
             raise answer
         return answer
 
-    def look_up(self, question: Question) -> Answer:
+    def look_up(self, question: NodeQuery) -> NodeReplies:
         where = [self.owner.host.encode(), str(self.owner.port).encode()]
         if question.to_sentinel:
             return [where, [b"config-epoch", b"1"]]
@@ -105,41 +105,41 @@ class PlayedAsyncLink(PlayedLink):
 class PlayedBackend(Backend):
     play: Play
 
-    def open_link(self, endpoint: Endpoint) -> Link:
+    def open_connection(self, endpoint: Endpoint) -> Connection:
         return PlayedLink(self.play, endpoint)  # type: ignore[return-value]
 
-    def _answer(self, question: Question) -> Answer:
+    def _query(self, question: NodeQuery) -> NodeReplies:
         return self.play.look_up(question)
 
 
 class PlayedAsyncBackend(AsyncBackend):
     play: Play
 
-    async def open_link(self, endpoint: Endpoint) -> Any:
+    async def open_connection(self, endpoint: Endpoint) -> Any:
         return PlayedAsyncLink(self.play, endpoint)
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _query(self, question: NodeQuery) -> NodeReplies:
         return self.play.look_up(question)
 
 
-Outcome = list[int] | RlctlError | Failure
-Run = Callable[[dict[str, Any], Play, int], tuple[list[Outcome], Counters]]
+CommandResult = list[int] | RlctlError | Failure
+Run = Callable[[dict[str, Any], Play, int], tuple[list[CommandResult], Counters]]
 
 
 # Between two calls: longer than `refresh_ms`, within which a look-up is not repeated.
 PAUSE_S = 0.005
 
 
-def with_threads(settings: dict[str, Any], play: Play, times: int) -> tuple[list[Outcome], Counters]:
+def with_threads(settings: dict[str, Any], play: Play, times: int) -> tuple[list[CommandResult], Counters]:
     counters = Counters()
     backend = PlayedBackend(read_settings(settings), OPTIONS, counters)
     backend.play = play
     backend.warm(1)
-    outcomes: list[Outcome] = []
+    outcomes: list[CommandResult] = []
     for _ in range(times):
         time.sleep(PAUSE_S)
         try:
-            outcomes.append(backend.ask(b"call", TAG, SHA1))
+            outcomes.append(backend.execute(b"call", TAG, SHA1))
         except (Failure, RlctlError) as failure:
             outcomes.append(failure)
     backend.close()
@@ -148,23 +148,23 @@ def with_threads(settings: dict[str, Any], play: Play, times: int) -> tuple[list
 
 def with_asyncio(
     settings: dict[str, Any], play: Play, times: int, run_async: RunAsync = asyncio.run
-) -> tuple[list[Outcome], Counters]:
-    async def story() -> tuple[list[Outcome], Counters]:
+) -> tuple[list[CommandResult], Counters]:
+    async def story() -> tuple[list[CommandResult], Counters]:
         counters = Counters()
         backend = PlayedAsyncBackend(read_settings(settings), OPTIONS, counters)
         backend.play = play
         await backend.warm()
-        outcomes: list[Outcome] = []
+        outcomes: list[CommandResult] = []
         for _ in range(times):
             await asyncio.sleep(PAUSE_S)
             try:
-                outcomes.append(await backend.ask(b"call", TAG, SHA1))
+                outcomes.append(await backend.execute(b"call", TAG, SHA1))
             except (Failure, RlctlError) as failure:
                 outcomes.append(failure)
         await backend.close()
         return outcomes, counters
 
-    outcome: tuple[list[Outcome], Counters] = run_async(story())
+    outcome: tuple[list[CommandResult], Counters] = run_async(story())
     return outcome
 
 
@@ -177,7 +177,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     return chosen
 
 
-def causes(outcomes: list[Outcome]) -> list[Cause | None]:
+def causes(outcomes: list[CommandResult]) -> list[Cause | None]:
     return [outcome.cause if isinstance(outcome, Failure) else None for outcome in outcomes]
 
 
@@ -239,7 +239,7 @@ def test_a_readonly_primary_is_looked_up_again(run: Run) -> None:
     play = Play(A, _7000=[ErrorReply("READONLY You can't write")], _7001=[YES])
     look_up, seen = play.look_up, []
 
-    def promoted(question: Question) -> Answer:
+    def promoted(question: NodeQuery) -> NodeReplies:
         seen.append(question)
         play.owner = A if len(seen) <= 2 else B
         return look_up(question)
@@ -293,24 +293,24 @@ def test_a_cluster_node_under_another_kind_is_told_by_the_kind(
 
 # Slots 0 to 10000 are A's, the others B's.
 HALVES = [b"cluster_state:ok", [[0, 10000, [b"10.0.0.1", 7000]], [10001, 16383, [b"10.0.0.1", 7001]]]]
-AT_A, AT_B = Ask(b"one ", b"bar", SHA1), Ask(b"two ", TAG, SHA1)
+AT_A, AT_B = Command(b"one ", b"bar", SHA1), Command(b"two ", TAG, SHA1)
 
 
-def together_with_threads(play: Play, asks: list[Ask]) -> list[Any]:
+def together_with_threads(play: Play, asks: list[Command]) -> list[Any]:
     backend = PlayedBackend(read_settings(CLUSTER), OPTIONS, Counters())
     backend.play = play
     backend.warm(1)
-    found: list[Any] = backend.ask_all(asks)
+    found: list[Any] = backend.execute_all(asks)
     backend.close()
     return found
 
 
-def together_with_asyncio(play: Play, asks: list[Ask]) -> list[Any]:
+def together_with_asyncio(play: Play, asks: list[Command]) -> list[Any]:
     async def story() -> list[Any]:
         backend = PlayedAsyncBackend(read_settings(CLUSTER), OPTIONS, Counters())
         backend.play = play
         await backend.warm()
-        found: list[Any] = await backend.ask_all(asks)
+        found: list[Any] = await backend.execute_all(asks)
         await backend.close()
         return found
 
@@ -331,20 +331,20 @@ def together_with_asyncio(play: Play, asks: list[Ask]) -> list[Any]:
     ids=["answers", "late", "noscript", "moved", "broken", "no-decision"],
 )
 def test_asks_of_two_nodes_have_outcomes_of_their_own(
-    together: Callable[[Play, list[Ask]], list[Any]], at_b: Any, expected: Any
+    together: Callable[[Play, list[Command]], list[Any]], at_b: Any, expected: Any
 ) -> None:
     play = Play(A, _7000=[YES], _7001=[at_b])
     play.look_up = lambda _question: HALVES  # type: ignore[method-assign]
-    first, second, third = together(play, [AT_A, AT_B, Ask(b"three ", b"bar", SHA1)])
+    first, second, third = together(play, [AT_A, AT_B, Command(b"three ", b"bar", SHA1)])
     assert first == third == YES
     told = second.cause if isinstance(second, Failure) else type(second) if isinstance(second, BrokenState) else second
     assert told == expected
 
 
 @pytest.mark.parametrize("together", [together_with_threads, together_with_asyncio], ids=["threads", "asyncio"])
-def test_a_plain_command_takes_any_reply_but_an_error(together: Callable[[Play, list[Ask]], list[Any]]) -> None:
+def test_a_plain_command_takes_any_reply_but_an_error(together: Callable[[Play, list[Command]], list[Any]]) -> None:
     play = Play(A, _7000=[5, None, ErrorReply("NOPERM no")])
-    found = together(play, [Ask(word, TAG) for word in (b"a ", b"b ", b"c ")])
+    found = together(play, [Command(word, TAG) for word in (b"a ", b"b ", b"c ")])
     assert found[:2] == [5, None]
     assert found[2].cause is Cause.AUTH
 

@@ -101,7 +101,7 @@ def test_a_forfeited_probe_lets_another_one_go() -> None:
     trip(circuit)
     clock.now_s += 1
     assert circuit.admit()
-    circuit.forfeited()
+    circuit.abandoned()
     assert circuit.admit()
 
 
@@ -137,7 +137,7 @@ def test_it_always_closes_again(story: list[str]) -> None:
     for event in story:
         clock.now_s += 1.0 if event == "wait" else 0.001
         if circuit.admit():
-            {"fail": circuit.failed, "ok": circuit.succeeded, "forfeit": circuit.forfeited, "wait": circuit.forfeited}[
+            {"fail": circuit.failed, "ok": circuit.succeeded, "forfeit": circuit.abandoned, "wait": circuit.abandoned}[
                 event
             ]()
         assert circuit.is_closed is (circuit.circuit is Circuit.CLOSED)
@@ -149,5 +149,5 @@ def test_it_always_closes_again(story: list[str]) -> None:
 
 @pytest.mark.parametrize("changes", [{"failures": 0}, {"backoff_ms": 0}, {"max_backoff_ms": 1}, {"jitter": 1.0}])
 def test_settings_that_make_no_breaker(changes: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="a breaker opens after"):
+    with pytest.raises(ValueError, match="a breaker needs"):
         BreakerSettings(**changes)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from rlctl.limiter import (
 )
 from rlctl.limiter.core.calls import CostedCall
 from rlctl.limiter.core.combined import _room
-from rlctl.limiter.core.commands import Ask
+from rlctl.limiter.core.commands import Command
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.deciding import Core
 from rlctl.limiter.core.rulebook import RuleBook
@@ -53,12 +53,12 @@ class Table:
         self.broken: dict[str, Exception] = {}
         self.early: set[str] = set()
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[Any]:
+    def execute_all(self, asks: Sequence[Command]) -> list[Any]:
         self.between(len(self.rounds))
         self.rounds.append([])
         return [self.answer(ask) for ask in asks]
 
-    def answer(self, ask: Ask) -> Any:
+    def answer(self, ask: Command) -> Any:
         words, _end = parse(ask.message)
         assert isinstance(words, list)
         rule = words[3].decode().split(":")[2]

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from rlctl.limiter.core.settings import Endpoint, read_settings
-from rlctl.limiter.threads.connection import Link, tls_context
+from rlctl.limiter.threads.connection import Connection, tls_context
 from rlctl.limits.failures import Cause, Failure
 from rlctl.limits.resp import ErrorReply
 
@@ -56,9 +56,9 @@ class Channel:
         raise OSError(5, "cannot close")
 
 
-def link(*chunks: Chunk) -> tuple[Link, Channel]:
+def link(*chunks: Chunk) -> tuple[Connection, Channel]:
     channel = Channel(*chunks)
-    return Link(cast("socket.socket", channel), HERE), channel
+    return Connection(cast("socket.socket", channel), HERE), channel
 
 
 def exchange(chunks: Sequence[Chunk], replies: int = 1) -> Any:
@@ -137,7 +137,7 @@ def test_a_wait_ends_at_the_deadline_in_whole_milliseconds() -> None:
 def test_after_the_deadline_nothing_is_sent_and_nothing_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlctl.limiter.threads.connection.time.monotonic", lambda: 1000.0)
     for deadline_s in (1000.0, 999.0):
-        for act in (Link.exchange, Link.send):
+        for act in (Connection.exchange, Connection.send):
             subject, channel = link()
             with pytest.raises(Failure) as failure:
                 act(subject, b"call", deadline_s)
@@ -222,7 +222,7 @@ class Context:
 
 def opened(
     monkeypatch: pytest.MonkeyPatch, channel: Channel | Exception, context: Context | None = None
-) -> tuple[Link, list[float]]:
+) -> tuple[Connection, list[float]]:
     waits_s: list[float] = []
 
     def create(address: Endpoint, timeout: float) -> Channel:
@@ -233,7 +233,7 @@ def opened(
         return channel
 
     monkeypatch.setattr("rlctl.limiter.threads.connection.socket.create_connection", create)
-    return Link.open(HERE, LOGIN, cast("Any", context), LONG_S), waits_s
+    return Connection.open(HERE, LOGIN, cast("Any", context), LONG_S), waits_s
 
 
 @pytest.mark.parametrize(("role", "is_primary"), [(b"master", True), (b"replica", False)])

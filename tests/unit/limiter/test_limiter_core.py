@@ -1,4 +1,4 @@
-"""Limiter, pool, finder and guards with collaborators that touch no network."""
+"""Limiter, pool, finder and breakers with collaborators that touch no network."""
 
 import ast
 import threading
@@ -26,9 +26,9 @@ from rlctl.limiter import (
 from rlctl.limiter.core.breaker import BreakerSettings
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.deciding import Core
-from rlctl.limiter.core.node_breakers import Guards
+from rlctl.limiter.core.node_breakers import NodeBreakers
 from rlctl.limiter.core.options import Options
-from rlctl.limiter.threads.connection import Link
+from rlctl.limiter.threads.connection import Connection
 from rlctl.limiter.threads.finder import Finder
 from rlctl.limiter.threads.pool import Pool
 from rlctl.limits.failures import Failure, before_asking
@@ -57,7 +57,7 @@ class FakeBackend:
         self.outcomes = list(outcomes)
         self.asked: list[bytes] = []
 
-    def ask(self, message: bytes, _tag: bytes, _sha1: str) -> object:
+    def execute(self, message: bytes, _tag: bytes, _sha1: str) -> object:
         self.asked.append(message)
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
@@ -72,8 +72,8 @@ class FakeBackend:
 
 
 class FakeAsyncBackend(FakeBackend):
-    async def ask(self, message: bytes, tag: bytes, sha1: str) -> object:  # type: ignore[override]
-        return super().ask(message, tag, sha1)
+    async def execute(self, message: bytes, tag: bytes, sha1: str) -> object:  # type: ignore[override]
+        return super().execute(message, tag, sha1)
 
     async def close(self) -> None:  # type: ignore[override]
         super().close()
@@ -196,7 +196,7 @@ def pool(opener: Callable[[], Any], limit: int = 4) -> Pool:
     return Pool("here:1", opener, limit=limit)
 
 
-def take(subject: Pool, patience_s: float = LATER_S) -> Link:
+def take(subject: Pool, patience_s: float = LATER_S) -> Connection:
     now_s = time.monotonic()
     return subject.take(now_s, now_s + patience_s)
 
@@ -217,7 +217,7 @@ def test_a_connection_that_came_back_before_a_thread_stands_in_line_is_its_own()
 
 
 def test_a_failure_to_open_reaches_who_waits_at_once() -> None:
-    def refuse() -> Link:
+    def refuse() -> Connection:
         raise Failure(Cause.UNREACHABLE, "refused")
 
     with pytest.raises(Failure) as failure:
@@ -328,7 +328,7 @@ def test_who_warms_a_pool_waits_for_its_first_connection() -> None:
 
 
 def test_who_warms_a_pool_that_cannot_open_does_not_wait() -> None:
-    def refuse() -> Link:
+    def refuse() -> Connection:
         raise Failure(Cause.UNREACHABLE, "refused")
 
     subject = pool(refuse)
@@ -448,14 +448,14 @@ def test_a_finder_runs_once_at_a_time_and_not_too_often() -> None:
     assert len(runs) == 1
 
 
-def guards(clock: Hands) -> tuple[Guards, Counters]:
+def breakers(clock: Hands) -> tuple[NodeBreakers, Counters]:
     counters = Counters(clock)
-    return Guards("here:1", BreakerSettings(failures=2, jitter=0), counters, clock), counters
+    return NodeBreakers("here:1", BreakerSettings(failures=2, jitter=0), counters, clock), counters
 
 
 def test_a_missing_script_does_not_keep_the_others_back() -> None:
     clock = Hands()
-    subject, counters = guards(clock)
+    subject, counters = breakers(clock)
     subject.failed(Failure(Cause.NO_SCRIPT, "here:1"), "aa")
     subject.admit("bb")
     with pytest.raises(Failure) as failure:
@@ -471,7 +471,7 @@ def test_a_missing_script_does_not_keep_the_others_back() -> None:
 
 def test_a_good_answer_forgets_the_failures_before_it() -> None:
     clock = Hands()
-    subject, counters = guards(clock)
+    subject, counters = breakers(clock)
     late = Failure(Cause.TIMEOUT, "here:1: late")
     for _ in range(4):
         subject.admit("aa")
@@ -492,7 +492,7 @@ def test_a_good_answer_forgets_the_failures_before_it() -> None:
 
 
 def test_a_broken_script_does_not_keep_the_others_back() -> None:
-    subject, _counters = guards(Hands())
+    subject, _counters = breakers(Hands())
     for _ in range(2):
         subject.admit("aa")
         subject.failed(Failure(Cause.ERROR, "here:1: ERR user_script:8"), "aa")
@@ -510,7 +510,7 @@ def test_before_anything_was_sent_nothing_is_uncertain(cause: Cause) -> None:
 
 def test_time_in_fallback_is_counted_while_any_breaker_is_open() -> None:
     clock = Hands()
-    subject, counters = guards(clock)
+    subject, counters = breakers(clock)
     for _ in range(2):
         subject.admit("aa")
         subject.failed(TIMEOUT, "aa")
@@ -524,13 +524,13 @@ def test_time_in_fallback_is_counted_while_any_breaker_is_open() -> None:
 
 def test_a_probe_for_a_missing_script_does_not_use_up_the_nodes() -> None:
     clock = Hands()
-    subject, _counters = guards(clock)
+    subject, _counters = breakers(clock)
     subject.failed(Failure(Cause.NO_SCRIPT, "here:1"), "aa")
     for _ in range(2):
         subject.failed(TIMEOUT, "bb")
     clock.now_s += 0.15
     subject.failed(Failure(Cause.NO_SCRIPT, "here:1"), "aa")
-    subject.forfeited("aa")
+    subject.abandoned("aa")
     clock.now_s += 5
     subject.admit("bb")
 

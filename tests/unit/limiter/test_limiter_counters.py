@@ -35,7 +35,7 @@ def test_time_without_redis(changes: list[tuple[str, Circuit]], fallback_s: floa
     clock = Hands()
     counters = Counters(clock)
     for breaker, circuit in changes:
-        counters.changed(breaker, circuit)
+        counters.circuit_changed(breaker, circuit)
         clock.now_s += 1
     stats = counters.snapshot()
     assert (stats.fallback_s, stats.breakers_opened) == (fallback_s, opened)

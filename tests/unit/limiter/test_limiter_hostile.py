@@ -215,8 +215,8 @@ def test_any_list_is_a_decision_of_numbers_or_a_failure(reply: list[Any]) -> Non
     book = RuleBook(Counters())
     book.learn(revision(EXAMPLE).version, revision(EXAMPLE).to_text().encode())
     core = Core(RELEASE, "open", Counters(), book)
-    aim = core.aim("api-per-key", "u", "default", None, None)
-    found = outcome(lambda: core.answered(aim, reply))  # type: ignore[arg-type]
+    bound = core.bind("api-per-key", "u", "default", None, None)
+    found = outcome(lambda: core.count_reply(bound, reply))  # type: ignore[arg-type]
     assert isinstance(found, Failure) or found.headers() is not None
 
 
@@ -252,7 +252,7 @@ def digest_of(document: dict[str, Any]) -> str:
 class Answering:
     """A backend that admits everything."""
 
-    def ask(self, _message: bytes, _tag: bytes, _sha1: str) -> list[int]:
+    def execute(self, _message: bytes, _tag: bytes, _sha1: str) -> list[int]:
         return list(YES)
 
 
@@ -269,7 +269,7 @@ def test_any_change_of_a_revision_is_decided_by_or_refused(place: tuple[Any, ...
     book.learn(Version(revision=1, digest="x"), json.dumps(document).encode())
     assert book.is_empty is (counters.snapshot().errors == {Cause.NO_RULE: 1})
     subject = Limiter(Core(RELEASE, "closed", counters, book), Answering())  # type: ignore[arg-type]
-    for rule in () if book.is_empty else book.decidable():
+    for rule in () if book.is_empty else book.costed_rules():
         for tier in (None, "free"):
             with suppress(InvalidLimit):
                 subject.decide(rule, {"user": "u", "endpoint": "/a", "api_key": "k"}, tier=tier)

@@ -11,13 +11,13 @@ import pytest
 
 from rlctl.limiter import AsyncLimiter, Cause, Decision, FixedWindow, Limiter, Source
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.aio.connection import AsyncLink
+from rlctl.limiter.aio.connection import AsyncConnection
 from rlctl.limiter.aio.watch import AsyncRuleWatch
 from rlctl.limiter.core import internal as module
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.deciding import Core
 from rlctl.limiter.core.internal import internal
-from rlctl.limiter.core.node_breakers import Guards
+from rlctl.limiter.core.node_breakers import NodeBreakers
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.rulebook import RuleBook
 from rlctl.limiter.core.settings import Endpoint, read_settings
@@ -88,7 +88,7 @@ class Wire(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.link: AsyncLink | None = None
+        self.link: AsyncConnection | None = None
         self.is_aborted = False
 
     def write(self, _data: Any) -> None:
@@ -104,7 +104,7 @@ def test_a_defect_in_a_callback_fails_the_calls_under_way(
     where: str, monkeypatch: pytest.MonkeyPatch, run_async: RunAsync
 ) -> None:
     async def story() -> None:
-        link, wire = AsyncLink(HERE), Wire()
+        link, wire = AsyncConnection(HERE), Wire()
         wire.link = link
         link.connection_made(wire)
         if where == "_send":
@@ -127,7 +127,7 @@ def test_a_defect_while_connecting_is_no_unreachable_server(
     monkeypatch.setattr("rlctl.limiter.aio.connection.cast", defect)
 
     async def story() -> Decision:
-        async def create_connection(factory: Callable[[], AsyncLink], *_where: object, **_how: object) -> None:
+        async def create_connection(factory: Callable[[], AsyncConnection], *_where: object, **_how: object) -> None:
             factory().connection_made(Wire())
 
         monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", create_connection)
@@ -164,12 +164,12 @@ def test_a_defect_while_a_connection_is_opened(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(Failure) as failure:
         Pool("here:1", defect, limit=1).take(0.0, time.monotonic() + PATIENCE_S)
     assert failure.value.cause is Cause.INTERNAL
-    monkeypatch.setattr(AsyncBackend, "open_link", async_defect)
+    monkeypatch.setattr(AsyncBackend, "open_connection", async_defect)
 
     async def story() -> None:
         backend = AsyncBackend(SINGLE, OPTIONS, Counters())
         with pytest.raises(Failure) as failure:
-            await backend.ask(b"call", b"u", "aa")
+            await backend.execute(b"call", b"u", "aa")
         assert failure.value.cause is Cause.INTERNAL
 
     run_async(story())
@@ -180,12 +180,12 @@ def test_a_defect_in_a_look_up(monkeypatch: pytest.MonkeyPatch, run_async: RunAs
     monkeypatch.setattr("rlctl.limiter.aio.backend.look_up", defect)
     counters = Counters()
     with pytest.raises(Failure) as failure:
-        Backend(CLUSTER, OPTIONS, counters).ask(b"call", b"u", "aa")
+        Backend(CLUSTER, OPTIONS, counters).execute(b"call", b"u", "aa")
     assert failure.value.cause is Cause.INTERNAL
 
     async def story() -> None:
         with pytest.raises(Failure) as failure:
-            await AsyncBackend(CLUSTER, OPTIONS, counters).ask(b"call", b"u", "aa")
+            await AsyncBackend(CLUSTER, OPTIONS, counters).execute(b"call", b"u", "aa")
         assert failure.value.cause is Cause.INTERNAL
 
     run_async(story())
@@ -195,12 +195,12 @@ def test_a_defect_in_a_look_up(monkeypatch: pytest.MonkeyPatch, run_async: RunAs
 class Keeper:
     """A backend whose rules cannot be asked for because of a defect."""
 
-    rules_keeper = staticmethod(defect)
+    rules_node = staticmethod(defect)
 
     def __init__(self) -> None:
         self.searches = 0
 
-    def search(self) -> None:
+    def refresh_routes(self) -> None:
         self.searches += 1
 
 
@@ -240,14 +240,17 @@ def test_a_process_without_threads_left_recovers(monkeypatch: pytest.MonkeyPatch
     pool = Pool("here:1", Linked, limit=1)  # type: ignore[arg-type,return-value]
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuses)
-        for ask in (lambda: backend.ask(b"call", b"u", "aa"), lambda: pool.take(0.0, time.monotonic() + PATIENCE_S)):
+        for ask in (
+            lambda: backend.execute(b"call", b"u", "aa"),
+            lambda: pool.take(0.0, time.monotonic() + PATIENCE_S),
+        ):
             with pytest.raises(Failure):
                 ask()
     assert counters.snapshot().errors[Cause.INTERNAL] >= 1
     assert isinstance(pool.take(0.0, time.monotonic() + PATIENCE_S), Linked)
     found = threading.Event()
     monkeypatch.setattr(backend._finder, "_find", found.set)
-    backend.search()
+    backend.refresh_routes()
     assert found.wait(PATIENCE_S)
 
 
@@ -256,8 +259,8 @@ class Linked:
 
 
 def test_no_node_is_blamed() -> None:
-    guards = Guards("here:1", OPTIONS.breaker, Counters())
+    breakers = NodeBreakers("here:1", OPTIONS.breaker, Counters())
     for _ in range(100):
-        guards.failed(Failure(Cause.INTERNAL, "x"), "aa")
-        guards.failed(Failure(Cause.SATURATED, "x"), "aa")
-    guards.admit("aa")
+        breakers.failed(Failure(Cause.INTERNAL, "x"), "aa")
+        breakers.failed(Failure(Cause.SATURATED, "x"), "aa")
+    breakers.admit("aa")

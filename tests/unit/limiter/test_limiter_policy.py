@@ -20,7 +20,7 @@ from rlctl.limiter import (
     Source,
     TokenBucket,
 )
-from rlctl.limiter.core.policy import Request, read_policy, without_rule
+from rlctl.limiter.core.policy import FallbackRequest, read_policy, without_rule
 
 MS = 1_000_000
 
@@ -37,7 +37,7 @@ class Hands:
 
 def ask(policy: Policy, algorithm: Algorithm, **changes: object) -> Decision:
     values: dict[str, Any] = {"algorithm": algorithm, "key": b"k", "quota": Quota()}
-    return policy.decide(Request(**values | changes), Cause.TIMEOUT)
+    return policy.decide(FallbackRequest(**values | changes), Cause.TIMEOUT)
 
 
 def test_open_admits_and_does_not_pretend_to_know() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from rlctl.errors import UsageFault
-from rlctl.limiter.core.lookup import Answer, Lookup, Question, find_one, find_primary, find_slots, look_up
+from rlctl.limiter.core.lookup import Lookup, NodeQuery, NodeReplies, find_one, find_primary, find_slots, look_up
 from rlctl.limiter.core.routes import FleetMap, Redirection, Routes, read_slots, redirection, says_primary, slot_of
-from rlctl.limiter.core.settings import Endpoint, FleetKind, Settings, endpoint, read_settings
+from rlctl.limiter.core.settings import Endpoint, FleetKind, FleetSettings, endpoint, read_settings
 from rlctl.limits.failures import Cause, ErrorReply, Failure
 from rlctl.limits.resp import parse
 
@@ -37,7 +37,7 @@ SENTINEL = ENV | {
 }
 
 
-def play(lookup: Lookup, answer: Callable[[Question], Answer]) -> FleetMap:
+def play(lookup: Lookup, answer: Callable[[NodeQuery], NodeReplies]) -> FleetMap:
     question = next(lookup)
     while True:
         try:
@@ -175,14 +175,14 @@ def test_a_node_that_does_not_know_its_name(host: bytes | None) -> None:
 
 
 def test_the_map_of_a_node_without_quorum_is_the_last_resort() -> None:
-    answers: dict[Endpoint, Answer] = {A: [b"cluster_state:fail", slots(A)], B: DOWN, C: [OK, slots(C)]}
+    answers: dict[Endpoint, NodeReplies] = {A: [b"cluster_state:fail", slots(A)], B: DOWN, C: [OK, slots(C)]}
     assert play(find_slots((A, B, C)), lambda asked: answers[asked.endpoint]).owners[0] == C
     assert play(find_slots((A, B)), lambda asked: answers[asked.endpoint]).owners[0] == A
 
 
 @pytest.mark.parametrize("later", [slots(B), []], ids=["another", "none"])
 def test_of_maps_without_quorum_the_first_is_believed(later: list[Any]) -> None:
-    answers: dict[Endpoint, Answer] = {A: [b"cluster_state:fail", slots(A)], B: [b"cluster_state:fail", later]}
+    answers: dict[Endpoint, NodeReplies] = {A: [b"cluster_state:fail", slots(A)], B: [b"cluster_state:fail", later]}
     assert play(find_slots((A, B)), lambda asked: answers[asked.endpoint]).owners[0] == A
 
 
@@ -197,18 +197,18 @@ def test_of_maps_without_quorum_the_first_is_believed(later: list[Any]) -> None:
         ([b"cluster_state:fail", []], Cause.CLUSTER_DOWN),
     ],
 )
-def test_nobody_knows_the_slots(answer: Answer, cause: Cause) -> None:
+def test_nobody_knows_the_slots(answer: NodeReplies, cause: Cause) -> None:
     with pytest.raises(Failure) as failure:
         play(find_slots((A, B)), lambda _asked: answer)
     assert failure.value.cause is cause
 
 
-def sentinel(primary: Endpoint, epoch: int) -> Answer:
+def sentinel(primary: Endpoint, epoch: int) -> NodeReplies:
     where = [primary.host.encode(), str(primary.port).encode()]
     return [where, [b"name", b"limiter", b"config-epoch", str(epoch).encode()]]
 
 
-def hello(role: str) -> Answer:
+def hello(role: str) -> NodeReplies:
     return [[b"server", b"redis", b"role", role.encode(), b"modules", []]]
 
 
@@ -236,7 +236,7 @@ def test_the_newest_epoch_that_is_a_primary_wins() -> None:
         (sentinel(A, 1), [ErrorReply("NOAUTH no")], Cause.AUTH),
     ],
 )
-def test_nobody_knows_the_primary(answer: Answer, role: Answer, cause: Cause) -> None:
+def test_nobody_knows_the_primary(answer: NodeReplies, role: NodeReplies, cause: Cause) -> None:
     lookup = find_primary((Endpoint("s", 1),), "limiter")
     with pytest.raises(Failure) as failure:
         play(lookup, lambda asked: answer if asked.to_sentinel else role)
@@ -245,7 +245,7 @@ def test_nobody_knows_the_primary(answer: Answer, role: Answer, cause: Cause) ->
 
 @pytest.mark.parametrize("document", [ENV, SENTINEL, {"host": "10.0.0.1", "port": 7000}])
 def test_each_kind_asks_its_own_servers(document: dict[str, Any]) -> None:
-    settings: Settings = read_settings(document)
+    settings: FleetSettings = read_settings(document)
     question = next(look_up(settings, settings.nodes))
     assert question.to_sentinel is (settings.kind is FleetKind.SENTINEL)
 

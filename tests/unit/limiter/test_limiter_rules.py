@@ -10,10 +10,10 @@ import pytest
 
 from rlctl.errors import RlctlError
 from rlctl.limiter import AsyncLimiter, Cause, FixedWindow, InvalidLimit, Limiter, LocalPolicy, Policy, Reason, Source
-from rlctl.limiter.core.commands import Ask
+from rlctl.limiter.core.commands import Command
 from rlctl.limiter.core.counters import Counters
 from rlctl.limiter.core.deciding import Core
-from rlctl.limiter.core.rulebook import POINTER, RuleBook, fetch
+from rlctl.limiter.core.rulebook import POINTER, RuleBook, read_command
 from rlctl.limits.bucket import bucket
 from rlctl.limits.failures import BrokenState, ErrorReply, Failure
 from rlctl.limits.resp import parse
@@ -34,7 +34,7 @@ class FakeBackend:
         self.asked: list[list[bytes]] = []
         self.rounds: list[int] = []
 
-    def ask(self, message: bytes, _tag: bytes, _sha1: str) -> object:
+    def execute(self, message: bytes, _tag: bytes, _sha1: str) -> object:
         words, _end = parse(message)
         assert isinstance(words, list)
         self.asked.append(words)
@@ -43,9 +43,9 @@ class FakeBackend:
             raise outcome
         return outcome
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[Any]:
+    def execute_all(self, asks: Sequence[Command]) -> list[Any]:
         self.rounds.append(len(asks))
-        return [outcome_of(lambda ask=ask: self.ask(ask.message, ask.tag, ask.sha1)) for ask in asks]
+        return [outcome_of(lambda ask=ask: self.execute(ask.message, ask.tag, ask.sha1)) for ask in asks]
 
     def retry_in_ms(self, _tag: bytes, _sha1: str) -> int:
         return 0
@@ -143,7 +143,7 @@ def test_the_tier_is_a_dimension_like_others() -> None:
 
 def test_an_empty_identity_is_nobody() -> None:
     subject, backend = limiter(EXAMPLE)
-    with pytest.raises(InvalidLimit, match="not empty"):
+    with pytest.raises(InvalidLimit, match="empty"):
         subject.decide("api-per-key", "")
     assert backend.asked == []
 
@@ -154,7 +154,7 @@ def test_an_empty_identity_is_nobody() -> None:
 def test_a_dimension_that_is_no_text_is_refused(who: Any) -> None:
     """A number met no condition: nobody was limited by it."""
     subject, backend = limiter(EVERY)
-    with pytest.raises(InvalidLimit, match=r"is text.* not"):
+    with pytest.raises(InvalidLimit, match=r"must be text.* not"):
         subject.decide("meter", who)
     assert backend.asked == []
 
@@ -170,7 +170,7 @@ def test_a_number_in_a_file_is_text() -> None:
     subject, backend = limiter(text, YES)
     assert subject.decide("api-per-key", {"api_key": "k", "org": "5"}).source is Source.REDIS
     assert len(backend.asked) == 1
-    with pytest.raises(InvalidLimit, match="org is text; not 5"):
+    with pytest.raises(InvalidLimit, match="org must be text, not 5"):
         subject.decide("api-per-key", {"api_key": "k", "org": 5})  # type: ignore[dict-item]
 
 
@@ -179,15 +179,15 @@ def test_all_rules_of_a_request_are_of_one_revision() -> None:
     counters = Counters()
     book = book_of(revision(EVERY), counters)
     backend = FakeBackend(*[YES] * 8)
-    usual = backend.ask
+    usual = backend.execute
 
-    def ask(message: bytes, tag: bytes, sha1: str) -> object:
+    def execute(message: bytes, tag: bytes, sha1: str) -> object:
         later = EVERY.replace("id: jobs", "id: swap").replace("id: log", "id: jobs").replace("id: swap", "id: log")
         stored = revision(later.replace("id: ring", "id: other"), 2)
         book.learn(stored.version, stored.to_text().encode())
         return usual(message, tag, sha1)
 
-    backend.ask = ask  # type: ignore[method-assign]
+    backend.execute = execute  # type: ignore[method-assign]
     subject = Limiter(Core(RELEASE, "closed", counters, book), backend)  # type: ignore[arg-type]
     found = subject.decide_all({"user": "u"})
     assert [(one.quota.name, one.allowed) for one in found] == [
@@ -282,16 +282,16 @@ def test_what_does_not_go_together() -> None:
 def test_the_asyncio_limiter_decides_alike(run_async: RunAsync) -> None:
     async def story() -> None:
         backend = FakeBackend(YES, NO, BrokenState("WRONGTYPE"), BrokenState("WRONGTYPE"))
-        asking: Any = backend.ask
+        asking: Any = backend.execute
 
-        async def ask(*words: Any) -> object:
+        async def execute(*words: Any) -> object:
             return asking(*words)
 
-        async def ask_all(asks: Sequence[Ask]) -> list[object]:
+        async def execute_all(asks: Sequence[Command]) -> list[object]:
             return [outcome_of(lambda ask=ask: asking(ask.message, ask.tag, ask.sha1)) for ask in asks]
 
-        backend.ask = ask  # type: ignore[method-assign,assignment]
-        backend.ask_all = ask_all  # type: ignore[method-assign,assignment]
+        backend.execute = execute  # type: ignore[method-assign,assignment]
+        backend.execute_all = execute_all  # type: ignore[method-assign,assignment]
         subject = AsyncLimiter(Core(RELEASE, "open", Counters(), book_of(revision(EXAMPLE))), backend)  # type: ignore[arg-type]
         assert (await subject.decide("api-per-key", "u", tier="free")).allowed
         assert [one.allowed for one in await subject.decide_all({"api_key": "u"})] == [False]
@@ -310,19 +310,19 @@ def test_a_book_reads_only_news_and_keeps_the_last_good_rules() -> None:
     book = RuleBook(counters)
     stored = revision(EXAMPLE, 3)
     pointer: Any = [b"3", stored.version.digest.encode()]
-    assert book.news(pointer) == stored.version
+    assert book.newer_version(pointer) == stored.version
     book.learn(stored.version, stored.to_text().encode())
-    assert book.news(pointer) is None
+    assert book.newer_version(pointer) is None
     assert counters.snapshot().rules_revision == 3
     # Number 3 again, with other rules: what was in force was lost in a failover.
-    assert book.news([b"3", b"other"]) == Version(revision=3, digest="other")
+    assert book.newer_version([b"3", b"other"]) == Version(revision=3, digest="other")
     for reply in (None, b"", b"{}", stored.to_text().encode()[:-2]):
         book.learn(Version(revision=4, digest="x"), reply)
-    assert book.news([None, None]) is None
+    assert book.newer_version([None, None]) is None
     assert counters.snapshot().errors == {Cause.NO_RULE: 5}
     for strange in (None, 7, [b"x"]):
         with pytest.raises(Failure):
-            book.news(strange)  # type: ignore[arg-type]
+            book.newer_version(strange)  # type: ignore[arg-type]
     assert book.rule("api-per-key") is not None
     assert counters.snapshot().rules_revision == 3
 
@@ -368,12 +368,12 @@ def test_a_revision_that_this_version_cannot_decide_by_is_not_taken_over(text: s
 @pytest.mark.parametrize("pointer", [[b"many", b"x"], [b"1", b"\xff"], [b"", b""]])
 def test_a_strange_pointer_is_a_failure_like_others(pointer: Any) -> None:
     with pytest.raises(Failure, match="not a pointer"):
-        book_of(revision(EXAMPLE)).news(pointer)
+        book_of(revision(EXAMPLE)).newer_version(pointer)
 
 
 def test_questions_are_reads() -> None:
     assert parse(POINTER)[0] == [b"HMGET", b"rlctl:{rules}", b"revision", b"digest"]
-    assert parse(fetch(Version(revision=7, digest="x")))[0] == [b"GET", b"rlctl:{rules}:revision:7"]
+    assert parse(read_command(Version(revision=7, digest="x")))[0] == [b"GET", b"rlctl:{rules}:revision:7"]
 
 
 def test_a_new_revision_is_decided_by_at_once() -> None:
@@ -391,9 +391,9 @@ def test_a_new_revision_is_decided_by_at_once() -> None:
 
 
 def test_errors_of_servers_are_failures() -> None:
-    from rlctl.limiter.core.rulebook import usable  # noqa: PLC0415
+    from rlctl.limiter.core.rulebook import require_success  # noqa: PLC0415
     from rlctl.limiter.core.settings import Endpoint  # noqa: PLC0415
 
     with pytest.raises(Failure, match="NOPERM"):
-        usable(ErrorReply("NOPERM no"), Endpoint("h", 1))
-    assert usable(b"x", Endpoint("h", 1)) == b"x"
+        require_success(ErrorReply("NOPERM no"), Endpoint("h", 1))
+    assert require_success(b"x", Endpoint("h", 1)) == b"x"

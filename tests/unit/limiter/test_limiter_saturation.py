@@ -10,9 +10,9 @@ import pytest
 from rlctl.limiter import Cause
 from rlctl.limiter.aio import connection as links
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.aio.connection import AsyncLink
+from rlctl.limiter.aio.connection import AsyncConnection
 from rlctl.limiter.core.counters import Counters
-from rlctl.limiter.core.node_breakers import Guards
+from rlctl.limiter.core.node_breakers import NodeBreakers
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.settings import Endpoint, read_settings
 from rlctl.limiter.threads import pool as pools
@@ -31,7 +31,7 @@ class Server(asyncio.Transport):
 
     def __init__(self, *, answers: bool = False) -> None:
         super().__init__()
-        self.link = AsyncLink(HERE)
+        self.link = AsyncConnection(HERE)
         self.link.connection_made(self)
         self.answers = answers
         self.sent = self.answered = 0
@@ -186,13 +186,13 @@ def test_a_busy_loop_is_no_slow_node(
         asyncio.get_running_loop().call_soon(time.sleep, busy_s)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(AsyncBackend, "open_link", hangs)
+    monkeypatch.setattr(AsyncBackend, "open_connection", hangs)
 
     async def story() -> None:
         settings = read_settings({"kind": "single", "host": "here.example", "port": 1})
         backend = AsyncBackend(settings, Options(budget_ms=50), Counters())
         with pytest.raises(Failure) as failure:
-            await backend.ask(b"call", b"u", "aa")
+            await backend.execute(b"call", b"u", "aa")
         assert failure.value.cause is cause
         await backend.close()
 
@@ -264,7 +264,7 @@ def test_too_many_threads_are_no_fault_of_a_node_that_answers(
 
 def test_a_node_has_its_whole_time_however_late_a_thread_is() -> None:
     link = FakeLink()
-    node = Node(HERE, Guards("here:1", Options().breaker, Counters()), lambda: link, limit=1)  # type: ignore[arg-type,return-value]
+    node = Node(HERE, NodeBreakers("here:1", Options().breaker, Counters()), lambda: link, limit=1)  # type: ignore[arg-type,return-value]
     node.pool.warm(1)
     node.pool.wait_until_warm(time.monotonic() + PATIENCE_S)
     began_s = time.monotonic()

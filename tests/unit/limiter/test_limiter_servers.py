@@ -8,17 +8,17 @@ from typing import Any, cast
 import pytest
 
 from rlctl.limiter.aio.backend import AsyncBackend, AsyncNode
-from rlctl.limiter.aio.connection import AsyncLink
+from rlctl.limiter.aio.connection import AsyncConnection
 from rlctl.limiter.core.breaker import BreakerSettings
-from rlctl.limiter.core.commands import Ask
+from rlctl.limiter.core.commands import Command
 from rlctl.limiter.core.counters import Counters
-from rlctl.limiter.core.lookup import Question
-from rlctl.limiter.core.node_breakers import Guards
+from rlctl.limiter.core.lookup import NodeQuery
+from rlctl.limiter.core.node_breakers import NodeBreakers
 from rlctl.limiter.core.options import Options
 from rlctl.limiter.core.routes import FleetMap, slot_of
-from rlctl.limiter.core.settings import Endpoint, FleetKind, Settings, read_settings
+from rlctl.limiter.core.settings import Endpoint, FleetKind, FleetSettings, read_settings
 from rlctl.limiter.threads.backend import Backend
-from rlctl.limiter.threads.connection import Link
+from rlctl.limiter.threads.connection import Connection
 from rlctl.limits.failures import Cause, ErrorReply, Failure
 from rlctl.limits.rule import TAG
 
@@ -57,13 +57,13 @@ class Opened:
 
     def exchange(self, message: bytes, deadline_s: float, _replies: int = 1) -> Reply:
         self.asked.append((message, deadline_s))
-        return self._answer()
+        return self._query()
 
     def send(self, message: bytes, deadline_s: float) -> None:
         self.asked.append((message, deadline_s))
 
     def replies(self, count: int, _deadline_s: float) -> list[Reply]:
-        return [self._answer()] * count
+        return [self._query()] * count
 
     def is_stale(self) -> bool:
         return False
@@ -71,7 +71,7 @@ class Opened:
     def close(self) -> None:
         self.is_open = False
 
-    def _answer(self) -> Reply:
+    def _query(self) -> Reply:
         if isinstance(self.reply, BaseException):
             raise self.reply
         return self.reply
@@ -80,19 +80,19 @@ class Opened:
 class AsyncOpened(Opened):
     async def exchange(self, message: bytes, deadline_s: float, _replies: int = 1) -> Reply:  # type: ignore[override]
         self.asked.append((message, deadline_s))
-        return self._answer()
+        return self._query()
 
 
 class Openings:
-    """What `Link.open` is asked for, and the connections that it gives."""
+    """What `Connection.open` is asked for, and the connections that it gives."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
         self.how = how
         self.links: list[Opened] = []
         self.asked: list[tuple[Endpoint, str | None, float]] = []
         self.failure: Failure | None = None
-        monkeypatch.setattr(Link, "open", self.open)
-        monkeypatch.setattr(AsyncLink, "open", self.open_async)
+        monkeypatch.setattr(Connection, "open", self.open)
+        monkeypatch.setattr(AsyncConnection, "open", self.open_async)
 
     def open(
         self, endpoint: Endpoint, login: Any, context: object, timeout_s: float, kind: type[Opened] = Opened
@@ -140,10 +140,10 @@ def test_only_behind_sentinels_a_replica_is_not_asked(
 ) -> None:
     openings = Openings(monkeypatch, is_primary=is_primary)
     if is_taken:
-        assert run(document, lambda backend: backend.open_link(A)) is openings.links[0]
+        assert run(document, lambda backend: backend.open_connection(A)) is openings.links[0]
     else:
         with pytest.raises(Failure, match="is a replica") as failure:
-            run(document, lambda backend: backend.open_link(A))
+            run(document, lambda backend: backend.open_connection(A))
         assert failure.value.cause is Cause.READONLY
     assert openings.links[0].is_open is is_taken
     assert openings.asked == [(A, document.get("password"), 2.0)]
@@ -152,7 +152,7 @@ def test_only_behind_sentinels_a_replica_is_not_asked(
 @RUNS
 def test_a_connection_goes_where_a_node_is_reached(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
     openings = Openings(monkeypatch)
-    run(CLUSTER, lambda backend: backend.open_link(B))
+    run(CLUSTER, lambda backend: backend.open_connection(B))
     assert openings.asked[0][0] == Endpoint("127.0.0.1", 9)
 
 
@@ -162,9 +162,9 @@ def test_each_question_has_a_connection_of_its_own(
     monkeypatch: pytest.MonkeyPatch, run: Any, password: str, *, to_sentinel: bool
 ) -> None:
     openings = Openings(monkeypatch, reply=b"OK")
-    question = Question(A, (b"one", b"two"), to_sentinel=to_sentinel)
+    question = NodeQuery(A, (b"one", b"two"), to_sentinel=to_sentinel)
     before_s = time.monotonic()
-    assert run(SENTINEL, lambda backend: backend._answer(question)) == [b"OK", b"OK"]
+    assert run(SENTINEL, lambda backend: backend._query(question)) == [b"OK", b"OK"]
     [link] = openings.links
     assert openings.asked == [(A, password, 2.0)]
     assert [message for message, _deadline_s in link.asked] == [b"one", b"two"]
@@ -180,7 +180,7 @@ def test_a_question_that_fails_has_the_failure_as_its_answer(
     failure = Failure(Cause.UNREACHABLE, "refused")
     openings = Openings(monkeypatch, reply=failure)
     openings.failure = None if is_opened else failure
-    assert run(CLUSTER, lambda backend: backend._answer(Question(A, (b"one",)))) is failure
+    assert run(CLUSTER, lambda backend: backend._query(NodeQuery(A, (b"one",)))) is failure
     assert [link.is_open for link in openings.links] == [False] * is_opened
 
 
@@ -199,10 +199,10 @@ class Interrupted(BaseException):
 @pytest.mark.parametrize(
     "act",
     [
-        lambda backend: backend.ask(b"call", b"u", SHA1),
-        lambda backend: backend.ask_all([Ask(b"call", b"u", SHA1), Ask(b"other", b"v", SHA1)]),
+        lambda backend: backend.execute(b"call", b"u", SHA1),
+        lambda backend: backend.execute_all([Command(b"call", b"u", SHA1), Command(b"other", b"v", SHA1)]),
     ],
-    ids=["ask", "ask_all"],
+    ids=["ask", "execute_all"],
 )
 def test_a_connection_that_was_interrupted_is_not_used_again(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
     """Its reply would be taken for that of the next call."""
@@ -215,29 +215,29 @@ def test_a_connection_that_was_interrupted_is_not_used_again(monkeypatch: pytest
     openings.how = {"reply": YES}
     for link in openings.links:
         link.reply = YES
-    assert backend.ask(b"call", b"u", SHA1) == YES
+    assert backend.execute(b"call", b"u", SHA1) == YES
     backend.close()
 
 
 def test_a_server_that_closed_a_connection_loses_all_idle_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, _openings = backend_of(CLUSTER, monkeypatch)
     pool = backend._node(A).pool
-    idle = [cast("Link", Opened(A)), cast("Link", Opened(A, Failure(Cause.CLOSED, "reset")))]
+    idle = [cast("Connection", Opened(A)), cast("Connection", Opened(A, Failure(Cause.CLOSED, "reset")))]
     pool._idle.extend(idle)
     pool._open = 2
     with pytest.raises(Failure):
-        backend.ask(b"call", b"u", SHA1)
+        backend.execute(b"call", b"u", SHA1)
     assert [link.is_open for link in cast("list[Opened]", idle)] == [False, False]
 
 
 def test_after_another_failure_the_idle_connections_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, _openings = backend_of(CLUSTER, monkeypatch)
     pool = backend._node(A).pool
-    idle = [cast("Link", Opened(A)), cast("Link", Opened(A, Failure(Cause.TIMEOUT, "late")))]
+    idle = [cast("Connection", Opened(A)), cast("Connection", Opened(A, Failure(Cause.TIMEOUT, "late")))]
     pool._idle.extend(idle)
     pool._open = 2
     with pytest.raises(Failure):
-        backend.ask(b"call", b"u", SHA1)
+        backend.execute(b"call", b"u", SHA1)
     assert [link.is_open for link in cast("list[Opened]", idle)] == [True, False]
 
 
@@ -254,24 +254,26 @@ def test_asks_whose_connection_fails_all_fail(monkeypatch: pytest.MonkeyPatch, *
 
         link.send = refuse  # type: ignore[method-assign]
     pool = backend._node(A).pool
-    pool._idle.append(cast("Link", link))
+    pool._idle.append(cast("Connection", link))
     pool._open = 1
-    outcomes = backend.ask_all([Ask(b"one", b"u", SHA1), Ask(b"two", b"v", SHA1)])
+    outcomes = backend.execute_all([Command(b"one", b"u", SHA1), Command(b"two", b"v", SHA1)])
     assert [cast("Failure", outcome).cause for outcome in outcomes] == [Cause.TIMEOUT] * 2
     assert not link.is_open
-    assert [cast("Failure", one).cause for one in backend.ask_all([Ask(b"a", b"u", SHA1)])] == [Cause.BREAKER_OPEN]
+    assert [cast("Failure", one).cause for one in backend.execute_all([Command(b"a", b"u", SHA1)])] == [
+        Cause.BREAKER_OPEN
+    ]
 
 
 def test_the_same_ask_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, openings = backend_of(CLUSTER, monkeypatch)
-    ask = Ask(b"one", b"u", SHA1)
-    assert backend.ask_all([ask, ask]) == [YES, YES]
+    ask = Command(b"one", b"u", SHA1)
+    assert backend.execute_all([ask, ask]) == [YES, YES]
     assert [message for link in openings.links for message, _deadline_s in link.asked] == [b"one"]
 
 
 def test_nodes_that_left_the_fleet_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, openings = backend_of(CLUSTER, monkeypatch)
-    backend.ask(b"call", b"u", SHA1)
+    backend.execute(b"call", b"u", SHA1)
     old = backend._nodes[A]
     backend._node(B)
     backend._learn(FleetMap(owners=dict.fromkeys(range(16384), B), nodes=(B, C)))
@@ -288,21 +290,21 @@ def test_a_node_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_keeper_of_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, _openings = backend_of(CLUSTER, monkeypatch)
-    assert backend.rules_keeper() == A
+    assert backend.rules_node() == A
     moved = ErrorReply(f"MOVED {slot_of(TAG)} 10.0.0.1:7001")
     with pytest.raises(Failure):
-        backend.judge_rules(moved, A)
-    assert backend.rules_keeper() == B
+        backend.check_rules_reply(moved, A)
+    assert backend.rules_node() == B
     with pytest.raises(Failure):
-        backend.judge_rules(ErrorReply("NOPERM no"), B)
-    assert backend.judge_rules([b"3", b"d"], B) == [b"3", b"d"]
-    assert backend.rules_keeper() == B
+        backend.check_rules_reply(ErrorReply("NOPERM no"), B)
+    assert backend.check_rules_reply([b"3", b"d"], B) == [b"3", b"d"]
+    assert backend.rules_node() == B
 
 
 def test_without_a_map_no_keeper_of_the_rules_is_known() -> None:
     backend = Backend(read_settings(CLUSTER), OPTIONS, Counters())
-    with pytest.raises(Failure, match="nobody is known who keeps the rules"):
-        backend.rules_keeper()
+    with pytest.raises(Failure, match="the node that stores the rules is not known"):
+        backend.rules_node()
 
 
 @pytest.mark.parametrize(("document", "searches"), [(SINGLE, 0), (CLUSTER, 1), (SENTINEL, 1)])
@@ -311,63 +313,63 @@ def test_a_single_server_is_not_looked_up_again(
 ) -> None:
     backend, _openings = backend_of(document, monkeypatch)
     requests: list[int] = []
-    monkeypatch.setattr(backend, "_request_search", lambda: requests.append(1))
-    backend.search()
+    monkeypatch.setattr(backend, "_request_lookup", lambda: requests.append(1))
+    backend.refresh_routes()
     assert len(requests) == searches
     unreachable = Failure(Cause.UNREACHABLE, "refused")
-    assert backend._needs_search(unreachable) is bool(searches)
-    assert not backend._needs_search(Failure(Cause.OOM, "full"))
+    assert backend._needs_lookup(unreachable) is bool(searches)
+    assert not backend._needs_lookup(Failure(Cause.OOM, "full"))
 
 
 def test_how_long_a_breaker_holds_a_call_back(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, _openings = backend_of(CLUSTER, monkeypatch, reply=Failure(Cause.TIMEOUT, "late"))
     assert backend.retry_in_ms(b"u", SHA1) == 0
     with pytest.raises(Failure):
-        backend.ask(b"call", b"u", SHA1)
+        backend.execute(b"call", b"u", SHA1)
     assert 0 < backend.retry_in_ms(b"u", SHA1) <= 60_000
     unknown = Backend(read_settings(CLUSTER), OPTIONS, Counters())
     assert unknown.retry_in_ms(b"u", SHA1) == 0
-    unknown._search_guards.failed(Failure(Cause.UNREACHABLE, "refused"), "")
+    unknown._lookup_breakers.failed(Failure(Cause.UNREACHABLE, "refused"), "")
     assert unknown.retry_in_ms(b"u", SHA1) > 0
 
 
 def test_a_primary_that_was_demoted_is_asked_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, openings = backend_of(SENTINEL, monkeypatch, reply=ErrorReply("READONLY You can't write"))
-    monkeypatch.setattr(backend, "_request_search", lambda: None)
+    monkeypatch.setattr(backend, "_request_lookup", lambda: None)
     with pytest.raises(Failure):
-        backend.ask(b"call", b"u", SHA1)
+        backend.execute(b"call", b"u", SHA1)
     assert not backend._routes.is_known
     assert not openings.links[0].is_open
 
 
 def test_a_cluster_keeps_its_map_when_a_node_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, _openings = backend_of(CLUSTER, monkeypatch, reply=ErrorReply("READONLY You can't write"))
-    monkeypatch.setattr(backend, "_request_search", lambda: None)
+    monkeypatch.setattr(backend, "_request_lookup", lambda: None)
     with pytest.raises(Failure):
-        backend.ask(b"call", b"u", SHA1)
+        backend.execute(b"call", b"u", SHA1)
     assert backend._routes.is_known
 
 
 def test_a_redirection_that_comes_too_late_is_believed_and_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, _openings = backend_of(CLUSTER, monkeypatch)
     slot = slot_of(b"u")
-    where = backend._judged(ErrorReply(f"MOVED {slot} 10.0.0.1:7001"), backend._node(A), SHA1, 0.0)
+    where = backend._classified(ErrorReply(f"MOVED {slot} 10.0.0.1:7001"), backend._node(A), SHA1, 0.0)
     with pytest.raises(Failure) as failure:
-        backend._redirected(cast("Any", where), 0.0009)
+        backend._accept_redirection(cast("Any", where), 0.0009)
     assert (failure.value.cause, backend._routes.owner(b"u")) == (Cause.MOVED, B)
     assert backend._counters.snapshot().errors == {}
 
 
 def test_a_defect_in_a_look_up_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, _openings = backend_of(CLUSTER, monkeypatch)
-    backend._not_found(Failure(Cause.UNREACHABLE, "refused"))
+    backend._lookup_failed(Failure(Cause.UNREACHABLE, "refused"))
     assert backend._counters.snapshot().errors == {}
-    backend._not_found(Failure(Cause.INTERNAL, "bug"))
+    backend._lookup_failed(Failure(Cause.INTERNAL, "bug"))
     assert backend._counters.snapshot().errors == {Cause.INTERNAL: 1}
 
 
 def test_settings_name_the_kind() -> None:
-    kinds: list[Settings] = [read_settings(one) for one in (SINGLE, CLUSTER, SENTINEL)]
+    kinds: list[FleetSettings] = [read_settings(one) for one in (SINGLE, CLUSTER, SENTINEL)]
     assert [one.kind for one in kinds] == [FleetKind.SINGLE, FleetKind.CLUSTER, FleetKind.SENTINEL]
 
 
@@ -379,7 +381,7 @@ class Slow:
         self.free = asyncio.Event()
         self.count = 0
 
-    async def open_link(self, _endpoint: Endpoint) -> Any:
+    async def open_connection(self, _endpoint: Endpoint) -> Any:
         self.count += 1
         await self.free.wait()
         if isinstance(self.outcome, Failure):
@@ -388,7 +390,7 @@ class Slow:
 
 
 def node_of(fleet: Slow) -> AsyncNode:
-    return AsyncNode(A, Guards(str(A), OPTIONS.breaker, Counters()), cast("Any", fleet))
+    return AsyncNode(A, NodeBreakers(str(A), OPTIONS.breaker, Counters()), cast("Any", fleet))
 
 
 async def started(node: AsyncNode, *, wait_s: float = 60.0) -> "asyncio.Task[Any]":
@@ -462,9 +464,9 @@ def test_hanging_up_closes_the_connection_and_the_next_call_opens_another() -> N
         fleet = Slow()
         fleet.free.set()
         node = node_of(fleet)
-        node.hang_up()
+        node.disconnect()
         await (await started(node))
-        node.hang_up()
+        node.disconnect()
         assert not cast("Opened", fleet.outcome).is_open
         fleet.outcome = AsyncOpened(A)
         assert await (await started(node)) == YES

@@ -10,10 +10,10 @@ import pytest
 
 from rlctl.limiter import AsyncLimiter
 from rlctl.limiter.aio.backend import AsyncBackend
-from rlctl.limiter.aio.connection import AsyncLink
+from rlctl.limiter.aio.connection import AsyncConnection
 from rlctl.limiter.aio.watch import AsyncRuleWatch
 from rlctl.limiter.core.counters import Counters
-from rlctl.limiter.core.rulebook import POINTER, SUBSCRIBE, RuleBook, usable
+from rlctl.limiter.core.rulebook import POINTER, SUBSCRIBE, RuleBook, require_success
 from rlctl.limiter.core.settings import Endpoint
 from rlctl.limiter.threads.watch import RuleWatch
 from rlctl.limits.failures import Cause, ErrorReply
@@ -39,7 +39,7 @@ class Deaf(asyncio.Transport):
 
 def test_a_message_that_came_while_nobody_listened_is_heard_once(run_async: RunAsync) -> None:
     async def story() -> None:
-        link = AsyncLink(Endpoint("here.example", 1))
+        link = AsyncConnection(Endpoint("here.example", 1))
         link.connection_made(Deaf())
         for _ in range(3):
             link.data_received(MESSAGE)
@@ -56,7 +56,7 @@ def test_a_message_that_came_while_nobody_listened_is_heard_once(run_async: RunA
     run_async(story())
 
 
-@pytest.mark.parametrize("where", ["warm", "open_link"])
+@pytest.mark.parametrize("where", ["warm", "open_connection"])
 def test_a_connect_that_is_cancelled_leaves_nothing_behind(
     where: str, monkeypatch: pytest.MonkeyPatch, run_async: RunAsync
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_connect_that_is_cancelled_leaves_nothing_behind(
             await asyncio.Event().wait()
 
         monkeypatch.setattr(AsyncBackend, "warm", nothing)
-        monkeypatch.setattr(AsyncBackend, "rules_keeper", lambda _self: Endpoint("here.example", 1))
+        monkeypatch.setattr(AsyncBackend, "rules_node", lambda _self: Endpoint("here.example", 1))
         monkeypatch.setattr(AsyncBackend, where, hangs)
         connecting = asyncio.create_task(AsyncLimiter.connect(SETTINGS, connect_timeout_ms=60_000, rules=True))
         await reached.wait()
@@ -106,20 +106,20 @@ class Spoiled:
             raise self.spoiled
         return self.spoiled
 
-    def rules_keeper(self) -> Endpoint:
+    def rules_node(self) -> Endpoint:
         return self.endpoint
 
-    def judge_rules(self, reply: Any, asked: Endpoint) -> Any:
-        return usable(reply, asked)
+    def check_rules_reply(self, reply: Any, asked: Endpoint) -> Any:
+        return require_success(reply, asked)
 
-    def search(self) -> None:
+    def refresh_routes(self) -> None:
         """There is nobody else."""
 
 
 class SpoiledLink(Spoiled):
     """For the thread."""
 
-    def open_link(self, _endpoint: Endpoint) -> "SpoiledLink":
+    def open_connection(self, _endpoint: Endpoint) -> "SpoiledLink":
         return self
 
     def exchange(self, question: bytes, _deadline: float) -> Any:
@@ -138,7 +138,7 @@ class SpoiledLink(Spoiled):
 class SpoiledAsyncLink(Spoiled):
     """For the task."""
 
-    async def open_link(self, _endpoint: Endpoint) -> "SpoiledAsyncLink":
+    async def open_connection(self, _endpoint: Endpoint) -> "SpoiledAsyncLink":
         return self
 
     async def exchange(self, question: bytes, _deadline: float) -> Any:
@@ -216,15 +216,15 @@ class Moving(SpoiledLink):
         self.opened: list[str] = []
         self.waits_s: list[float] = []
 
-    def rules_keeper(self) -> Endpoint:
+    def rules_node(self) -> Endpoint:
         return Endpoint("other.example", 1) if self.events.count("listen") >= 2 else self.endpoint
 
-    def open_link(self, endpoint: Endpoint) -> "Moving":
+    def open_connection(self, endpoint: Endpoint) -> "Moving":
         self.opened.append(endpoint.host)
         return self
 
     def exchange(self, question: bytes, deadline_s: float) -> Any:
-        self.events.append({SUBSCRIBE: "subscribe", POINTER: "look"}.get(question, "fetch"))
+        self.events.append({SUBSCRIBE: "subscribe", POINTER: "look"}.get(question, "read_command"))
         self.waits_s.append(deadline_s - time.monotonic())
         return self.answer(question)
 
@@ -238,8 +238,8 @@ class Moving(SpoiledLink):
 
 
 class MovingAsync(Moving):
-    async def open_link(self, endpoint: Endpoint) -> "MovingAsync":  # type: ignore[override]
-        super().open_link(endpoint)
+    async def open_connection(self, endpoint: Endpoint) -> "MovingAsync":  # type: ignore[override]
+        super().open_connection(endpoint)
         return self
 
     async def exchange(self, question: bytes, deadline_s: float) -> Any:
@@ -269,7 +269,7 @@ def test_the_keeper_is_looked_at_and_heard_by_turns(follow: Callable[[RuleBook],
     """It listens before it looks, fetches only what is new, and ends when another node is the keeper."""
     book = RuleBook(Counters())
     backend = follow(book)
-    assert backend.events == ["subscribe", "look", "fetch", "listen", "look", "listen"]
+    assert backend.events == ["subscribe", "look", "read_command", "listen", "look", "listen"]
     assert backend.opened == ["here.example"] * 2
     most_s = [9.0, 9.0, 9.0, 0.7, 9.0, 0.7]
     assert all(0 < wait_s <= most for wait_s, most in zip(backend.waits_s, most_s, strict=True))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlctl.errors import InvalidFile, NotFound
 from rlctl.limiter import BrokenState, Cause, Concurrent, FixedWindow, InvalidLimit, TokenBucket
-from rlctl.limiter.core.calls import ConcurrentCall, CostedCall, bind, released
+from rlctl.limiter.core.calls import ConcurrentCall, CostedCall, script_arguments, script_for
 from rlctl.limits.failures import ErrorReply, Failure, failure_of
 from rlctl.limits.release import Script
 from rlctl.limits.resp import Incomplete, Reply, command, decision_numbers, parse
@@ -64,16 +64,16 @@ def test_arguments_go_where_the_manifest_says() -> None:
 
 
 def test_an_argument_that_nobody_knows_is_refused_by_name() -> None:
-    with pytest.raises(InvalidFile, match="wants colour"):
+    with pytest.raises(InvalidFile, match="needs colour"):
         CostedCall(with_args("fixed_window", "limit", "window_ms", "colour"), FixedWindow(5, 1000), "api")
     with pytest.raises(NotFound):
-        released(replace(RELEASE, scripts=()), FixedWindow(5, 1000))
+        script_for(replace(RELEASE, scripts=()), FixedWindow(5, 1000))
 
 
 @pytest.mark.parametrize("name", [one.name for one in RELEASE.scripts])
 def test_now_us_is_never_sent(name: str) -> None:
     one = script(name)
-    assert len(bind(one, dict.fromkeys(one.args, "1"))) == len(one.args) - 1
+    assert len(script_arguments(one, dict.fromkeys(one.args, "1"))) == len(one.args) - 1
 
 
 @pytest.mark.parametrize("cost", [-1, 2**53])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlctl.cli.rules.canary import canary
-from rlctl.limiter.core.rulebook import Ruled
+from rlctl.limiter.core.rulebook import PreparedRule
 from rlctl.limits.rule import RuleSet
 from rlctl.rules.advice import advise
 from rlctl.rules.edit import overrides, promoted, with_canary, with_shadow
@@ -72,7 +72,7 @@ def test_who_is_asked_about_is_concerned(rules: RuleSet) -> None:
         rule = rules.rule(rule_id)
         assert rule is not None
         dimensions = typed_dimensions(rule, identity, more[1] if more else None)
-        assert Ruled(rule).aim(dimensions, None) is not None
+        assert PreparedRule(rule).bind(dimensions, None) is not None
 
 
 def test_the_lines_of_a_service_decide(rules: RuleSet) -> None:
@@ -80,7 +80,7 @@ def test_the_lines_of_a_service_decide(rules: RuleSet) -> None:
     assert [verb for verb, _words in called] == ["decide", "decide_all", "hold"]
     for verb, words in called:
         who = dict.fromkeys(ast.literal_eval(ast.List([*words[-1].keys], ast.Load())), ENDPOINT)
-        concerned = [rule.id for rule in rules.rules if Ruled(rule).aim(who, None) is not None]
+        concerned = [rule.id for rule in rules.rules if PreparedRule(rule).bind(who, None) is not None]
         assert concerned == ["api-per-key", "logins"] if verb == "decide_all" else words[0].value in concerned
 
 
