@@ -77,26 +77,26 @@ class Core:
     def bind(
         self,
         rule: Algorithm | str | PreparedRule,
-        who: str | Mapping[str, str],
+        identity: str | Mapping[str, str],
         rule_id: str,
         tier: str | None,
         policy: PolicyChoice,
     ) -> BoundCall | Decision:
         """The call that decides a request; a Decision if no rule concerns the request or the rule is not known."""
         if isinstance(rule, PreparedRule):
-            return rule.bind(who, tier) or self._counted(_UNMATCHED)
+            return rule.bind(identity, tier) or self._counted(_UNMATCHED)
         if not isinstance(rule, str):
-            if not isinstance(who, str):
+            if not isinstance(identity, str):
                 raise InvalidLimit("dimensions belong to a rule of the fleet; an algorithm counts one identity")
             call = self.concurrent(rule, rule_id) if isinstance(rule, Concurrent) else self.costed(rule, rule_id)
-            return BoundCall(call, tag_of(who))
+            return BoundCall(call, tag_of(identity))
         if self.book is None:
             raise InvalidLimit(f"rule {rule!r}: connect with rules=True to decide by the fleet's rules")
         prepared = self.book.rule(rule)
         if prepared is None:
             self.book.rule_missing(rule)
             return self._counted(without_rule(self._policy_for(policy)))
-        return prepared.bind(who, tier) or self._counted(_UNMATCHED)
+        return prepared.bind(identity, tier) or self._counted(_UNMATCHED)
 
     def costed_rules(self) -> tuple[PreparedRule | str, ...]:
         """The rules that take a cost, in the file's order; the name `*`, which no rule has, before rules were read."""
@@ -104,9 +104,9 @@ class Core:
             raise InvalidLimit("connect with rules=True to decide by the fleet's rules")
         return self.book.costed_rules()
 
-    def bind_all(self, who: Mapping[str, str], tier: str | None) -> tuple[BoundCall, ...] | Decision:
+    def bind_all(self, identity: Mapping[str, str], tier: str | None) -> tuple[BoundCall, ...] | Decision:
         """The calls of all rules that concern a request; the policy's decision if no rules were read yet."""
-        found = [self.bind(rule, who, "default", tier, None) for rule in self.costed_rules()]
+        found = [self.bind(rule, identity, "default", tier, None) for rule in self.costed_rules()]
         unread = next((one for one in found if isinstance(one, Decision) and one.source is not Source.RULES), None)
         return unread or tuple(one for one in found if isinstance(one, BoundCall))
 

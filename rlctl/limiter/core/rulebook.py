@@ -53,16 +53,16 @@ class PreparedRule:
         read_policy(definition.on_failure)
         _check_texts(definition)
 
-    def bind(self, who: str | Mapping[str, str], tier: str | None) -> BoundCall | None:
+    def bind(self, identity: str | Mapping[str, str], tier: str | None) -> BoundCall | None:
         """The call that decides a request; None if the rule does not concern it.
 
-        `who` is the one value that the rule counts by, or the request's dimensions by name. InvalidLimit on a value
-        that is not text.
+        `identity` is the one value that the rule counts by, or the request's dimensions by name. A value that is not
+        text raises InvalidLimit.
         """
         definition = self.rule.definition
-        dimensions = self._named(who) if isinstance(who, str) else who
+        dimensions = self._named(identity) if isinstance(identity, str) else identity
         if not isinstance(dimensions, Mapping):
-            raise InvalidLimit(f"rule {self.rule.id}: an identity must be text or dimensions by name, not {who!r}")
+            raise InvalidLimit(f"rule {self.rule.id}: an identity must be text or dimensions by name, not {identity!r}")
         if tier is not None:
             dimensions = {**dimensions, TIER: tier}
         self._check(dimensions)
@@ -83,13 +83,13 @@ class PreparedRule:
             if value is not None and not isinstance(value, str):
                 raise InvalidLimit(f"rule {self.rule.id}: {name} must be text, not {value!r}")
 
-    def _named(self, who: str) -> dict[str, str]:
+    def _named(self, identity: str) -> dict[str, str]:
         if self._plain is None:
             names = ", ".join(self._templates[0].names)
             raise InvalidLimit(f"rule {self.rule.id} counts by {names}: pass them by name, such as {{'{names}': ...}}")
-        if not who:
+        if not identity:
             raise InvalidLimit("an identity must not be empty")
-        return {self._plain: who}
+        return {self._plain: identity}
 
     def _call(self, variant: VariantName) -> CostedCall | ConcurrentCall:
         definition = self.rule.definition
