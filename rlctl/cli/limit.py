@@ -12,8 +12,8 @@ from rlctl.cli.options import Duration
 from rlctl.errors import NotFound, UsageFault
 from rlctl.limiter import ALGORITHMS, Algorithm, Cause, Concurrent, Decision, Limiter, Source, new_request_id
 from rlctl.operations.env import As, connection
-from rlctl.rules.change import in_force
 from rlctl.rules.explain import typed_dimensions, unknown_tier
+from rlctl.rules.in_force import in_force
 from rlctl.runbooks.answers import page_for_cause
 
 # A person waits longer than a service does; the budget of a service would also count the first connection.

@@ -1,64 +1,31 @@
-"""Changing the rules of a fleet, as functions on plain values: the CLI stands on them, and an HTTP API may."""
+"""Changing the rules of a fleet: plan, agreement, journal, storing, reading back. Takes and returns plain values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rlctl.errors import AccessDenied, CheckFailed, NotFound, Refused, RlctlError, Unreachable
+from rlctl.errors import CheckFailed, Refused, RlctlError, Unreachable
 from rlctl.execute import fleet_records
 from rlctl.execute.journal import Journal
-from rlctl.execute.locking import HeldFleet, keeper, no_keeper
+from rlctl.execute.locking import HeldFleet, Waiting, hold, keeper
 from rlctl.execute.progress import QUIET, Progress
-from rlctl.execute.session import FleetSession
-from rlctl.limits.rule import POINTER_KEY, Revision, RuleSet, Version
-from rlctl.observe.model import Observed, Presence
+from rlctl.execute.stop import StopFlag
+from rlctl.limits.release import Release
+from rlctl.limits.rule import Revision, RuleSet
+from rlctl.plan.findings import differences
 from rlctl.rules.advice import Advice, advise, announce
 from rlctl.rules.diff import RuleChange, changes
 from rlctl.rules.enforcement import Ending, endings
-from rlctl.rules.readback import NodeRules, read_back, read_nodes
-from rlctl.rules.store import Pointer, point, put, read_entries, read_pointer, read_stored
-from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
+from rlctl.rules.in_force import InForce, in_force
+from rlctl.rules.readback import NodeRules, read_back
+from rlctl.rules.store import point, put
+from rlctl.state.home import Home
+from rlctl.system.redis import CommandFailed, LinkFailure
+from rlctl.topology.model import Topology
 from rlctl.topology.nodes import data_nodes
 
 KIND = "rules"
 READ_BACK_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
-    """What a fleet says of its rules, and the connection to the primary that says it.
-
-    `trouble` says why the revision that the pointer names cannot be read.
-    """
-
-    fleet: FleetSession
-    observed: Observed
-    link: NodeLink
-    pointer: Pointer | None
-    revision: Revision | None
-    trouble: RlctlError | None = None
-
-    @property
-    def version(self) -> Version | None:
-        """What the pointer says, whether the revision can be read or not."""
-        return self.pointer.version if self.pointer is not None else None
-
-    @property
-    def number(self) -> int | None:
-        """The revision in force, by its number."""
-        return self.version.revision if self.version is not None else None
-
-    @property
-    def rules(self) -> RuleSet | None:
-        """The rules in force; None where none ever were."""
-        return self.revision.rules if self.revision is not None else None
-
-    def required(self) -> Revision:
-        """The revision in force; NotFound where there is none, its trouble where it cannot be read."""
-        if self.trouble is not None:
-            raise self.trouble
-        if self.revision is None:
-            raise NotFound("no rules are in force", hint="`rlctl rules apply FILE` puts rules in force")
-        return self.revision
+AT_ONCE = Waiting(wanted=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,40 +81,6 @@ class NotReadBack(CheckFailed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RulesStatus:
-    """What is in force, and what each node that holds it says."""
-
-    in_force: InForce
-    nodes: tuple[NodeRules, ...]
-    entries: tuple[dict[str, object], ...]
-
-    @property
-    def stragglers(self) -> tuple[NodeRules, ...]:
-        """Nodes that say something else, or nothing."""
-        version = self.in_force.version
-        return tuple(node for node in self.nodes if node.evidence or node.version != version)
-
-    def to_json(self) -> dict[str, object]:
-        """The contract of `rules status`."""
-        revision, version, trouble = self.in_force.revision, self.in_force.version, self.in_force.trouble
-        return {
-            "schema": "rlctl.rules-status/1",
-            "name": self.in_force.fleet.topology.name,
-            "revision": version and version.revision,
-            "digest": version and version.digest,
-            "trouble": trouble and trouble.message,
-            "parent": revision and revision.parent,
-            "release": revision and revision.rules.release,
-            "by": revision and revision.by,
-            "at": revision and revision.at,
-            "why": revision and revision.why,
-            "rules": [rule.to_json() for rule in revision.rules.rules] if revision is not None else [],
-            "nodes": [node.to_json(version) for node in self.nodes],
-            "history": list(self.entries),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Who wants a change, how it is called in records, and how long it may take to be read back.
 
@@ -160,7 +93,7 @@ class Request:
     why: str
     argv: Sequence[str] = ()
     progress: Progress = QUIET
-    agree: Callable[[RulesPlan], None] = lambda _plan: None
+    agree: Callable[[RulesPlan], None] | None = None
     read_back_s: float = READ_BACK_S
     ramp: "RampStep | None" = None
 
@@ -174,36 +107,6 @@ class RampStep:
 
     last: Callable[[InForce], RuleSet]
     before: int | None = None
-
-
-def in_force(fleet: FleetSession, observed: Observed | None = None) -> InForce:
-    """The rules as the primary that keeps them says; Unreachable where it cannot be asked."""
-    observed = observed or fleet.observe()
-    if not observed.exists:
-        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it")
-    spec = keeper(fleet, observed, POINTER_KEY)
-    if spec is None:
-        raise _not_asked(fleet, observed)
-    link = fleet.connector.link(spec)
-    pointer = read_pointer(link)
-    revision: Revision | None = None
-    trouble: RlctlError | None = None
-    try:
-        revision = read_stored(link, pointer.required().revision) if pointer is not None else None
-    except (NotFound, Refused) as failure:
-        # Another revision can be put in force all the same.
-        trouble = failure
-    return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
-
-
-def _not_asked(fleet: FleetSession, observed: Observed) -> RlctlError:
-    denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
-    if denied:
-        return AccessDenied(
-            "; ".join(f"{node.name} refuses our password ({node.evidence})" for node in denied),
-            hint="bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
-        )
-    return no_keeper(fleet, observed, "the rules", meanwhile="; services go on with what they have")
 
 
 def make_plan(now: InForce, made: RuleSet | Revision, ramp: RampStep | None = None) -> RulesPlan:
@@ -226,21 +129,32 @@ def _steps(now: InForce, after: RuleSet, ramp: RampStep | None) -> tuple[RuleSet
     return (after,) if ramp is None else (after, ramp.last(now))
 
 
-def status(fleet: FleetSession) -> RulesStatus:
-    """What is in force, asked node by node."""
-    now = in_force(fleet)
-    return RulesStatus(in_force=now, nodes=read_nodes(fleet, now.observed), entries=read_entries(now.link))
+def change_rules(
+    topology: Topology,
+    home: Home,
+    request: Request,
+    make: Make,
+    *,
+    release: Release | None = None,
+    stop: StopFlag | None = None,
+    waiting: Waiting = AT_ONCE,
+) -> Outcome:
+    """Lock the fleet, edit its rules by `make`, and put the result in force; an earlier revision is not stored again.
 
-
-def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
-    """Put what `make` makes of the present rules in force; a stored revision only moves the pointer.
-
-    Every failure leaves the revision in force that was, but for two: NotReadBack says that the new one was stored,
-    though not read back everywhere in time; and where the connection breaks while it is stored, nobody knows.
+    A failure leaves the previous revision in force, with two exceptions. NotReadBack: the new revision is in force,
+    but not every node confirmed it in time. Unreachable while it was stored: either revision may be in force.
     """
+    command, stop = f"rules {request.verb}", stop or StopFlag()
+    with hold(topology, home, command, stop, request.progress, waiting=waiting, release=release) as held:
+        for finding in differences(held.fleet.refusals):
+            request.progress.note(f"{finding.code}: {finding.text}")
+        return _change(held, request, make)
+
+
+def _change(held: HeldFleet, request: Request, make: Make) -> Outcome:
     fleet = held.fleet
     held.take(fleet.observe())
-    # Only now: whoever had the lock may have changed the rules.
+    # Read under the lock: the operation that held it before may have changed the rules.
     now = in_force(fleet)
     made = make(now)
     plan = make_plan(now, made, request.ramp)
@@ -248,7 +162,8 @@ def change(held: HeldFleet, request: Request, make: Make) -> Outcome:
     if not plan.changes and not moves:
         return Outcome(plan=plan, revision=now.revision, nodes=(), before=now.number, changed=False)
     _check_scripts(now, plan.after)
-    request.agree(plan)
+    if request.agree is not None:
+        request.agree(plan)
     held.check()
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     journal.begin(f"rules {request.verb}", request.argv)

@@ -6,13 +6,18 @@ from rlctl.errors import NotFound, Refused
 from rlctl.limits.release import Release
 from rlctl.limits.rule import Revision, RuleSet
 from rlctl.rules import edit
-from rlctl.rules.change import InForce, Make
+from rlctl.rules.change import Make
+from rlctl.rules.in_force import InForce
 from rlctl.rules.store import read_stored
 
 
-def applied(wanted: RuleSet) -> Make:
-    """These rules, whatever there was."""
-    return lambda _now: wanted
+def applied(wanted: RuleSet | Revision) -> Make:
+    """Replace the rules by `wanted`, whatever is in force."""
+
+    def make(_now: InForce) -> RuleSet | Revision:
+        return wanted
+
+    return make
 
 
 def shadowed(rule_id: str, *, shadow: bool, release: Release) -> Make:

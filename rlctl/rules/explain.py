@@ -13,8 +13,8 @@ from rlctl.limits.keys import encode
 from rlctl.limits.match import TIER, Template, concerns, first_fit, read_dimensions
 from rlctl.limits.rule import Rule, percent
 from rlctl.limits.slots import key_slot
-from rlctl.rules.change import InForce
 from rlctl.rules.edit import find
+from rlctl.rules.in_force import InForce
 from rlctl.rules.key_usage import counted
 from rlctl.topology.model import Kind
 

@@ -7,7 +7,7 @@ from rlctl.limiter.core.calls import Call, script_arguments
 from rlctl.limits.algorithms import Concurrent
 from rlctl.limits.decision import REASONS, Reason
 from rlctl.limits.rule import Rule
-from rlctl.rules.change import InForce
+from rlctl.rules.in_force import InForce
 from rlctl.rules.key_state import reading
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 

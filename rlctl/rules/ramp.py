@@ -5,8 +5,10 @@ from itertools import pairwise
 
 from rlctl.errors import CheckFailed, Declined, Interrupted, NotFound, Refused, RlctlError
 from rlctl.limits.rule import Revision, RuleSet, Version, percent
-from rlctl.rules.change import InForce, Make, NotReadBack, Outcome, RampStep
+from rlctl.rules.change import Make, NotReadBack, Outcome, RampStep
 from rlctl.rules.conditions import Signal
+from rlctl.rules.edits import applied
+from rlctl.rules.in_force import InForce
 from rlctl.rules.ramp_watch import CANNOT_LOOK, LOOK_EVERY_S, PATIENCE_S, Hands, Overtaken, Ramp, hold
 from rlctl.system.redis import CommandFailed, LinkFailure
 
@@ -79,7 +81,7 @@ class _Walk:
         before = self._before
         assert before is not None
         self._hands.progress.note(f"broken off: {trouble}")
-        attempt = _Attempt(lambda _now: before, self.revision.version)
+        attempt = _Attempt(applied(before), self.revision.version)
         try:
             self._insist(f"canary {self._ramp.rule_id} broken off", attempt)
         except NotReadBack as failure:

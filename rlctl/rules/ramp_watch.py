@@ -9,9 +9,10 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.rule import Revision
-from rlctl.rules.change import InForce, Make, Outcome, RampStep, in_force
+from rlctl.rules.change import Make, Outcome, RampStep
 from rlctl.rules.conditions import Condition, Seen, Signal, broken, shown_value
 from rlctl.rules.edit import find
+from rlctl.rules.in_force import InForce, in_force
 from rlctl.rules.signals import Totals, denied, totals
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure

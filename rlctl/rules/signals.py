@@ -12,8 +12,8 @@ from rlctl.limits.match import Template
 from rlctl.limits.rule import Rule
 from rlctl.observe import parse
 from rlctl.operations.script_check import serving
-from rlctl.rules.change import InForce
 from rlctl.rules.conditions import Seen, Signal, apart, p99_ms
+from rlctl.rules.in_force import InForce
 from rlctl.services import split_key
 from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import data_nodes

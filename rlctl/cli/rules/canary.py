@@ -15,9 +15,10 @@ from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.files.yaml import Scalar
 from rlctl.limits.rule import RuleSet
-from rlctl.rules.change import InForce, RampStep
+from rlctl.rules.change import RampStep
 from rlctl.rules.conditions import Condition, parse_condition
 from rlctl.rules.edits import canaried
+from rlctl.rules.in_force import InForce
 from rlctl.rules.ramp import begun_at, parse_steps, run_ramp, why_step
 from rlctl.rules.ramp_watch import Hands, Ramp
 from rlctl.rules.table import PARAMETERS, PERCENT

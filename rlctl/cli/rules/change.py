@@ -13,9 +13,8 @@ from rlctl.execute.lock import Owner
 from rlctl.execute.locking import Waiting
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
-from rlctl.rules import change
-from rlctl.rules.change import READ_BACK_S, Make, Outcome, RampStep, RulesPlan
-from rlctl.rules.locked import change_rules
+from rlctl.rules.change import READ_BACK_S, Make, Outcome, RampStep, Request, RulesPlan, change_rules, make_plan
+from rlctl.rules.in_force import in_force
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,7 @@ class Asking:
         """One change."""
         app = self._app
         owner = Owner.myself(verb)
-        request = change.Request(
+        request = Request(
             by=f"{owner.user}@{owner.host}",
             verb=verb,
             why=why,
@@ -97,7 +96,7 @@ class Asking:
 def plan_change(app: App, verb: str, make: Make, release: Release, ramp: RampStep | None = None) -> int:
     """What a change would be; exit 10 where there is one."""
     with opened(app, release) as fleet:
-        now = change.in_force(fleet)
-        found = change.make_plan(now, make(now), ramp)
+        now = in_force(fleet)
+        found = make_plan(now, make(now), ramp)
     show_plan(app, verb, found)
     return Exit.CHANGES if found.changes else Exit.OK

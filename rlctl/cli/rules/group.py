@@ -13,7 +13,7 @@ from rlctl.errors import Exit, NotFound, Unreachable
 from rlctl.files.yaml import MAX_BYTES
 from rlctl.limits.release import Release
 from rlctl.limits.rule import RuleSet
-from rlctl.rules import change
+from rlctl.rules import in_force
 from rlctl.rules.compile import compile_file
 from rlctl.rules.edit import find
 from rlctl.rules.edits import applied, promoted, rolled_back, shadowed
@@ -84,7 +84,7 @@ def status(app: App) -> int:
     rlctl rules status -o json
     """
     with opened(app) as fleet:
-        found = change.status(fleet)
+        found = in_force.status(fleet)
     if app.output.as_json:
         app.output.result(found.to_json())
     else:
@@ -169,7 +169,7 @@ def explain(app: App, rule: str, identity: str, tier: str | None, service: str |
     rlctl rules explain api-per-key ada --service checkout
     """
     with opened(app) as fleet:
-        now = change.in_force(fleet)
+        now = in_force.in_force(fleet)
         found = explain_identity(now, rule, identity, tier, service)
     if (warning := unknown_tier(find(now.required().rules, rule), tier)) is not None:
         app.output.note(f"warning: {warning}")

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from rlctl.cli.app import ENFORCEMENT, App
 from rlctl.limits.rule import Rule, percent
-from rlctl.rules.change import Outcome, RulesPlan, RulesStatus
+from rlctl.rules.change import Outcome, RulesPlan
 from rlctl.rules.enforcement import shown_values
+from rlctl.rules.in_force import RulesStatus
 
 _SHOWN_HISTORY = 5
 

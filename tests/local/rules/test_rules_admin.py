@@ -10,12 +10,12 @@ import pytest
 from redis import RedisCluster
 
 from rlctl.execute.session import open_fleet
-from rlctl.rules.change import Request, in_force
-from rlctl.rules.change import status as admin_status
+from rlctl.rules.change import Request, change_rules
 from rlctl.rules.compile import compile_file
 from rlctl.rules.edits import applied, canaried
+from rlctl.rules.in_force import in_force
+from rlctl.rules.in_force import status as admin_status
 from rlctl.rules.load import load_rules
-from rlctl.rules.locked import change_rules
 from rlctl.scripts.release import load_release
 from rlctl.state.home import Home
 from rlctl.topology.load import load_topology

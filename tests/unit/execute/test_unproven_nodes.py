@@ -12,7 +12,7 @@ from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Observed, Presence
 from rlctl.operations.fence import plan_fence
 from rlctl.operations.scripts import fleet_history
-from rlctl.rules.change import in_force
+from rlctl.rules.in_force import in_force
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from tests.unit.fleets import changed, cluster, healthy, hung
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from rlctl.limits.rule import POINTER_KEY, Revision, revision_key
 from rlctl.observe.model import Observed
-from rlctl.rules.change import InForce, in_force
+from rlctl.rules.in_force import InForce, in_force
 from rlctl.topology.model import Topology
 from tests.unit.fleets import cluster, healthy
 from tests.unit.servers import Server, Servers

@@ -14,17 +14,9 @@ from rlctl.execute import fleet_records
 from rlctl.execute.locking import HeldFleet
 from rlctl.limits.rule import HISTORY_KEY, POINTER_KEY, Revision, RuleSet, revision_key
 from rlctl.observe.model import Observed, Presence
-from rlctl.rules.change import (
-    NotReadBack,
-    Outcome,
-    RampStep,
-    Request,
-    RulesStatus,
-    change,
-    in_force,
-    make_plan,
-    status,
-)
+from rlctl.rules.change import NotReadBack, Outcome, RampStep, Request, _change, make_plan
+from rlctl.rules.edits import applied
+from rlctl.rules.in_force import RulesStatus, in_force, status
 from rlctl.rules.store import Pointer
 from rlctl.system.redis import Closed, CommandFailed
 from rlctl.topology.model import Topology
@@ -41,7 +33,7 @@ def apply(
     fleet: Fleet,
     made: RuleSet | Revision,
     journal: Path,
-    agree: Callable[[Any], None] = lambda _plan: None,
+    agree: Callable[[Any], None] | None = None,
     **more: Any,
 ) -> tuple[Outcome, list[str]]:
     """The outcome, and what was noted and checked on the way."""
@@ -58,7 +50,7 @@ def apply(
         progress=cast("Any", SimpleNamespace(note=notes.append)),
         **more,
     )
-    return change(cast("HeldFleet", held), request, lambda _now: made), notes
+    return _change(cast("HeldFleet", held), request, applied(made)), notes
 
 
 def events(journal: Path) -> list[tuple[str, str | None]]:

@@ -7,8 +7,9 @@ import pytest
 
 from rlctl.errors import NotFound, Refused
 from rlctl.limits.rule import Revision, RuleSet, revision_key
-from rlctl.rules.change import InForce, Make
+from rlctl.rules.change import Make
 from rlctl.rules.edits import applied, canaried, promoted, rolled_back, shadowed
+from rlctl.rules.in_force import InForce
 from rlctl.rules.store import Pointer
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision, rule_set
 

@@ -11,9 +11,10 @@ from rlctl.errors import CheckFailed, NotFound, Refused, Unreachable
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.rule import Revision, RuleSet
 from rlctl.rules import ramp_watch
-from rlctl.rules.change import InForce, Make, NotReadBack, Outcome, RampStep, RulesPlan
+from rlctl.rules.change import Make, NotReadBack, Outcome, RampStep, RulesPlan
 from rlctl.rules.conditions import parse_condition
 from rlctl.rules.edit import with_canary
+from rlctl.rules.in_force import InForce
 from rlctl.rules.ramp import begun_at, run_ramp
 from rlctl.rules.ramp_watch import PATIENCE_S, Hands, Ramp
 from rlctl.rules.signals import Served, Totals

@@ -1,0 +1,120 @@
+"""The rules in force: read from the primary that stores them, and compared with every node that holds them."""
+
+from dataclasses import dataclass
+
+from rlctl.errors import AccessDenied, NotFound, Refused, RlctlError
+from rlctl.execute.locking import keeper, no_keeper
+from rlctl.execute.session import FleetSession
+from rlctl.limits.rule import POINTER_KEY, Revision, RuleSet, Version
+from rlctl.observe.model import Observed, Presence
+from rlctl.rules.readback import NodeRules, read_nodes
+from rlctl.rules.store import Pointer, read_entries, read_pointer, read_stored
+from rlctl.system.redis import NodeLink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """What a fleet says of its rules, and the connection to the primary that says it.
+
+    `trouble` says why the revision that the pointer names cannot be read.
+    """
+
+    fleet: FleetSession
+    observed: Observed
+    link: NodeLink
+    pointer: Pointer | None
+    revision: Revision | None
+    trouble: RlctlError | None = None
+
+    @property
+    def version(self) -> Version | None:
+        """What the pointer says, whether the revision can be read or not."""
+        return self.pointer.version if self.pointer is not None else None
+
+    @property
+    def number(self) -> int | None:
+        """The revision in force, by its number."""
+        return self.version.revision if self.version is not None else None
+
+    @property
+    def rules(self) -> RuleSet | None:
+        """The rules in force; None where none ever were."""
+        return self.revision.rules if self.revision is not None else None
+
+    def required(self) -> Revision:
+        """The revision in force; NotFound where there is none, its trouble where it cannot be read."""
+        if self.trouble is not None:
+            raise self.trouble
+        if self.revision is None:
+            raise NotFound("no rules are in force", hint="`rlctl rules apply FILE` puts rules in force")
+        return self.revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesStatus:
+    """What is in force, and what each node that holds it says."""
+
+    in_force: InForce
+    nodes: tuple[NodeRules, ...]
+    entries: tuple[dict[str, object], ...]
+
+    @property
+    def stragglers(self) -> tuple[NodeRules, ...]:
+        """Nodes that say something else, or nothing."""
+        version = self.in_force.version
+        return tuple(node for node in self.nodes if node.evidence or node.version != version)
+
+    def to_json(self) -> dict[str, object]:
+        """The contract of `rules status`."""
+        revision, version, trouble = self.in_force.revision, self.in_force.version, self.in_force.trouble
+        return {
+            "schema": "rlctl.rules-status/1",
+            "name": self.in_force.fleet.topology.name,
+            "revision": version and version.revision,
+            "digest": version and version.digest,
+            "trouble": trouble and trouble.message,
+            "parent": revision and revision.parent,
+            "release": revision and revision.rules.release,
+            "by": revision and revision.by,
+            "at": revision and revision.at,
+            "why": revision and revision.why,
+            "rules": [rule.to_json() for rule in revision.rules.rules] if revision is not None else [],
+            "nodes": [node.to_json(version) for node in self.nodes],
+            "history": list(self.entries),
+        }
+
+
+def in_force(fleet: FleetSession, observed: Observed | None = None) -> InForce:
+    """The rules as the primary that keeps them says; Unreachable where it cannot be asked."""
+    observed = observed or fleet.observe()
+    if not observed.exists:
+        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it")
+    spec = keeper(fleet, observed, POINTER_KEY)
+    if spec is None:
+        raise _not_asked(fleet, observed)
+    link = fleet.connector.link(spec)
+    pointer = read_pointer(link)
+    revision: Revision | None = None
+    trouble: RlctlError | None = None
+    try:
+        revision = read_stored(link, pointer.required().revision) if pointer is not None else None
+    except (NotFound, Refused) as failure:
+        # Another revision can be put in force all the same.
+        trouble = failure
+    return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
+
+
+def _not_asked(fleet: FleetSession, observed: Observed) -> RlctlError:
+    denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
+    if denied:
+        return AccessDenied(
+            "; ".join(f"{node.name} refuses our password ({node.evidence})" for node in denied),
+            hint="bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
+        )
+    return no_keeper(fleet, observed, "the rules", meanwhile="; services go on with what they have")
+
+
+def status(fleet: FleetSession) -> RulesStatus:
+    """What is in force, asked node by node."""
+    now = in_force(fleet)
+    return RulesStatus(in_force=now, nodes=read_nodes(fleet, now.observed), entries=read_entries(now.link))
