@@ -13,7 +13,7 @@ from rlctl.errors import NotFound, UsageFault
 from rlctl.limiter import ALGORITHMS, Algorithm, Cause, Concurrent, Decision, Limiter, Source, new_request_id
 from rlctl.operations.env import As, connection
 from rlctl.rules.explain import typed_dimensions, unknown_tier
-from rlctl.rules.in_force import in_force
+from rlctl.rules.in_force import read_rules_in_force
 from rlctl.runbooks.answers import page_for_cause
 
 # A person waits longer than a service does; the budget of a service would also count the first connection.
@@ -128,7 +128,7 @@ def _words(words: tuple[str, ...], algorithm: str | None) -> tuple[str | None, s
 def _check_readable(app: App) -> None:
     """Say why a revision that is in force cannot be read, as `rules explain` does."""
     with opened(app) as fleet:
-        trouble = in_force(fleet).trouble
+        trouble = read_rules_in_force(fleet).trouble
     if trouble is not None:
         raise trouble
 

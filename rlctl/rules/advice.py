@@ -49,7 +49,7 @@ def advise(rules: RuleSet) -> tuple[Advice, ...]:
     return tuple(found.values())
 
 
-def announce(before: RuleSet | None, after: RuleSet) -> tuple[Advice, ...]:
+def fresh_quotas(before: RuleSet | None, after: RuleSet) -> tuple[Advice, ...]:
     """Whoever is counted on another key than before begins anew: the price of every change but of numbers."""
     found = []
     for rule in after.rules:
@@ -75,7 +75,7 @@ def _fresh(before: Rule, after: Rule) -> str:
             changed = [name for name, part in there.items() if part != here[name]]
             what.update(dict.fromkeys(changed))
             shares[tier] += end - lowest if changed else 0
-    return _FRESH.format(what=", ".join(what), whom=_whom(shares)) if what else ""
+    return _FRESH.format(what=", ".join(what), whom=_identities(shares)) if what else ""
 
 
 def _key_parts(rule: Rule, tier: str | None, drawn: int) -> dict[str, object]:
@@ -90,7 +90,7 @@ def _key_parts(rule: Rule, tier: str | None, drawn: int) -> dict[str, object]:
     }
 
 
-def _whom(shares: dict[str | None, int]) -> str:
+def _identities(shares: dict[str | None, int]) -> str:
     if len(set(shares.values())) == 1:
         share = next(iter(shares.values()))
         return "everybody" if share == WHOLE else f"{percent(share)} of 100 identities"

@@ -12,12 +12,12 @@ from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
 from rlctl.limits.rule import Revision, RuleSet
 from rlctl.plan.findings import differences
-from rlctl.rules.advice import Advice, advise, announce
+from rlctl.rules.advice import Advice, advise, fresh_quotas
 from rlctl.rules.diff import RuleChange, changes
 from rlctl.rules.enforcement import Ending, endings
-from rlctl.rules.in_force import InForce, in_force
+from rlctl.rules.in_force import RulesInForce, read_rules_in_force
 from rlctl.rules.readback import NodeRules, read_back
-from rlctl.rules.store import point, put
+from rlctl.rules.store import set_pointer, store_revision
 from rlctl.state.home import Home
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Topology
@@ -50,7 +50,7 @@ class RulesPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ChangeResult:
     """What a changing verb did; `nodes` is what was read back, `before` the number that was in force."""
 
     plan: RulesPlan
@@ -75,13 +75,13 @@ class NotReadBack(CheckFailed):
 
     code = "not-read-back"
 
-    def __init__(self, outcome: Outcome, message: str) -> None:
+    def __init__(self, outcome: ChangeResult, message: str) -> None:
         super().__init__(message, hint="`rlctl rules status` asks again; `rlctl deploy` repairs the fleet")
         self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ChangeRequest:
     """Who wants a change, how it is called in records, and how long it may take to be read back.
 
     `by` stands in the history, with the revision; `agree` is shown the plan before anything is stored, and raises
@@ -98,18 +98,18 @@ class Request:
     ramp: "RampStep | None" = None
 
 
-Make = Callable[[InForce], RuleSet | Revision]
+RulesEdit = Callable[[RulesInForce], RuleSet | Revision]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RampStep:
     """A change that is one step of a ramp: the rules of its last step, and the revision before its first."""
 
-    last: Callable[[InForce], RuleSet]
+    last: Callable[[RulesInForce], RuleSet]
     before: int | None = None
 
 
-def make_plan(now: InForce, made: RuleSet | Revision, ramp: RampStep | None = None) -> RulesPlan:
+def make_plan(now: RulesInForce, made: RuleSet | Revision, ramp: RampStep | None = None) -> RulesPlan:
     """What would change, what is unwise, which identities get a fresh quota, and where enforcement ends.
 
     Of a ramp also where enforcement ends at its last step: it is agreed to as a whole.
@@ -120,25 +120,25 @@ def make_plan(now: InForce, made: RuleSet | Revision, ramp: RampStep | None = No
         before=now.revision,
         after=after,
         changes=changes(now.rules, after),
-        warnings=(*announce(now.rules, after), *advise(after)),
+        warnings=(*fresh_quotas(now.rules, after), *advise(after)),
         ends=tuple(ends.values()),
     )
 
 
-def _steps(now: InForce, after: RuleSet, ramp: RampStep | None) -> tuple[RuleSet, ...]:
+def _steps(now: RulesInForce, after: RuleSet, ramp: RampStep | None) -> tuple[RuleSet, ...]:
     return (after,) if ramp is None else (after, ramp.last(now))
 
 
 def change_rules(
     topology: Topology,
     home: Home,
-    request: Request,
-    make: Make,
+    request: ChangeRequest,
+    make: RulesEdit,
     *,
     release: Release | None = None,
     stop: StopFlag | None = None,
     waiting: Waiting = AT_ONCE,
-) -> Outcome:
+) -> ChangeResult:
     """Lock the fleet, edit its rules by `make`, and put the result in force; an earlier revision is not stored again.
 
     A failure leaves the previous revision in force, with two exceptions. NotReadBack: the new revision is in force,
@@ -151,16 +151,16 @@ def change_rules(
         return _change(held, request, make)
 
 
-def _change(held: HeldFleet, request: Request, make: Make) -> Outcome:
+def _change(held: HeldFleet, request: ChangeRequest, make: RulesEdit) -> ChangeResult:
     fleet = held.fleet
     held.take(fleet.observe())
     # Read under the lock: the operation that held it before may have changed the rules.
-    now = in_force(fleet)
+    now = read_rules_in_force(fleet)
     made = make(now)
     plan = make_plan(now, made, request.ramp)
     moves = isinstance(made, Revision) and made.version != now.version
     if not plan.changes and not moves:
-        return Outcome(plan=plan, revision=now.revision, nodes=(), before=now.number, changed=False)
+        return ChangeResult(plan=plan, revision=now.revision, nodes=(), before=now.number, changed=False)
     _check_scripts(now, plan.after)
     if request.agree is not None:
         request.agree(plan)
@@ -170,10 +170,10 @@ def _change(held: HeldFleet, request: Request, make: Make) -> Outcome:
     try:
         revision = _store(now, request, made)
         journal.step(f"revision {revision.number} in force", "done")
-        _remember(now, request, revision, plan)
+        _record_in_history(now, request, revision, plan)
         nodes = read_back(now.fleet, now.observed, revision.version, request.read_back_s)
-        outcome = Outcome(plan=plan, revision=revision, nodes=nodes, before=now.number, changed=True)
-        _prove(outcome, revision, request)
+        outcome = ChangeResult(plan=plan, revision=revision, nodes=nodes, before=now.number, changed=True)
+        _check_read_back(outcome, revision, request)
     except RlctlError as failure:
         journal.end(failure.code)
         raise
@@ -181,10 +181,10 @@ def _change(held: HeldFleet, request: Request, make: Make) -> Outcome:
     return outcome
 
 
-def _store(now: InForce, request: Request, made: RuleSet | Revision) -> Revision:
+def _store(now: RulesInForce, request: ChangeRequest, made: RuleSet | Revision) -> Revision:
     if isinstance(made, Revision):
         assert now.pointer is not None
-        point(now.link, now.pointer, made.version, _entry(now, request, made.number))
+        set_pointer(now.link, now.pointer, made.version, _entry(now, request, made.number))
         return made
     number = now.pointer.last + 1 if now.pointer is not None else 1
     revision = Revision(
@@ -196,11 +196,11 @@ def _store(now: InForce, request: Request, made: RuleSet | Revision) -> Revision
         why=request.why,
         before_ramp=request.ramp.before if request.ramp is not None else None,
     )
-    put(now.link, now.pointer, revision, _entry(now, request, number))
+    store_revision(now.link, now.pointer, revision, _entry(now, request, number))
     return revision
 
 
-def _entry(now: InForce, request: Request, number: int) -> dict[str, object]:
+def _entry(now: RulesInForce, request: ChangeRequest, number: int) -> dict[str, object]:
     return {
         "revision": number,
         "before": now.number,
@@ -210,7 +210,7 @@ def _entry(now: InForce, request: Request, number: int) -> dict[str, object]:
     }
 
 
-def _check_scripts(now: InForce, rules: RuleSet) -> None:
+def _check_scripts(now: RulesInForce, rules: RuleSet) -> None:
     """A rule whose script a node lacks would be answered with NOSCRIPT there: never put in force."""
     wanted = {rule.script.sha1: f"{rule.definition.algorithm} {rule.script.version}" for rule in rules.rules}
     up = {node.name for node in now.observed.up}
@@ -229,7 +229,7 @@ def _check_scripts(now: InForce, rules: RuleSet) -> None:
             )
 
 
-def _prove(outcome: Outcome, revision: Revision, request: Request) -> None:
+def _check_read_back(outcome: ChangeResult, revision: Revision, request: ChangeRequest) -> None:
     late = [node for node in outcome.nodes if node.version != revision.version and not node.deposed]
     if late:
         first, names = late[0].evidence or "says another revision", ", ".join(node.name for node in late)
@@ -237,7 +237,7 @@ def _prove(outcome: Outcome, revision: Revision, request: Request) -> None:
         raise NotReadBack(outcome, f"{told}: {first}")
 
 
-def _remember(now: InForce, request: Request, revision: Revision, plan: RulesPlan) -> None:
+def _record_in_history(now: RulesInForce, request: ChangeRequest, revision: Revision, plan: RulesPlan) -> None:
     """A part of the fleet's own history; that it could not be written there undoes nothing."""
     summary = {
         "kind": KIND,

@@ -22,7 +22,7 @@ class Signal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class AbortCondition:
     """A signal above this breaks the ramp off; shares are 0 to 1, times milliseconds."""
 
     signal: Signal
@@ -30,10 +30,10 @@ class Condition:
     text: str
 
 
-Seen = Mapping[Signal, float | None]
+Measurements = Mapping[Signal, float | None]
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> AbortCondition:
     """A condition as it is typed; ValueError says what would be right."""
     found = _FORM.fullmatch(text.strip())
     words = ", ".join(Signal)
@@ -41,16 +41,16 @@ def parse_condition(text: str) -> Condition:
         raise ValueError(f"{shown(text)} is no condition; write one of {words} and what is too much, such as errors>1%")
     signal = Signal(found["signal"])
     if signal is Signal.P99:
-        return Condition(signal=signal, most=float(parse_duration(found["most"])), text=text)
+        return AbortCondition(signal=signal, most=float(parse_duration(found["most"])), text=text)
     percent = _PERCENT.fullmatch(found["most"])
     if percent is None:
         raise ValueError(f"{shown(text)}: {shown(found['most'])} is no percentage, such as 1%")
     if float(percent[1]) > _WHOLE:
         raise ValueError(f"{shown(text)} never holds: nothing is more than 100%; write such as {signal}>1%")
-    return Condition(signal=signal, most=float(percent[1]) / 100, text=text)
+    return AbortCondition(signal=signal, most=float(percent[1]) / 100, text=text)
 
 
-def broken(conditions: Sequence[Condition], seen: Seen) -> str | None:
+def exceeded(conditions: Sequence[AbortCondition], seen: Measurements) -> str | None:
     """What is too much, in words; what was not seen breaks nothing."""
     for condition in conditions:
         value = seen.get(condition.signal)
@@ -76,7 +76,7 @@ def p99_ms(histogram: Mapping[int, int]) -> float | None:
     return None
 
 
-def apart(cumulative: Mapping[int, int]) -> dict[int, int]:
+def counts_by_class(cumulative: Mapping[int, int]) -> dict[int, int]:
     """Counts of each class from counts up to each class."""
     found, before = {}, 0
     for upper_us, count in sorted(cumulative.items()):

@@ -14,7 +14,7 @@ from rlctl.rules.table import PARAMETERS, parameter_keys
 _AS_IN_A_FILE = "values are spelled as in a rules file, such as --limit 800 --window 60s"
 
 
-def find(rules: RuleSet, rule_id: str) -> Rule:
+def find_rule(rules: RuleSet, rule_id: str) -> Rule:
     """The rule of this name; NotFound names those that there are."""
     rule = rules.rule(rule_id)
     if rule is None:
@@ -42,7 +42,7 @@ def overrides(algorithm: str, words: Mapping[str, str]) -> dict[str, int]:
 
 def with_canary(rules: RuleSet, rule_id: str, share: int, parameters: Mapping[str, int], release: Release) -> RuleSet:
     """The rule with a canary of this share; without parameters those that its canary has."""
-    definition = find(rules, rule_id).definition
+    definition = find_rule(rules, rule_id).definition
     before = definition.canary.parameters if definition.canary is not None else {}
     wanted = dict(parameters) or dict(before)
     if not wanted:
@@ -54,12 +54,12 @@ def with_canary(rules: RuleSet, rule_id: str, share: int, parameters: Mapping[st
 
 def with_shadow(rules: RuleSet, rule_id: str, *, shadow: bool, release: Release) -> RuleSet:
     """The rule in shadow, or enforced again."""
-    return _with(rules, replace(find(rules, rule_id).definition, shadow=shadow), release)
+    return _with(rules, replace(find_rule(rules, rule_id).definition, shadow=shadow), release)
 
 
-def promoted(rules: RuleSet, rule_id: str, release: Release) -> RuleSet:
+def with_promotion(rules: RuleSet, rule_id: str, release: Release) -> RuleSet:
     """The rule with its canary's parameters for everybody, and enforced."""
-    definition = find(rules, rule_id).definition
+    definition = find_rule(rules, rule_id).definition
     if definition.canary is None and not definition.shadow:
         raise NotFound(f"rule {rule_id} has no canary to promote", hint="`rlctl rules canary` makes one")
     parameters = definition.effective(None, in_canary=True)
@@ -78,5 +78,5 @@ def with_rule_of(rules: RuleSet, earlier: RuleSet, rule_id: str) -> RuleSet:
 def _with(rules: RuleSet, definition: Definition, release: Release) -> RuleSet:
     """Compiled anew, but decided by the script it was: another may count on other keys, only a file moves it."""
     [compiled] = compile_rules((definition,), release)
-    changed = replace(compiled, script=find(rules, definition.id).script)
+    changed = replace(compiled, script=find_rule(rules, definition.id).script)
     return replace(rules, rules=tuple(changed if rule.id == changed.id else rule for rule in rules.rules))

@@ -6,57 +6,57 @@ from rlctl.errors import NotFound, Refused
 from rlctl.limits.release import Release
 from rlctl.limits.rule import Revision, RuleSet
 from rlctl.rules import edit
-from rlctl.rules.change import Make
-from rlctl.rules.in_force import InForce
-from rlctl.rules.store import read_stored
+from rlctl.rules.change import RulesEdit
+from rlctl.rules.in_force import RulesInForce
+from rlctl.rules.store import stored_revision
 
 
-def applied(wanted: RuleSet | Revision) -> Make:
+def replace_rules(wanted: RuleSet | Revision) -> RulesEdit:
     """Replace the rules by `wanted`, whatever is in force."""
 
-    def make(_now: InForce) -> RuleSet | Revision:
+    def make(_now: RulesInForce) -> RuleSet | Revision:
         return wanted
 
     return make
 
 
-def shadowed(rule_id: str, *, shadow: bool, release: Release) -> Make:
+def set_shadow(rule_id: str, *, shadow: bool, release: Release) -> RulesEdit:
     """The rule only counts, or is enforced again."""
     return lambda now: edit.with_shadow(now.required().rules, rule_id, shadow=shadow, release=release)
 
 
-def promoted(rule_id: str, release: Release) -> Make:
+def promote_canary(rule_id: str, release: Release) -> RulesEdit:
     """The canary's parameters for everybody."""
-    return lambda now: edit.promoted(now.required().rules, rule_id, release)
+    return lambda now: edit.with_promotion(now.required().rules, rule_id, release)
 
 
-def canaried(rule_id: str, words: Mapping[str, str], release: Release) -> Callable[[int, InForce], RuleSet]:
+def set_canary(rule_id: str, words: Mapping[str, str], release: Release) -> Callable[[int, RulesInForce], RuleSet]:
     """A canary with these parameters as they were typed, for a share that is still to be named."""
 
-    def make(share: int, now: InForce) -> RuleSet:
+    def make(share: int, now: RulesInForce) -> RuleSet:
         rules = now.required().rules
-        parameters = edit.overrides(edit.find(rules, rule_id).definition.algorithm, words)
+        parameters = edit.overrides(edit.find_rule(rules, rule_id).definition.algorithm, words)
         return edit.with_canary(rules, rule_id, share, parameters, release)
 
     return make
 
 
-def rolled_back(rule_id: str | None, to: int | None) -> Make:
+def roll_back(rule_id: str | None, to: int | None) -> RulesEdit:
     """The revision before, or one by number; with a rule only that rule, as it was there or before it changed."""
 
-    def make(now: InForce) -> RuleSet | Revision:
+    def make(now: RulesInForce) -> RuleSet | Revision:
         before = _earlier(now, to, rule_id)
         return before if rule_id is None else _alone(now.required().rules, before, rule_id)
 
     return make
 
 
-def _earlier(now: InForce, to: int | None, rule_id: str | None) -> Revision:
+def _earlier(now: RulesInForce, to: int | None, rule_id: str | None) -> Revision:
     if to is not None and now.pointer is not None:
-        return read_stored(now.link, to)
+        return stored_revision(now.link, to)
     revision = now.required()
     while revision.back_to is not None:
-        before = read_stored(now.link, revision.back_to)
+        before = stored_revision(now.link, revision.back_to)
         if rule_id is None or before.rules.rule(rule_id) != now.required().rules.rule(rule_id):
             return before
         revision = before

@@ -24,7 +24,7 @@ class EndingKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class LimitChange:
     """The limits of `share` of 10,000 identities of one tier; `after` is None where no limit is enforced."""
 
     tier: str | None
@@ -51,14 +51,14 @@ class Ending:
 
     definition: Definition
     kind: EndingKind
-    limits: tuple[Limits, ...]
+    limits: tuple[LimitChange, ...]
     reasons: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """For people: the rule, the identities, old and new limits."""
         rule = self.definition
-        head = f"{rule.id} (class {rule.rule_class}) {_SAYS[self.kind]}, for {_whom(rule)}"
+        head = f"{rule.id} (class {rule.rule_class}) {_SAYS[self.kind]}, for {_identities(rule)}"
         more = len(self.limits) - _MOST_SHOWN
         shown = [one.describe() for one in self.limits[:_MOST_SHOWN]] + ([f"{more} more"] if more > 0 else [])
         return f"{head}: {'; '.join((*shown, *self.reasons))}"
@@ -114,19 +114,19 @@ def _ending(before: Rule, after: Rule | None) -> Ending | None:
     return Ending(definition=definition, kind=EndingKind.LOOSENED, limits=limits, reasons=reasons)
 
 
-def _limits(before: Rule, after: Rule | None) -> Iterator[Limits]:
+def _limits(before: Rule, after: Rule | None) -> Iterator[LimitChange]:
     """Identities that get more, together where tier, old and new limits are the same; all of them without a rule."""
     tiers = (None, *dict.fromkeys((*before.definition.tiers, *(after.definition.tiers if after else ()))))
     edges = sorted({0, before.definition.share, after.definition.share if after else 0, WHOLE})
     for tier in tiers:
-        found: dict[tuple[object, ...], Limits] = {}
+        found: dict[tuple[object, ...], LimitChange] = {}
         for lowest, end in pairwise(edges):
             old, new = before.values(tier, lowest), after.values(tier, lowest) if after is not None else None
             if after is not None and new is not None and not _admits_more(before, old, after, new):
                 continue
             key = (tuple(old.items()), new and tuple(new.items()))
             share = end - lowest + (found[key].share if key in found else 0)
-            found[key] = Limits(tier=tier, share=share, before=old, after=new)
+            found[key] = LimitChange(tier=tier, share=share, before=old, after=new)
         yield from found.values()
 
 
@@ -189,6 +189,6 @@ def _covers(wider: str, pattern: str) -> bool:
     return wider == pattern or (wider.endswith(ANY) and pattern.startswith(wider[:-1]))
 
 
-def _whom(rule: Definition) -> str:
+def _identities(rule: Definition) -> str:
     conditions = [f"{name} is {' or '.join(values)}" for name, values in rule.match.items()]
     return " or ".join(rule.keys) + (f" where {' and '.join(conditions)}" if conditions else "")

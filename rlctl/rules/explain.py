@@ -13,14 +13,14 @@ from rlctl.limits.keys import encode
 from rlctl.limits.match import TIER, Template, concerns, first_fit, read_dimensions
 from rlctl.limits.rule import Rule, percent
 from rlctl.limits.slots import key_slot
-from rlctl.rules.edit import find
-from rlctl.rules.in_force import InForce
-from rlctl.rules.key_usage import counted
+from rlctl.rules.edit import find_rule
+from rlctl.rules.in_force import RulesInForce
+from rlctl.rules.key_usage import key_usage
 from rlctl.topology.model import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class MatchedIdentity:
     """A rule, and whom it is asked about."""
 
     rule: Rule
@@ -59,9 +59,11 @@ class Subject:
         return self.template.fill(self.dimensions, encode).encode("utf-8", "surrogatepass")
 
 
-def subject(now: InForce, rule_id: str, identity: str, tier: str | None, service: str | None) -> Subject:
+def match_identity(
+    now: RulesInForce, rule_id: str, identity: str, tier: str | None, service: str | None
+) -> MatchedIdentity:
     """Whom a typed identity means; NotFound where there is no such rule or it does not concern them."""
-    rule = find(now.required().rules, rule_id)
+    rule = find_rule(now.required().rules, rule_id)
     templates = [Template(text) for text in rule.definition.keys]
     dimensions = typed_dimensions(rule, identity, tier)
     template = first_fit(templates, dimensions)
@@ -71,7 +73,9 @@ def subject(now: InForce, rule_id: str, identity: str, tier: str | None, service
             hint=f"it counts by {' or '.join(rule.definition.keys)}"
             + "".join(f", where {name} is {' or '.join(values)}" for name, values in rule.definition.match.items()),
         )
-    return Subject(rule=rule, identity=identity, dimensions=dimensions, template=template, tier=tier, service=service)
+    return MatchedIdentity(
+        rule=rule, identity=identity, dimensions=dimensions, template=template, tier=tier, service=service
+    )
 
 
 def typed_dimensions(rule: Rule, identity: str, tier: str | None) -> dict[str, str]:
@@ -97,12 +101,12 @@ def unknown_tier(rule: Rule, tier: str | None) -> str | None:
 
 
 def explain(
-    now: InForce, rule_id: str, identity: str, tier: str | None, service: str | None = None
+    now: RulesInForce, rule_id: str, identity: str, tier: str | None, service: str | None = None
 ) -> dict[str, object]:
     """The contract of `rules explain`."""
     if service is not None:
         check_service(now.fleet, service)
-    about = subject(now, rule_id, identity, tier, service)
+    about = match_identity(now, rule_id, identity, tier, service)
     rule, call = about.rule, about.call
     definition = rule.definition
     key = call.key(about.tag).decode("utf-8", "surrogatepass")
@@ -127,5 +131,5 @@ def explain(
         "owner": definition.owner,
         "key": key,
         "slot": key_slot(key) if now.fleet.topology.kind is Kind.CLUSTER else None,
-        **counted(now, call, rule, key),
+        **key_usage(now, call, rule, key),
     }

@@ -8,12 +8,12 @@ from rlctl.execute.session import FleetSession
 from rlctl.limits.rule import POINTER_KEY, Revision, RuleSet, Version
 from rlctl.observe.model import Observed, Presence
 from rlctl.rules.readback import NodeRules, read_nodes
-from rlctl.rules.store import Pointer, read_entries, read_pointer, read_stored
+from rlctl.rules.store import Pointer, read_entries, read_pointer, stored_revision
 from rlctl.system.redis import NodeLink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
+class RulesInForce:
     """What a fleet says of its rules, and the connection to the primary that says it.
 
     `trouble` says why the revision that the pointer names cannot be read.
@@ -54,12 +54,12 @@ class InForce:
 class RulesStatus:
     """What is in force, and what each node that holds it says."""
 
-    in_force: InForce
+    in_force: RulesInForce
     nodes: tuple[NodeRules, ...]
     entries: tuple[dict[str, object], ...]
 
     @property
-    def stragglers(self) -> tuple[NodeRules, ...]:
+    def lagging_nodes(self) -> tuple[NodeRules, ...]:
         """Nodes that say something else, or nothing."""
         version = self.in_force.version
         return tuple(node for node in self.nodes if node.evidence or node.version != version)
@@ -84,27 +84,27 @@ class RulesStatus:
         }
 
 
-def in_force(fleet: FleetSession, observed: Observed | None = None) -> InForce:
+def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -> RulesInForce:
     """The rules as the primary that keeps them says; Unreachable where it cannot be asked."""
     observed = observed or fleet.observe()
     if not observed.exists:
         raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it")
     spec = keeper(fleet, observed, POINTER_KEY)
     if spec is None:
-        raise _not_asked(fleet, observed)
+        raise _unreadable(fleet, observed)
     link = fleet.connector.link(spec)
     pointer = read_pointer(link)
     revision: Revision | None = None
     trouble: RlctlError | None = None
     try:
-        revision = read_stored(link, pointer.required().revision) if pointer is not None else None
+        revision = stored_revision(link, pointer.required().revision) if pointer is not None else None
     except (NotFound, Refused) as failure:
         # Another revision can be put in force all the same.
         trouble = failure
-    return InForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
+    return RulesInForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
 
 
-def _not_asked(fleet: FleetSession, observed: Observed) -> RlctlError:
+def _unreadable(fleet: FleetSession, observed: Observed) -> RlctlError:
     denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
     if denied:
         return AccessDenied(
@@ -114,7 +114,7 @@ def _not_asked(fleet: FleetSession, observed: Observed) -> RlctlError:
     return no_keeper(fleet, observed, "the rules", meanwhile="; services go on with what they have")
 
 
-def status(fleet: FleetSession) -> RulesStatus:
+def rules_status(fleet: FleetSession) -> RulesStatus:
     """What is in force, asked node by node."""
-    now = in_force(fleet)
+    now = read_rules_in_force(fleet)
     return RulesStatus(in_force=now, nodes=read_nodes(fleet, now.observed), entries=read_entries(now.link))

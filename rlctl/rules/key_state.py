@@ -17,7 +17,7 @@ _EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Newest:
+class LastAdmission:
     """When the last call was admitted: the command for a key, and the instant in us, None where there is none."""
 
     ask: Callable[[str], Command]
@@ -25,17 +25,17 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class KeyReader:
     """How one algorithm's key is read: the command for a key at an instant, and how much its answer says is used."""
 
     ask: Callable[[str, Values, int], Command]
     used: Callable[[Any, Values, int], int]
-    newest: Newest | None = None
+    last_admission: LastAdmission | None = None
 
 
-def reading(algorithm: str, state: int) -> Reading | None:
+def key_reader(algorithm: str, state: int) -> KeyReader | None:
     """How to read the key; None where this version cannot."""
-    return _READINGS.get(algorithm) if state == STATE else None
+    return _READERS.get(algorithm) if state == STATE else None
 
 
 def _bytes(key: str, words: int) -> Command:
@@ -105,27 +105,27 @@ def _header(key: str, _values: Values, _now_us: int) -> Command:
     return ("BITFIELD_RO", key, "GET", "u48", 0, "GET", "u32", 96, "GET", "u32", 128, "GET", "u32", 160)
 
 
-_READINGS: Mapping[str, Reading] = {
-    "token_bucket": Reading(ask=lambda key, _values, _now: _bytes(key, 3), used=_bucket),
-    "gcra": Reading(ask=lambda key, _values, _now: ("GET", key), used=_gcra),
-    "fixed_window": Reading(ask=lambda key, _values, _now: ("GET", key), used=_fixed),
-    "sliding_counter": Reading(ask=lambda key, _values, _now: _bytes(key, 3), used=_sliding),
-    "rolling_window": Reading(
+_READERS: Mapping[str, KeyReader] = {
+    "token_bucket": KeyReader(ask=lambda key, _values, _now: _bytes(key, 3), used=_bucket),
+    "gcra": KeyReader(ask=lambda key, _values, _now: ("GET", key), used=_gcra),
+    "fixed_window": KeyReader(ask=lambda key, _values, _now: ("GET", key), used=_fixed),
+    "sliding_counter": KeyReader(ask=lambda key, _values, _now: _bytes(key, 3), used=_sliding),
+    "rolling_window": KeyReader(
         ask=_log,
         used=lambda reply, _values, _now: int(reply),
-        newest=Newest(
+        last_admission=LastAdmission(
             ask=lambda key: ("ZRANGE", key, -1, -1, "WITHSCORES"),
             at_us=lambda reply: int(float(reply[1])) if reply else None,
         ),
     ),
-    "rolling_ring": Reading(
+    "rolling_ring": KeyReader(
         ask=_header,
         used=_ring,
-        newest=Newest(
+        last_admission=LastAdmission(
             ask=lambda key: ("BITFIELD_RO", key, "GET", "u48", 0), at_us=lambda reply: reply[0] * 1000 or None
         ),
     ),
-    "concurrent": Reading(
+    "concurrent": KeyReader(
         ask=lambda key, _values, now: ("ZCOUNT", key, f"({now}", "+inf"), used=lambda reply, _values, _now: int(reply)
     ),
 }

@@ -7,8 +7,8 @@ from rlctl.limiter.core.calls import Call, script_arguments
 from rlctl.limits.algorithms import Concurrent
 from rlctl.limits.decision import REASONS, Reason
 from rlctl.limits.rule import Rule
-from rlctl.rules.in_force import InForce
-from rlctl.rules.key_state import reading
+from rlctl.rules.in_force import RulesInForce
+from rlctl.rules.key_state import key_reader
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 _UNKNOWN = dict.fromkeys(("limit", "count", "remaining", "reset_after_ms", "allowed", "reason"))
@@ -16,14 +16,14 @@ _UNKNOWN = dict.fromkeys(("limit", "count", "remaining", "reset_after_ms", "allo
 _REFUSES_SCRIPTS = frozenset({"OOM", "NOSCRIPT", "MISCONF", "NOREPLICAS"})
 
 
-def counted(now: InForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
+def key_usage(now: RulesInForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
     """Where an identity is counted, and what the next call of cost 1 would meet; unknown is None."""
     unknown = {"node": None, "host": None, "port": None, "type": None, "ttl_ms": None, **_UNKNOWN}
     spec = keeper(now.fleet, now.observed, key)
     if spec is None:
         return unknown | {"reason": Reason.UNAVAILABLE}
     place = {"node": spec.name, "host": spec.address, "port": spec.port}
-    look = _Look(now.fleet.connector.link(spec), call, rule, key)
+    look = _KeyQuery(now.fleet.connector.link(spec), call, rule, key)
     try:
         return unknown | place | look.take()
     except LinkFailure:
@@ -32,7 +32,7 @@ def counted(now: InForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
         return unknown | place | {"reason": str(failure)}
 
 
-class _Look:
+class _KeyQuery:
     """One look at one key."""
 
     def __init__(self, link: NodeLink, call: Call, rule: Rule, key: str) -> None:
@@ -41,7 +41,7 @@ class _Look:
         self._rule = rule
         self._key = key
         self._values = call.algorithm.arguments()
-        self._how = reading(rule.definition.algorithm, rule.script.state)
+        self._how = key_reader(rule.definition.algorithm, rule.script.state)
 
     def take(self) -> dict[str, object]:
         """What the script says, or the key itself where no script may run; CommandFailed where nothing can be asked."""
@@ -56,10 +56,10 @@ class _Look:
         seen = {"type": kind if kind != "none" else None, "ttl_ms": ttl_ms if ttl_ms >= 0 else None}
         if isinstance(reply, CommandFailed):
             readable = reply.prefix in _REFUSES_SCRIPTS
-            return seen | (self._unscripted() if readable else {}) | {"reason": str(reply)}
+            return seen | (self._from_key() if readable else {}) | {"reason": str(reply)}
         return seen | self._read(reply)
 
-    def _unscripted(self) -> dict[str, object]:
+    def _from_key(self) -> dict[str, object]:
         count, limit = self._used(), self._call.algorithm.limit
         return {} if count is None else {"limit": limit, "count": count, "remaining": max(0, limit - count)}
 
@@ -94,9 +94,9 @@ class _Look:
 
     def _is_too_soon(self) -> bool:
         interval_us = self._values.get("min_interval_ms", 0) * 1000
-        if not interval_us or self._how is None or self._how.newest is None:
+        if not interval_us or self._how is None or self._how.last_admission is None:
             return False
-        newest = self._how.newest
+        newest = self._how.last_admission
         last_us = newest.at_us(self._link.call(*newest.ask(self._key)))
         return last_us is not None and self._now_us() - last_us < interval_us
 

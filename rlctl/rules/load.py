@@ -213,12 +213,12 @@ class _Reading:
                 above = {(None, False), (tier, False), (None, in_canary)} - {(tier, in_canary)}
                 # What is wrong with the rule itself is not said again of everything that stands on it.
                 if failure.message not in {wrong.get(name) for name in above}:
-                    at, where = _place((tier, in_canary), line, entries)
+                    at, where = _variant_place((tier, in_canary), line, entries)
                     self._mistakes.add(at, where + _in_own_names(definition.algorithm, failure.message, entries))
                 wrong[tier, in_canary] = failure.message
 
 
-def _place(variant: VariantName, line: int, entries: Mapping[str, Entry]) -> tuple[int, str]:
+def _variant_place(variant: VariantName, line: int, entries: Mapping[str, Entry]) -> tuple[int, str]:
     """The line of a variant, and how it is called there."""
     tier, in_canary = variant
     if tier is not None:

@@ -9,19 +9,19 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.rule import Revision
-from rlctl.rules.change import Make, Outcome, RampStep
-from rlctl.rules.conditions import Condition, Seen, Signal, broken, shown_value
-from rlctl.rules.edit import find
-from rlctl.rules.in_force import InForce, in_force
-from rlctl.rules.signals import Totals, denied, totals
+from rlctl.rules.change import ChangeResult, RampStep, RulesEdit
+from rlctl.rules.conditions import AbortCondition, Measurements, Signal, exceeded, shown_value
+from rlctl.rules.edit import find_rule
+from rlctl.rules.in_force import RulesInForce, read_rules_in_force
+from rlctl.rules.signals import FleetCounters, denied_share, read_counters
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure
 
-LOOK_EVERY_S = 1.0
+MEASURE_EVERY_S = 1.0
 # How long a fleet that fails over is waited for: at the end of a hold, and with a change that it cannot take now.
-PATIENCE_S = 60.0
+RETRY_FOR_S = 60.0
 # A fleet that fails over is not lost: what cannot be seen now is looked for again.
-CANNOT_LOOK = (LinkFailure, CommandFailed, Unreachable, Refused, NotFound)
+RETRYABLE = (LinkFailure, CommandFailed, Unreachable, Refused, NotFound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,25 +31,25 @@ class Ramp:
     rule_id: str
     shares: tuple[int, ...]
     hold_s: float
-    conditions: tuple[Condition, ...]
+    conditions: tuple[AbortCondition, ...]
 
-    def wants(self, signal: Signal) -> bool:
+    def watches(self, signal: Signal) -> bool:
         """Whether a condition is about this."""
         return any(condition.signal is signal for condition in self.conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hands:
+class RampContext:
     """How a ramp touches the fleet: one locked change, and looks without a lock."""
 
-    change: Callable[[str, Make, RampStep | None], Outcome]
+    change: Callable[[str, RulesEdit, RampStep | None], ChangeResult]
     open: Callable[[], AbstractContextManager[FleetSession]]
     clock: Clock
     stop: StopFlag
     progress: Progress
 
 
-class Overtaken(Refused):
+class RulesReplaced(Refused):
     """The rules in force are not the ramp's any more."""
 
     code = "overtaken"
@@ -61,32 +61,32 @@ class Overtaken(Refused):
         )
 
 
-def hold(ramp: Ramp, revision: Revision, hands: Hands) -> str | None:
+def hold_step(ramp: Ramp, revision: Revision, context: RampContext) -> str | None:
     """Watch one step to its end; what is too much, or could not be seen, or None."""
-    ends_s = hands.clock.monotonic() + ramp.hold_s
-    watch = _Watch(ramp, revision, hands)
+    ends_s = context.clock.monotonic() + ramp.hold_s
+    watch = _StepWatch(ramp, revision, context)
     while True:
-        hands.stop.check()
+        context.stop.check()
         could_look = watch.look()
-        left_s = ends_s - hands.clock.monotonic()
+        left_s = ends_s - context.clock.monotonic()
         # What cannot be seen at the very end is looked for a little longer: a healthy hold is not lost by that.
-        is_over = left_s <= 0 and (could_look or not ramp.conditions or left_s <= -PATIENCE_S)
-        trouble = broken(ramp.conditions, watch.seen)
+        is_over = left_s <= 0 and (could_look or not ramp.conditions or left_s <= -RETRY_FOR_S)
+        trouble = exceeded(ramp.conditions, watch.seen)
         if trouble is not None or is_over:
             watch.tell()
             return trouble or watch.unseen(could_look=could_look)
-        hands.clock.sleep(min(LOOK_EVERY_S, left_s) if left_s > 0 else LOOK_EVERY_S)
+        context.clock.sleep(min(MEASURE_EVERY_S, left_s) if left_s > 0 else MEASURE_EVERY_S)
 
 
-class _Watch:
+class _StepWatch:
     """What was seen of a step so far."""
 
-    def __init__(self, ramp: Ramp, revision: Revision, hands: Hands) -> None:
-        self.seen: Seen = {}
+    def __init__(self, ramp: Ramp, revision: Revision, context: RampContext) -> None:
+        self.seen: Measurements = {}
         self._ramp = ramp
         self._revision = revision
-        self._hands = hands
-        self._start: Totals | None = None
+        self._context = context
+        self._start: FleetCounters | None = None
         self._measured: set[Signal] = set()
 
     def look(self) -> bool:
@@ -94,15 +94,15 @@ class _Watch:
         self.seen = {}
         overtaken = False
         try:
-            with _looking(self._hands) as now:
+            with _rules_now(self._context) as now:
                 overtaken = now.version != self._revision.version
                 if not overtaken:
                     self._measure(now)
-        except CANNOT_LOOK as failure:
-            self._hands.progress.note(f"could not look: {failure}")
+        except RETRYABLE as failure:
+            self._context.progress.note(f"could not look: {failure}")
             return False
         if overtaken:
-            raise Overtaken
+            raise RulesReplaced
         return True
 
     def unseen(self, *, could_look: bool) -> str | None:
@@ -114,24 +114,26 @@ class _Watch:
 
     def tell(self) -> None:
         """What the last look showed."""
-        wanted = {signal: value for signal, value in self.seen.items() if value is not None or self._ramp.wants(signal)}
+        wanted = {
+            signal: value for signal, value in self.seen.items() if value is not None or self._ramp.watches(signal)
+        }
         words = ", ".join(f"{signal} {shown_value(signal, value)}" for signal, value in sorted(wanted.items()))
-        self._hands.progress.note(f"  seen: {words or 'nothing'}")
+        self._context.progress.note(f"  seen: {words or 'nothing'}")
 
-    def _measure(self, now: InForce) -> None:
+    def _measure(self, now: RulesInForce) -> None:
         """What happened since the first look, or since the servers of that are gone."""
-        found = totals(now)
+        found = read_counters(now)
         if self._start is not None and not found.has_any_of(self._start):
-            self._hands.progress.note("none of the servers that were watched serves any more: counting starts again")
+            self._context.progress.note("none of the servers that were watched serves any more: counting starts again")
             self._start = None
         self._start = self._start.joined(found) if self._start is not None else found
-        wants_denied = self._ramp.wants(Signal.DENIED)
-        share = denied(now, find(now.required().rules, self._ramp.rule_id)) if wants_denied else None
+        wants_denied = self._ramp.watches(Signal.DENIED)
+        share = denied_share(now, find_rule(now.required().rules, self._ramp.rule_id)) if wants_denied else None
         self.seen = {**found.since(self._start), Signal.DENIED: share}
         self._measured.update(signal for signal, value in self.seen.items() if value is not None)
 
 
 @contextmanager
-def _looking(hands: Hands) -> Iterator[InForce]:
-    with hands.open() as fleet:
-        yield in_force(fleet)
+def _rules_now(context: RampContext) -> Iterator[RulesInForce]:
+    with context.open() as fleet:
+        yield read_rules_in_force(fleet)

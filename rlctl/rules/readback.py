@@ -7,7 +7,7 @@ from rlctl.execute.locking import keeper
 from rlctl.execute.session import FleetSession
 from rlctl.limits.rule import POINTER_KEY, Version, revision_key
 from rlctl.observe.model import Observed, Role
-from rlctl.rules.store import revision_number, texts
+from rlctl.rules.store import expect_texts, revision_number
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
@@ -62,11 +62,11 @@ def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]
     deposed = [spec for spec in nodes if spec.name in bare and spec.shard == primary.shard and spec != primary]
     return (
         *(_ask(fleet, observed, spec) for spec in (primary, *(spec for spec in nodes if spec.name in followers))),
-        *(_told_of(observed, spec) for spec in deposed),
+        *(_deposed_node(observed, spec) for spec in deposed),
     )
 
 
-def _told_of(observed: Observed, spec: NodeSpec) -> NodeRules:
+def _deposed_node(observed: Observed, spec: NodeSpec) -> NodeRules:
     """A deposed primary, which is not asked: it holds nothing that counts until it follows."""
     facts = observed.node(spec.name)
     return NodeRules(
@@ -105,7 +105,7 @@ def _ask(fleet: FleetSession, observed: Observed, spec: NodeSpec) -> NodeRules:
         pointer = replies[-1]
         if isinstance(pointer, CommandFailed):
             return replace(nobody, evidence=str(pointer))
-        revision, digest = texts(link, pointer, 2)
+        revision, digest = expect_texts(link, pointer, 2)
         if revision is None:
             return nobody
         number = revision_number(revision)

@@ -14,7 +14,7 @@ def rules_schema() -> Schema:
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "urn:rlctl:rules:1",
         "title": "rlctl rules",
-        "description": "Limits, compiled into the fleet by `rlctl rules apply`",
+        "description": "LimitChange, compiled into the fleet by `rlctl rules apply`",
         **_closed(
             {"version": {"const": 1}, "rules": {"type": "array", "items": _rule(parameters)}}, ("version", "rules")
         ),

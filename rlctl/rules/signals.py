@@ -12,8 +12,8 @@ from rlctl.limits.match import Template
 from rlctl.limits.rule import Rule
 from rlctl.observe import parse
 from rlctl.operations.script_check import serving
-from rlctl.rules.conditions import Seen, Signal, apart, p99_ms
-from rlctl.rules.in_force import InForce
+from rlctl.rules.conditions import Measurements, Signal, counts_by_class, p99_ms
+from rlctl.rules.in_force import RulesInForce
 from rlctl.services import split_key
 from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import data_nodes
@@ -25,7 +25,7 @@ _SAMPLE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServerCounters:
     """What one server served since it started."""
 
     calls: int = 0
@@ -34,20 +34,20 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class FleetCounters:
     """What each primary served so far, by its run id: a server that starts again counts from nothing."""
 
-    servers: Mapping[str, Served]
+    servers: Mapping[str, ServerCounters]
 
-    def has_any_of(self, before: "Totals") -> bool:
+    def has_any_of(self, before: "FleetCounters") -> bool:
         """Whether one of those servers is among these."""
         return not self.servers.keys().isdisjoint(before.servers)
 
-    def joined(self, later: "Totals") -> "Totals":
+    def joined(self, later: "FleetCounters") -> "FleetCounters":
         """These, and the later ones that are new: what they served before is none of the canary's."""
-        return Totals(servers={**later.servers, **self.servers})
+        return FleetCounters(servers={**later.servers, **self.servers})
 
-    def since(self, before: "Totals") -> Seen:
+    def since(self, before: "FleetCounters") -> Measurements:
         """What happened between two moments on the servers of both; None where nothing did."""
         both = [(now, before.servers[name]) for name, now in self.servers.items() if name in before.servers]
         calls = sum(now.calls - then.calls for now, then in both)
@@ -59,31 +59,31 @@ class Totals:
         return {Signal.ERRORS: failed / calls if calls > 0 else None, Signal.P99: p99_ms(between)}
 
 
-def totals(now: InForce) -> Totals:
+def read_counters(now: RulesInForce) -> FleetCounters:
     """EVALSHA of every serving primary, from the server's own counters."""
-    return Totals(servers=dict(map(_served, _primaries(now))))
+    return FleetCounters(servers=dict(map(_served, _primaries(now))))
 
 
-def _served(link: NodeLink) -> tuple[str, Served]:
+def _served(link: NodeLink) -> tuple[str, ServerCounters]:
     # On one connection: it does not outlive the server that these counters belong to.
     run_id = parse.info(link.call("INFO", "server"))["run_id"]
     figures = parse.info(link.call("INFO", "commandstats")).get("cmdstat_evalsha", "")
     counted = dict(pair.partition("=")[::2] for pair in figures.split(",") if pair)
     refused = int(counted.get("rejected_calls", 0))
-    return run_id, Served(
+    return run_id, ServerCounters(
         calls=int(counted.get("calls", 0)) + refused,
         failed=int(counted.get("failed_calls", 0)) + refused,
         histogram=Counter(_histogram(link.call("LATENCY", "HISTOGRAM", "evalsha"))),
     )
 
 
-def denied(now: InForce, rule: Rule) -> float | None:
+def denied_share(now: RulesInForce, rule: Rule) -> float | None:
     """The share of a sample of the canary's identities that have nothing left; None where there are none yet."""
     found = [is_out for link in _primaries(now) for is_out in _sample(link, rule)]
     return sum(found) / len(found) if found else None
 
 
-def _primaries(now: InForce) -> list[NodeLink]:
+def _primaries(now: RulesInForce) -> list[NodeLink]:
     names = {node.name for node in serving(now.fleet, now.observed)}
     return [now.fleet.connector.link(spec) for spec in data_nodes(now.fleet.topology) if spec.name in names]
 
@@ -92,7 +92,7 @@ def _histogram(reply: list[object]) -> dict[int, int]:
     for name, about in zip(reply[::2], reply[1::2], strict=True):
         if name == "evalsha" and isinstance(about, list):
             classes = about[about.index("histogram_usec") + 1]
-            return apart(dict(zip(classes[::2], classes[1::2], strict=True)))
+            return counts_by_class(dict(zip(classes[::2], classes[1::2], strict=True)))
     return {}
 
 

@@ -54,8 +54,8 @@ class Pointer:
 
 def read_pointer(link: NodeLink) -> Pointer | None:
     """The pointer; None where no rules were ever applied."""
-    with told_as_failure(link):
-        revision, digest, last = texts(link, link.call("HMGET", POINTER_KEY, "revision", "digest", "last"), 3)
+    with redis_errors_as_failures(link):
+        revision, digest, last = expect_texts(link, link.call("HMGET", POINTER_KEY, "revision", "digest", "last"), 3)
     if revision is None:
         return None
     held, number, highest = (revision, digest or ""), revision_number(revision), revision_number(last or revision)
@@ -70,10 +70,10 @@ def revision_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else None
 
 
-def read_stored(link: NodeLink, number: int) -> Revision:
+def stored_revision(link: NodeLink, number: int) -> Revision:
     """A stored revision; NotFound where it is gone, Refused where it cannot be read."""
-    with told_as_failure(link):
-        [text] = texts(link, [link.call("GET", revision_key(number))], 1)
+    with redis_errors_as_failures(link):
+        [text] = expect_texts(link, [link.call("GET", revision_key(number))], 1)
     if text is None:
         raise NotFound(
             f"the fleet holds no revision {number} of the rules",
@@ -88,24 +88,24 @@ def read_stored(link: NodeLink, number: int) -> Revision:
         ) from failure
 
 
-def put(link: NodeLink, before: Pointer | None, revision: Revision, entry: Mapping[str, object]) -> None:
+def store_revision(link: NodeLink, before: Pointer | None, revision: Revision, entry: Mapping[str, object]) -> None:
     """Store a revision and put it in force, in one step."""
     _move(link, before, revision.version, revision.to_text(), entry)
 
 
-def point(link: NodeLink, before: Pointer, to: Version, entry: Mapping[str, object]) -> None:
+def set_pointer(link: NodeLink, before: Pointer, to: Version, entry: Mapping[str, object]) -> None:
     """Put a stored revision in force again."""
     _move(link, before, to, "", entry)
 
 
 def read_entries(link: NodeLink) -> tuple[dict[str, object], ...]:
     """Who moved the pointer, newest first."""
-    with told_as_failure(link):
-        entries = texts(link, link.call("LRANGE", HISTORY_KEY, 0, KEPT_HISTORY - 1))
+    with redis_errors_as_failures(link):
+        entries = expect_texts(link, link.call("LRANGE", HISTORY_KEY, 0, KEPT_HISTORY - 1))
     return tuple(_entry(text or "") for text in entries)
 
 
-def texts(link: NodeLink, reply: Reply, count: int | None = None) -> list[str | None]:
+def expect_texts(link: NodeLink, reply: Reply, count: int | None = None) -> list[str | None]:
     """The reply as so many texts, None for each that is not stored; InvalidReply where it is anything else."""
     is_list = isinstance(reply, list) and count in {None, len(reply)}
     if not is_list or not all(one is None or isinstance(one, str) for one in reply):
@@ -132,7 +132,7 @@ def _move(link: NodeLink, before: Pointer | None, to: Version, document: str, en
     keys = (POINTER_KEY, revision_key(to.revision), revision_key(oldest), HISTORY_KEY)
     expected = before.held if before else ("", "")
     values = (*expected, to.revision, to.digest, document, json.dumps(entry), KEPT_HISTORY, CHANNEL, oldest)
-    with told_as_failure(link):
+    with redis_errors_as_failures(link):
         moved = link.call("EVAL", _MOVE, len(keys), *keys, *values)
     if not moved:
         raise Refused(
@@ -142,7 +142,7 @@ def _move(link: NodeLink, before: Pointer | None, to: Version, document: str, en
 
 
 @contextmanager
-def told_as_failure(link: NodeLink) -> Iterator[None]:
+def redis_errors_as_failures(link: NodeLink) -> Iterator[None]:
     """A server that cannot keep or show the rules says why: full, without its replicas, or gone."""
     try:
         yield

@@ -16,11 +16,11 @@ from rlctl.execute.stop import StopFlag
 from rlctl.files.yaml import Scalar
 from rlctl.limits.rule import RuleSet
 from rlctl.rules.change import RampStep
-from rlctl.rules.conditions import Condition, parse_condition
-from rlctl.rules.edits import canaried
-from rlctl.rules.in_force import InForce
-from rlctl.rules.ramp import begun_at, parse_steps, run_ramp, why_step
-from rlctl.rules.ramp_watch import Hands, Ramp
+from rlctl.rules.conditions import AbortCondition, parse_condition
+from rlctl.rules.edits import set_canary
+from rlctl.rules.in_force import RulesInForce
+from rlctl.rules.ramp import parse_steps, run_ramp, why_step, with_first_step
+from rlctl.rules.ramp_watch import Ramp, RampContext
 from rlctl.rules.table import PARAMETERS, PERCENT
 from rlctl.scripts.release import load_release
 from rlctl.system.clock import SystemClock
@@ -57,12 +57,12 @@ class _Steps(click.ParamType[tuple[int, ...]]):
             self.fail(str(failure), param, ctx)
 
 
-class _Condition(click.ParamType[Condition]):
+class _Condition(click.ParamType[AbortCondition]):
     """`errors>1%`."""
 
     name = "condition"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:  # noqa: ANN401
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AbortCondition:  # noqa: ANN401
         """One condition."""
         try:
             return parse_condition(str(value))
@@ -102,7 +102,7 @@ def canary(
     share: int | None,
     shares: tuple[int, ...] | None,
     hold_s: float | None,
-    conditions: tuple[Condition, ...],
+    conditions: tuple[AbortCondition, ...],
     yes: bool,
     confirm: str | None,
     dry_run: bool,
@@ -125,7 +125,7 @@ def canary(
     _check_belongs_to_ramp(shares, {"--hold": hold_s, "--abort-if": conditions or None})
     release, agreed = load_release(), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
     words = {name: word for name, word in parameters.items() if word is not None}
-    make = canaried(rule, words, release)
+    make = set_canary(rule, words, release)
     if dry_run:
         ramp = None if shares is None else RampStep(last=partial(make, steps[-1]))
         return plan_change(app, VERB, partial(make, steps[0]), release, ramp)
@@ -142,7 +142,7 @@ def _steps(share: int | None, shares: tuple[int, ...] | None) -> tuple[int, ...]
             raise UsageFault("--percent or --ramp says for how many", hint="see `rlctl rules canary --help`")
         return (share,)
     try:
-        return shares if share is None else begun_at(share, shares)
+        return shares if share is None else with_first_step(share, shares)
     except ValueError as failure:
         raise UsageFault(f"--percent: {failure}", hint="it is the first step of --ramp, or one below it") from failure
 
@@ -154,9 +154,9 @@ def _check_belongs_to_ramp(shares: tuple[int, ...] | None, options: Mapping[str,
         raise UsageFault(f"{strange} belongs to --ramp", hint="`--ramp 10` is a ramp of one step")
 
 
-def _ramp(app: App, ramp: Ramp, make: Callable[[int, InForce], RuleSet], agreed: Agreed) -> None:
+def _ramp(app: App, ramp: Ramp, make: Callable[[int, RulesInForce], RuleSet], agreed: Agreed) -> None:
     release, stop, asking = load_release(), StopFlag(), Asking(app, agreed)
-    hands = Hands(
+    context = RampContext(
         change=lambda why, made, step: asking.change(VERB, why, made, release, stop, step),
         open=lambda: open_fleet(app.topology(), app.home, release),
         clock=SystemClock(),
@@ -164,4 +164,4 @@ def _ramp(app: App, ramp: Ramp, make: Callable[[int, InForce], RuleSet], agreed:
         progress=app.output,
     )
     with stop.armed():
-        show_outcome(app, VERB, run_ramp(ramp, make, hands))
+        show_outcome(app, VERB, run_ramp(ramp, make, context))

@@ -13,8 +13,17 @@ from rlctl.execute.lock import Owner
 from rlctl.execute.locking import Waiting
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
-from rlctl.rules.change import READ_BACK_S, Make, Outcome, RampStep, Request, RulesPlan, change_rules, make_plan
-from rlctl.rules.in_force import in_force
+from rlctl.rules.change import (
+    READ_BACK_S,
+    ChangeRequest,
+    ChangeResult,
+    RampStep,
+    RulesEdit,
+    RulesPlan,
+    change_rules,
+    make_plan,
+)
+from rlctl.rules.in_force import read_rules_in_force
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +50,7 @@ def changing(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyp
     return command
 
 
-def run_change(app: App, verb: str, why: str, make: Make, release: Release, agreed: Agreed) -> int:
+def run_change(app: App, verb: str, why: str, make: RulesEdit, release: Release, agreed: Agreed) -> int:
     """Carry a changing verb out, or only show its plan."""
     if agreed.dry_run:
         return plan_change(app, verb, make, release)
@@ -61,12 +70,12 @@ class Asking:
         self._is_settled = False
 
     def change(
-        self, verb: str, why: str, make: Make, release: Release, stop: StopFlag, ramp: RampStep | None = None
-    ) -> Outcome:
+        self, verb: str, why: str, make: RulesEdit, release: Release, stop: StopFlag, ramp: RampStep | None = None
+    ) -> ChangeResult:
         """One change."""
         app = self._app
         owner = Owner.myself(verb)
-        request = Request(
+        request = ChangeRequest(
             by=f"{owner.user}@{owner.host}",
             verb=verb,
             why=why,
@@ -93,10 +102,10 @@ class Asking:
         self._is_settled = True
 
 
-def plan_change(app: App, verb: str, make: Make, release: Release, ramp: RampStep | None = None) -> int:
+def plan_change(app: App, verb: str, make: RulesEdit, release: Release, ramp: RampStep | None = None) -> int:
     """What a change would be; exit 10 where there is one."""
     with opened(app, release) as fleet:
-        now = in_force(fleet)
+        now = read_rules_in_force(fleet)
         found = make_plan(now, make(now), ramp)
     show_plan(app, verb, found)
     return Exit.CHANGES if found.changes else Exit.OK

@@ -13,12 +13,12 @@ from rlctl.errors import Exit, NotFound, Unreachable
 from rlctl.files.yaml import MAX_BYTES
 from rlctl.limits.release import Release
 from rlctl.limits.rule import RuleSet
-from rlctl.rules import in_force
 from rlctl.rules.compile import compile_file
-from rlctl.rules.edit import find
-from rlctl.rules.edits import applied, promoted, rolled_back, shadowed
+from rlctl.rules.edit import find_rule
+from rlctl.rules.edits import promote_canary, replace_rules, roll_back, set_shadow
 from rlctl.rules.explain import explain as explain_identity
 from rlctl.rules.explain import unknown_tier
+from rlctl.rules.in_force import read_rules_in_force, rules_status
 from rlctl.rules.load import load_rules
 from rlctl.scripts.release import load_release
 from rlctl.system.files import read_given
@@ -51,7 +51,7 @@ def plan(app: App, source: Path) -> int:
     rlctl rules plan rules.yaml
     """
     release = load_release()
-    return plan_change(app, "plan", applied(_read(source, release)), release)
+    return plan_change(app, "plan", replace_rules(_read(source, release)), release)
 
 
 @rules.command()
@@ -68,7 +68,7 @@ def apply(app: App, source: Path, yes: bool, confirm: str | None, dry_run: bool,
     rlctl rules apply rules.yaml --yes
     """
     release = load_release()
-    make, agreed = applied(_read(source, release)), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
+    make, agreed = replace_rules(_read(source, release)), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
     return run_change(app, "apply", f"apply {source.name}", make, release, agreed)
 
 
@@ -84,12 +84,12 @@ def status(app: App) -> int:
     rlctl rules status -o json
     """
     with opened(app) as fleet:
-        found = in_force.status(fleet)
+        found = rules_status(fleet)
     if app.output.as_json:
         app.output.result(found.to_json())
     else:
         show_status(app, found)
-    return Exit.CHANGES if found.stragglers or found.in_force.trouble else Exit.OK
+    return Exit.CHANGES if found.lagging_nodes or found.in_force.trouble else Exit.OK
 
 
 @rules.command()
@@ -107,7 +107,7 @@ def shadow(app: App, rule: str, off: bool, yes: bool, confirm: str | None, dry_r
     rlctl rules shadow api-per-key --off --yes
     """
     release = load_release()
-    why, make = f"shadow {rule}{' off' if off else ''}", shadowed(rule, shadow=not off, release=release)
+    why, make = f"shadow {rule}{' off' if off else ''}", set_shadow(rule, shadow=not off, release=release)
     return run_change(app, "shadow", why, make, release, Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait))
 
 
@@ -123,7 +123,7 @@ def promote(app: App, rule: str, yes: bool, confirm: str | None, dry_run: bool, 
     """
     release = load_release()
     agreed = Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
-    return run_change(app, "promote", f"promote {rule}", promoted(rule, release), release, agreed)
+    return run_change(app, "promote", f"promote {rule}", promote_canary(rule, release), release, agreed)
 
 
 @rules.command()
@@ -148,7 +148,7 @@ def rollback(
     rlctl rules rollback api-per-key
     """
     why, agreed = f"rollback {rule or ''}".strip(), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
-    return run_change(app, "rollback", why, rolled_back(rule, to), load_release(), agreed)
+    return run_change(app, "rollback", why, roll_back(rule, to), load_release(), agreed)
 
 
 @rules.command()
@@ -169,9 +169,9 @@ def explain(app: App, rule: str, identity: str, tier: str | None, service: str |
     rlctl rules explain api-per-key ada --service checkout
     """
     with opened(app) as fleet:
-        now = in_force.in_force(fleet)
+        now = read_rules_in_force(fleet)
         found = explain_identity(now, rule, identity, tier, service)
-    if (warning := unknown_tier(find(now.required().rules, rule), tier)) is not None:
+    if (warning := unknown_tier(find_rule(now.required().rules, rule), tier)) is not None:
         app.output.note(f"warning: {warning}")
     if app.output.as_json:
         app.output.result(found)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rlctl.cli.app import ENFORCEMENT, App
 from rlctl.limits.rule import Rule, percent
-from rlctl.rules.change import Outcome, RulesPlan
+from rlctl.rules.change import ChangeResult, RulesPlan
 from rlctl.rules.enforcement import shown_values
 from rlctl.rules.in_force import RulesStatus
 
@@ -25,7 +25,7 @@ def show_plan(app: App, verb: str, found: RulesPlan) -> None:
         app.output.text(f"{ENFORCEMENT.label}: {ending.text}")
 
 
-def show_outcome(app: App, verb: str, outcome: Outcome) -> None:
+def show_outcome(app: App, verb: str, outcome: ChangeResult) -> None:
     """What is in force now."""
     if app.output.as_json:
         app.output.result(outcome.to_json(verb))

@@ -10,16 +10,15 @@ import pytest
 from redis import RedisCluster
 
 from rlctl.execute.session import open_fleet
-from rlctl.rules.change import Request, change_rules
+from rlctl.rules.change import ChangeRequest, change_rules
 from rlctl.rules.compile import compile_file
-from rlctl.rules.edits import applied, canaried
-from rlctl.rules.in_force import in_force
-from rlctl.rules.in_force import status as admin_status
+from rlctl.rules.edits import replace_rules, set_canary
+from rlctl.rules.in_force import read_rules_in_force, rules_status
 from rlctl.rules.load import load_rules
 from rlctl.scripts.release import load_release
 from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
-from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
+from tests.local.driver import RETRY_FOR_S, LocalFleet, wait_for
 from tests.local.rules.files import apply, rule, status, write
 
 WINDOWS = ("fixed_window", "sliding_counter", "rolling_window", "rolling_ring")
@@ -101,15 +100,15 @@ def test_rules_are_changed_as_a_library(cluster: LocalFleet) -> None:
     topology, home = load_topology(cluster.file.read_bytes(), str(cluster.file)), Home(cluster.home)
     release, wanted = load_release(), write(cluster, rule(limit=3))
     made = compile_file(load_rules(wanted.read_bytes(), str(wanted)), release)
-    request = Request(by="ada@api", verb="apply", why="ticket 7")
-    first = change_rules(topology, home, request, applied(made), release=release)
+    request = ChangeRequest(by="ada@api", verb="apply", why="ticket 7")
+    first = change_rules(topology, home, request, replace_rules(made), release=release)
     assert (first.changed, first.to_json("apply")["revision"], first.before) == (True, 1, None)
-    assert not change_rules(topology, home, request, applied(made), release=release).changed
-    canary = partial(canaried("api-per-key", {"limit": "2"}, release), 5000)
+    assert not change_rules(topology, home, request, replace_rules(made), release=release).changed
+    canary = partial(set_canary("api-per-key", {"limit": "2"}, release), 5000)
     by = replace(request, by="bob@api", verb="canary", why="canary api-per-key 50 %")
     assert change_rules(topology, home, by, canary, release=release).before == 1
     with open_fleet(topology, home, release) as fleet:
-        now, found = in_force(fleet), admin_status(fleet).to_json()
+        now, found = read_rules_in_force(fleet), rules_status(fleet).to_json()
     assert (now.number, now.required().by) == (2, "bob@api")
     assert [(one["by"], one["why"]) for one in found["history"]] == [  # type: ignore[attr-defined]
         ("bob@api", "canary api-per-key 50 %"),
@@ -367,7 +366,7 @@ def test_who_waited_for_the_lock_changes_what_is_in_force_then(cluster: LocalFle
         wait_for(lambda: "waiting" in waiting.stderr.readline(), "it waits for the lock")  # type: ignore[union-attr]
         client.hset("rlctl:{rules}", mapping={"revision": 1, "digest": digest})
         client.delete("rlctl:{lock}")
-        out, err = waiting.communicate(timeout=PATIENCE_S)
+        out, err = waiting.communicate(timeout=RETRY_FOR_S)
     assert waiting.returncode == 0, err
     assert (json.loads(out)["revision"], json.loads(out)["before"]) == (3, 1)
 

@@ -12,7 +12,7 @@ from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Observed, Presence
 from rlctl.operations.fence import plan_fence
 from rlctl.operations.scripts import fleet_history
-from rlctl.rules.in_force import in_force
+from rlctl.rules.in_force import read_rules_in_force
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from tests.unit.fleets import changed, cluster, healthy, hung
 
@@ -41,7 +41,9 @@ def fence(fleet: FleetSession) -> object:
     return plan_fence(fleet, "node-0", wanted=True)
 
 
-@pytest.mark.parametrize("command", [fence, in_force, fleet_history], ids=["fence", "rules", "scripts history"])
+@pytest.mark.parametrize(
+    "command", [fence, read_rules_in_force, fleet_history], ids=["fence", "rules", "scripts history"]
+)
 def test_a_command_names_the_proof_that_is_missing(command: Callable[[FleetSession], object]) -> None:
     with pytest.raises(Unreachable) as caught:
         command(fleet_that_says(with_presence(Presence.UNPROVEN, *NODES)))
@@ -50,7 +52,9 @@ def test_a_command_names_the_proof_that_is_missing(command: Callable[[FleetSessi
     assert caught.value.hint.startswith("let ssh and sudo to the host work")
 
 
-@pytest.mark.parametrize("command", [fence, in_force, fleet_history], ids=["fence", "rules", "scripts history"])
+@pytest.mark.parametrize(
+    "command", [fence, read_rules_in_force, fleet_history], ids=["fence", "rules", "scripts history"]
+)
 def test_a_node_that_is_silent_is_said_to_be_silent(command: Callable[[FleetSession], object]) -> None:
     with pytest.raises(Unreachable) as caught:
         command(fleet_that_says(with_presence(Presence.HUNG, *NODES)))

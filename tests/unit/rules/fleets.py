@@ -5,7 +5,7 @@ from typing import Any
 
 from rlctl.limits.rule import POINTER_KEY, Revision, revision_key
 from rlctl.observe.model import Observed
-from rlctl.rules.in_force import InForce, in_force
+from rlctl.rules.in_force import RulesInForce, read_rules_in_force
 from rlctl.topology.model import Topology
 from tests.unit.fleets import cluster, healthy
 from tests.unit.servers import Server, Servers
@@ -47,8 +47,8 @@ class Fleet(Servers):
                 server.texts[key] = document
         return int(self.is_quick)
 
-    def in_force(self) -> InForce:
-        return in_force(self.as_fleet())
+    def in_force(self) -> RulesInForce:
+        return read_rules_in_force(self.as_fleet())
 
 
 def pointer_fields(stored: Revision) -> dict[str, str]:

@@ -14,9 +14,9 @@ from rlctl.execute import fleet_records
 from rlctl.execute.locking import HeldFleet
 from rlctl.limits.rule import HISTORY_KEY, POINTER_KEY, Revision, RuleSet, revision_key
 from rlctl.observe.model import Observed, Presence
-from rlctl.rules.change import NotReadBack, Outcome, RampStep, Request, _change, make_plan
-from rlctl.rules.edits import applied
-from rlctl.rules.in_force import RulesStatus, in_force, status
+from rlctl.rules.change import ChangeRequest, ChangeResult, NotReadBack, RampStep, _change, make_plan
+from rlctl.rules.edits import replace_rules
+from rlctl.rules.in_force import RulesStatus, read_rules_in_force, rules_status
 from rlctl.rules.store import Pointer
 from rlctl.system.redis import Closed, CommandFailed
 from rlctl.topology.model import Topology
@@ -35,14 +35,14 @@ def apply(
     journal: Path,
     agree: Callable[[Any], None] | None = None,
     **more: Any,
-) -> tuple[Outcome, list[str]]:
+) -> tuple[ChangeResult, list[str]]:
     """The outcome, and what was noted and checked on the way."""
     notes: list[str] = []
     fleet.journal = journal
     held = SimpleNamespace(
         fleet=fleet.as_fleet(), take=lambda _observed: notes.append("take"), check=lambda: notes.append("check")
     )
-    request = Request(
+    request = ChangeRequest(
         by="ada",
         verb="apply",
         why="apply --now",
@@ -50,7 +50,7 @@ def apply(
         progress=cast("Any", SimpleNamespace(note=notes.append)),
         **more,
     )
-    return _change(cast("HeldFleet", held), request, applied(made)), notes
+    return _change(cast("HeldFleet", held), request, replace_rules(made)), notes
 
 
 def events(journal: Path) -> list[tuple[str, str | None]]:
@@ -115,7 +115,7 @@ def test_what_was_observed_is_not_observed_again() -> None:
     fleet = Fleet(ONE)
     seen = fleet.observed
     fleet.observed = fresh(WIDE)
-    assert in_force(fleet.as_fleet(), seen).observed is seen
+    assert read_rules_in_force(fleet.as_fleet(), seen).observed is seen
 
 
 @pytest.mark.parametrize("topology", [WIDE, watched()], ids=["cluster", "sentinel"])
@@ -271,8 +271,8 @@ def test_a_history_that_cannot_be_written_undoes_nothing(tmp_path: Path, *, is_g
 def test_the_status_of_the_rules() -> None:
     fleet = Fleet(ONE, TWO)
     fleet.admin[KEEPER].lists[HISTORY_KEY] = ['{"why": "apply"}']
-    found = status(fleet.as_fleet())
-    assert found.stragglers == ()
+    found = rules_status(fleet.as_fleet())
+    assert found.lagging_nodes == ()
     document = found.to_json()
     assert document["schema"] == "rlctl.rules-status/1"
     assert {key: document[key] for key in ("name", "revision", "digest", "trouble", "parent", "release")} == {
@@ -294,7 +294,7 @@ def test_the_status_of_the_rules() -> None:
 
 
 def test_the_status_without_rules() -> None:
-    document = status(Fleet().as_fleet()).to_json()
+    document = rules_status(Fleet().as_fleet()).to_json()
     nothing = ("revision", "digest", "trouble", "parent", "release", "by", "at", "why")
     assert {key: document[key] for key in nothing} == dict.fromkeys(nothing)
     assert (document["rules"], document["history"]) == ([], [])
@@ -303,7 +303,7 @@ def test_the_status_without_rules() -> None:
 def test_the_status_of_rules_that_cannot_be_read() -> None:
     fleet = Fleet(ONE)
     fleet.admin[KEEPER].texts.clear()
-    document = status(fleet.as_fleet()).to_json()
+    document = rules_status(fleet.as_fleet()).to_json()
     assert (document["revision"], document["by"], document["rules"]) == (1, None, [])
     assert str(document["trouble"]).startswith("the fleet holds no revision 1")
 
@@ -311,8 +311,8 @@ def test_the_status_of_rules_that_cannot_be_read() -> None:
 def test_stragglers_say_something_else_or_nothing() -> None:
     fleet = Fleet(ONE, TWO)
     fleet.admin[REPLICA].hashes[POINTER_KEY] = pointer_fields(ONE)
-    found = status(fleet.as_fleet())
-    assert [node.name for node in found.stragglers] == [REPLICA]
+    found = rules_status(fleet.as_fleet())
+    assert [node.name for node in found.lagging_nodes] == [REPLICA]
     silent = replace(found.nodes[1], version=TWO.version, evidence="LOADING")
     now = replace(found.in_force, pointer=Pointer(version=TWO.version, last=2, held=("2", "")))
-    assert RulesStatus(in_force=now, nodes=(found.nodes[0], silent), entries=()).stragglers == (silent,)
+    assert RulesStatus(in_force=now, nodes=(found.nodes[0], silent), entries=()).lagging_nodes == (silent,)

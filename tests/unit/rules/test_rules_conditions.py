@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from rlctl.errors import UsageFault
 from rlctl.limits.keys import encode
 from rlctl.limits.match import Template
-from rlctl.rules.conditions import Signal, apart, broken, p99_ms, parse_condition, shown_value
+from rlctl.rules.conditions import Signal, counts_by_class, exceeded, p99_ms, parse_condition, shown_value
 from rlctl.rules.edit import overrides
-from rlctl.rules.signals import Served, Totals
+from rlctl.rules.signals import FleetCounters, ServerCounters
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ from rlctl.rules.signals import Served, Totals
 def test_conditions(text: str, signal: Signal, most: float) -> None:
     found = parse_condition(text)
     assert (found.signal, found.most) == (signal, most)
-    assert broken([found], {signal: most}) is None
-    assert broken([found], {signal: None}) is None
-    assert broken([found], {}) is None
-    trouble = broken([found], {signal: most * 1.5})
+    assert exceeded([found], {signal: most}) is None
+    assert exceeded([found], {signal: None}) is None
+    assert exceeded([found], {}) is None
+    trouble = exceeded([found], {signal: most * 1.5})
     assert trouble is not None
     assert trouble.startswith(signal)
 
@@ -56,38 +56,47 @@ def test_p99(histogram: dict[int, int], ms: float | None) -> None:
 
 
 def test_cumulative_counts_are_taken_apart() -> None:
-    assert apart({4: 10, 1: 3, 2: 3}) == {1: 3, 2: 0, 4: 7}
+    assert counts_by_class({4: 10, 1: 3, 2: 3}) == {1: 3, 2: 0, 4: 7}
 
 
-def served(**servers: Served) -> Totals:
-    return Totals(servers=servers)
+def served(**servers: ServerCounters) -> FleetCounters:
+    return FleetCounters(servers=servers)
 
 
-START = served(a=Served(calls=100, failed=10, histogram=Counter({1000: 100})), b=Served(calls=50))
+START = served(a=ServerCounters(calls=100, failed=10, histogram=Counter({1000: 100})), b=ServerCounters(calls=50))
 
 
 @pytest.mark.parametrize(
     ("later", "errors", "p99"),
     [
         (START, None, None),
-        (served(a=Served(calls=110, failed=11, histogram=Counter({1000: 100, 4000: 10})), b=Served(calls=60)), 0.05, 4),
+        (
+            served(
+                a=ServerCounters(calls=110, failed=11, histogram=Counter({1000: 100, 4000: 10})),
+                b=ServerCounters(calls=60),
+            ),
+            0.05,
+            4,
+        ),
         # b is gone, and c was no primary before.
-        (served(a=Served(calls=120, failed=10), c=Served(calls=900, failed=900)), 0.0, None),
-        (served(c=Served(calls=900, failed=900)), None, None),
+        (served(a=ServerCounters(calls=120, failed=10), c=ServerCounters(calls=900, failed=900)), 0.0, None),
+        (served(c=ServerCounters(calls=900, failed=900)), None, None),
         (served(), None, None),
     ],
     ids=["nothing", "both", "promoted", "nobody in common", "nobody"],
 )
-def test_only_servers_of_both_moments_are_compared(later: Totals, errors: float | None, p99: float | None) -> None:
+def test_only_servers_of_both_moments_are_compared(
+    later: FleetCounters, errors: float | None, p99: float | None
+) -> None:
     assert later.since(START) == {Signal.ERRORS: errors, Signal.P99: p99}
 
 
 def test_servers_that_join_count_from_when_they_were_first_seen() -> None:
-    start = START.joined(served(a=Served(calls=500), c=Served(calls=900)))
-    assert start == served(**START.servers, c=Served(calls=900))
-    assert served(c=Served(calls=910, failed=1)).since(start)[Signal.ERRORS] == 0.1
+    start = START.joined(served(a=ServerCounters(calls=500), c=ServerCounters(calls=900)))
+    assert start == served(**START.servers, c=ServerCounters(calls=900))
+    assert served(c=ServerCounters(calls=910, failed=1)).since(start)[Signal.ERRORS] == 0.1
     assert start.has_any_of(START)
-    assert not START.has_any_of(served(c=Served()))
+    assert not START.has_any_of(served(c=ServerCounters()))
 
 
 @pytest.mark.parametrize(

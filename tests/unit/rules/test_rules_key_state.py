@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.rules.key_state import reading
+from rlctl.rules.key_state import key_reader
 
 NOW_US = 1_790_000_000_000_000
 WINDOW = {"limit": 10, "window_ms": 1000}
@@ -46,14 +46,14 @@ def doubles(*values: float) -> list[int]:
     ],
 )
 def test_what_is_used(algorithm: str, values: dict[str, int], reply: Any, used: int) -> None:
-    how = reading(algorithm, 1)
+    how = key_reader(algorithm, 1)
     assert how is not None
     assert how.used(reply, values, NOW_US) == used
     assert how.ask("k", values, NOW_US)[1] == "k"
 
 
 def test_the_sliding_counter_weighs_the_window_before() -> None:
-    how = reading("sliding_counter", 1)
+    how = key_reader("sliding_counter", 1)
     assert how is not None
     assert how.used(doubles(NOW_US, 3, 4), WINDOW, NOW_US + 300_000) == 3 + 3
 
@@ -76,7 +76,7 @@ def test_the_sliding_counter_weighs_the_window_before() -> None:
     ],
 )
 def test_what_is_no_state_is_no_number(algorithm: str, values: dict[str, int], reply: Any) -> None:
-    how = reading(algorithm, 1)
+    how = key_reader(algorithm, 1)
     assert how is not None
     with pytest.raises(ValueError, match="no "):
         how.used(reply, values, NOW_US)
@@ -92,16 +92,16 @@ def test_what_is_no_state_is_no_number(algorithm: str, values: dict[str, int], r
     ],
 )
 def test_the_newest_entry(algorithm: str, reply: Any, at_us: int | None) -> None:
-    how = reading(algorithm, 1)
+    how = key_reader(algorithm, 1)
     assert how is not None
-    assert how.newest is not None
-    assert how.newest.ask("k")[1] == "k"
-    assert how.newest.at_us(reply) == at_us
+    assert how.last_admission is not None
+    assert how.last_admission.ask("k")[1] == "k"
+    assert how.last_admission.at_us(reply) == at_us
 
 
 @pytest.mark.parametrize(("algorithm", "state"), [("gcra", 2), ("leaky", 1)])
 def test_what_this_version_does_not_know_is_not_guessed_at(algorithm: str, state: int) -> None:
-    assert reading(algorithm, state) is None
+    assert key_reader(algorithm, state) is None
 
 
 THREE = ("GET", "i64", "#0", "GET", "i64", "#1", "GET", "i64", "#2")
@@ -128,7 +128,7 @@ HEADER = ("GET", "u48", 0, "GET", "u32", 96, "GET", "u32", 128, "GET", "u32", 16
 def test_the_commands_that_read_a_key(
     algorithm: str, values: dict[str, int], command: tuple[object, ...], newest: tuple[object, ...] | None
 ) -> None:
-    how = reading(algorithm, 1)
+    how = key_reader(algorithm, 1)
     assert how is not None
     assert how.ask("k", values, NOW_US) == command
-    assert (how.newest and how.newest.ask("k")) == newest
+    assert (how.last_admission and how.last_admission.ask("k")) == newest

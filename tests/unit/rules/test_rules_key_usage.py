@@ -9,7 +9,7 @@ import pytest
 from rlctl.limiter.core.calls import Call
 from rlctl.limits.algorithms import ALGORITHMS
 from rlctl.rules import key_usage as module
-from rlctl.rules.key_usage import counted
+from rlctl.rules.key_usage import key_usage
 from rlctl.system.redis import CommandFailed, LinkFailure
 from tests.unit.rules.documents import EVERY, rule_set
 
@@ -48,7 +48,7 @@ def look(monkeypatch: pytest.MonkeyPatch, rule_id: str, server: Server, spec: An
     connector = SimpleNamespace(link=lambda _spec: server)
     now: Any = SimpleNamespace(fleet=SimpleNamespace(connector=connector), observed=None)
     algorithm = ALGORITHMS[rule.definition.algorithm](**rule.arguments[None, False])
-    found = counted(now, Call(rule.script, algorithm, rule.id), rule, "k")
+    found = key_usage(now, Call(rule.script, algorithm, rule.id), rule, "k")
     return {name: found[name] for name in ("limit", "count", "remaining", "allowed", "reason")}
 
 

@@ -13,10 +13,10 @@ from rlctl.limits.bucket import WHOLE, bucket, takes_part
 from rlctl.limits.keys import encode, fill
 from rlctl.limits.match import Template, concerns, first_fit, plain_dimension, read_dimensions
 from rlctl.limits.rule import RuleSet, percent, read_revision
-from rlctl.rules.advice import advise, announce
+from rlctl.rules.advice import advise, fresh_quotas
 from rlctl.rules.compile import compile_rules
 from rlctl.rules.diff import changes
-from rlctl.rules.edit import promoted, with_canary, with_rule_of, with_shadow
+from rlctl.rules.edit import with_canary, with_promotion, with_rule_of, with_shadow
 from tests.unit.rules.documents import EVERY, EXAMPLE, RELEASE, revision, rule_set
 
 TEMPLATES = (Template("apikey:{api_key}"), Template("ip:{ip}:{endpoint}"))
@@ -227,7 +227,7 @@ def test_a_canary_by_verb_is_the_canary_of_a_file() -> None:
 
 def test_promotion_makes_the_canary_the_rule() -> None:
     expected = edited("limit: 1000\n", "limit: 800\n")
-    [rule] = promoted(
+    [rule] = with_promotion(
         with_shadow(rule_set(EXAMPLE), "api-per-key", shadow=True, release=RELEASE), "api-per-key", RELEASE
     ).rules
     assert rule.definition.parameters == expected.rules[0].definition.parameters
@@ -238,10 +238,10 @@ def test_promotion_makes_the_canary_the_rule() -> None:
 def test_without_a_canary_there_is_nothing_to_promote() -> None:
     without = edited("    canary: {percent: 10, limit: 800}\n", "")
     with pytest.raises(NotFound, match="no canary to promote") as caught:
-        promoted(without, "api-per-key", RELEASE)
+        with_promotion(without, "api-per-key", RELEASE)
     assert caught.value.hint
     shadow = with_shadow(without, "api-per-key", shadow=True, release=RELEASE)
-    assert promoted(shadow, "api-per-key", RELEASE) == without
+    assert with_promotion(shadow, "api-per-key", RELEASE) == without
 
 
 def test_one_rule_goes_back_alone() -> None:
@@ -260,7 +260,7 @@ def test_an_edit_leaves_the_script_alone() -> None:
     for edited_set in (
         with_canary(earlier, rule.id, 5000, {"limit": 7}, RELEASE),
         with_shadow(earlier, rule.id, shadow=True, release=RELEASE),
-        promoted(earlier, rule.id, RELEASE),
+        with_promotion(earlier, rule.id, RELEASE),
     ):
         assert edited_set.rules[0].script == script
         assert edited_set.release == "0.9.0"
@@ -268,7 +268,7 @@ def test_an_edit_leaves_the_script_alone() -> None:
 
 def test_a_rule_that_is_not_there() -> None:
     with pytest.raises(NotFound) as caught:
-        promoted(rule_set(EXAMPLE), "other", RELEASE)
+        with_promotion(rule_set(EXAMPLE), "other", RELEASE)
     assert caught.value.hint == "there are api-per-key"
 
 
@@ -342,7 +342,7 @@ WINDOWED = "    canary: {percent: 10, window: 30s}\n"
     ],
 )
 def test_who_is_counted_anew_is_announced(before: tuple[str, str], after: tuple[str, str], says: str | None) -> None:
-    found = announce(edited(*before), edited(*after))
+    found = fresh_quotas(edited(*before), edited(*after))
     assert {advice.kind for advice in found} == ({"fresh-quota"} if says else set())
     for advice in found:
         assert re.search(says or "", advice.text)
@@ -352,6 +352,6 @@ def test_another_state_of_a_script_is_announced_and_new_rules_are_not() -> None:
     now = rule_set(EXAMPLE)
     [rule] = now.rules
     other = replace(now, rules=(replace(rule, script=replace(rule.script, state=2)),))
-    [advice] = announce(now, other)
+    [advice] = fresh_quotas(now, other)
     assert advice.text == "counts on another key by its script state: one fresh quota for everybody"
-    assert announce(None, now) == announce(rule_set(EVERY), now) == ()
+    assert fresh_quotas(None, now) == fresh_quotas(rule_set(EVERY), now) == ()

@@ -11,22 +11,22 @@ from rlctl.errors import CheckFailed, NotFound, Refused, Unreachable
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.rule import Revision, RuleSet
 from rlctl.rules import ramp_watch
-from rlctl.rules.change import Make, NotReadBack, Outcome, RampStep, RulesPlan
+from rlctl.rules.change import ChangeResult, NotReadBack, RampStep, RulesEdit, RulesPlan
 from rlctl.rules.conditions import parse_condition
 from rlctl.rules.edit import with_canary
-from rlctl.rules.in_force import InForce
-from rlctl.rules.ramp import begun_at, run_ramp
-from rlctl.rules.ramp_watch import PATIENCE_S, Hands, Ramp
-from rlctl.rules.signals import Served, Totals
+from rlctl.rules.in_force import RulesInForce
+from rlctl.rules.ramp import run_ramp, with_first_step
+from rlctl.rules.ramp_watch import RETRY_FOR_S, Ramp, RampContext
+from rlctl.rules.signals import FleetCounters, ServerCounters
 from rlctl.rules.store import Pointer
 from tests.unit.rules.documents import EXAMPLE, RELEASE, revision
 
 GONE = Unreachable("no primary")
 
 
-def totals(failed: int = 0, **calls: int) -> Totals:
+def totals(failed: int = 0, **calls: int) -> FleetCounters:
     """So many calls on each server, and so many of each failed."""
-    return Totals(servers={name: Served(calls=count, failed=failed) for name, count in calls.items()})
+    return FleetCounters(servers={name: ServerCounters(calls=count, failed=failed) for name, count in calls.items()})
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Rig:
     stored: Revision
     looks: list[Exception | Revision | None] = field(default_factory=list)
     late: set[int] = field(default_factory=set)
-    served: list[Totals] = field(default_factory=list)
+    served: list[FleetCounters] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: dict[str, list[Exception]] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
@@ -52,10 +52,10 @@ class Rig:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def in_force(self) -> InForce:
+    def in_force(self) -> RulesInForce:
         fleet: Any = None
         pointer = Pointer(version=self.stored.version, last=self.stored.number, held=("1", ""))
-        return InForce(fleet=fleet, observed=fleet, link=fleet, pointer=pointer, revision=self.stored)
+        return RulesInForce(fleet=fleet, observed=fleet, link=fleet, pointer=pointer, revision=self.stored)
 
     @contextmanager
     def open(self) -> Iterator[Any]:
@@ -65,12 +65,12 @@ class Rig:
         self.stored = trouble or self.stored
         yield None
 
-    def totals(self) -> Totals:
+    def totals(self) -> FleetCounters:
         if self.served:
             return self.served.pop(0)
         return totals(a=round(self.now_s) if self.is_busy else 0)
 
-    def change(self, why: str, make: Make, step: RampStep | None = None) -> Outcome:
+    def change(self, why: str, make: RulesEdit, step: RampStep | None = None) -> ChangeResult:
         now = self.in_force()
         made = make(now)
         before = self.stored
@@ -87,22 +87,22 @@ class Rig:
             )
         self.stored = made
         plan = RulesPlan(before=before, after=made.rules, changes=(), warnings=())
-        outcome = Outcome(plan=plan, revision=made, nodes=(), before=before.number, changed=True)
+        outcome = ChangeResult(plan=plan, revision=made, nodes=(), before=before.number, changed=True)
         if made.number in self.late:
             raise NotReadBack(outcome, "late")
         if made.number in self.lost and made != before:
             raise GONE
         return outcome
 
-    def run(self, *shares: int, hold_s: float = 3.0, conditions: tuple[str, ...] = ("errors>1%",)) -> Outcome:
+    def run(self, *shares: int, hold_s: float = 3.0, conditions: tuple[str, ...] = ("errors>1%",)) -> ChangeResult:
         watched = tuple(map(parse_condition, conditions))
         wanted = Ramp(rule_id="api-per-key", shares=shares, hold_s=hold_s, conditions=watched)
         clock: Any = self
-        hands = Hands(change=self.change, open=self.open, clock=clock, stop=StopFlag(), progress=clock)
-        return run_ramp(wanted, _canary, hands)
+        context = RampContext(change=self.change, open=self.open, clock=clock, stop=StopFlag(), progress=clock)
+        return run_ramp(wanted, _canary, context)
 
 
-def _canary(share: int, now: InForce) -> RuleSet:
+def _canary(share: int, now: RulesInForce) -> RuleSet:
     return with_canary(now.required().rules, "api-per-key", share, {"limit": 7}, RELEASE)
 
 
@@ -110,9 +110,9 @@ def _canary(share: int, now: InForce) -> RuleSet:
 def make_rig(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rig]:
     def make(*looks: Exception | Revision | None, late: set[int] | None = None) -> Rig:
         rig = Rig(revision(EXAMPLE), list(looks), late or set())
-        monkeypatch.setattr(ramp_watch, "in_force", lambda _fleet: rig.in_force())
-        monkeypatch.setattr(ramp_watch, "totals", lambda _now: rig.totals())
-        monkeypatch.setattr(ramp_watch, "denied", lambda _now, _rule: None)
+        monkeypatch.setattr(ramp_watch, "read_rules_in_force", lambda _fleet: rig.in_force())
+        monkeypatch.setattr(ramp_watch, "read_counters", lambda _now: rig.totals())
+        monkeypatch.setattr(ramp_watch, "denied_share", lambda _now, _rule: None)
         return rig
 
     return make
@@ -140,7 +140,7 @@ def test_a_step_that_ends_unseen_is_taken_back_whatever_was_seen_earlier(make_ri
     with pytest.raises(CheckFailed, match=r"nothing could be seen at the end at 10 %; revision 1 is in force again"):
         rig.run(1000, 5000)
     assert rig.stored.number == 1
-    assert rig.now_s < PATIENCE_S + 10
+    assert rig.now_s < RETRY_FOR_S + 10
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_what_cannot_be_changed_in_time_is_named(make_rig: Callable[..., Rig], w
         rig.run(1000, 5000)
     assert "rollback --to 1" in caught.value.hint
     assert rig.stored.number == 2
-    assert rig.now_s < PATIENCE_S + 10
+    assert rig.now_s < RETRY_FOR_S + 10
 
 
 @pytest.mark.parametrize("trouble", [Refused("node-4 lacks a script"), NotFound("no fleet")])
@@ -218,7 +218,7 @@ def test_a_change_is_not_tried_again_over_the_rules_of_somebody_else(make_rig: C
     rig = make_rig()
     usual, calls = rig.change, []
 
-    def change(why: str, make: Make, step: RampStep | None = None) -> Outcome:
+    def change(why: str, make: RulesEdit, step: RampStep | None = None) -> ChangeResult:
         calls.append(why)
         if len(calls) == 3:
             rig.stored = other
@@ -260,7 +260,7 @@ def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_ri
     rig.is_busy = False
     usual = rig.change
 
-    def change(why: str, make: Make, step: RampStep | None = None) -> Outcome:
+    def change(why: str, make: RulesEdit, step: RampStep | None = None) -> ChangeResult:
         if "broken off" in why:
             rig.stored = other
         return usual(why, make, step)
@@ -275,9 +275,11 @@ def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_ri
 def test_after_a_failover_the_promoted_server_is_watched_from_then_on(make_rig: Callable[..., Rig]) -> None:
     """What it served before is not the canary's; what it fails from now on is."""
     rig = make_rig()
-    watched, fresh = Served(calls=10), Served(calls=10_000, failed=9_000)
+    watched, fresh = ServerCounters(calls=10), ServerCounters(calls=10_000, failed=9_000)
     later = replace(fresh, calls=10_010, failed=9_001)
-    rig.served = [Totals(servers={"a": watched, **more}) for more in ({"b": watched}, {"c": fresh}, {"c": later})]
+    rig.served = [
+        FleetCounters(servers={"a": watched, **more}) for more in ({"b": watched}, {"c": fresh}, {"c": later})
+    ]
     with pytest.raises(CheckFailed, match=r"errors 10 %, wanted not errors>1%"):
         rig.run(1000)
 
@@ -297,12 +299,12 @@ def test_where_nobody_is_left_that_was_watched_counting_starts_again(make_rig: C
     ("share", "steps"), [(1000, (1000, 5000)), (500, (500, 1000, 5000)), (0, (0, 1000, 5000))], ids=str
 )
 def test_the_percentage_beside_a_ramp_is_its_first_step(share: int, steps: tuple[int, ...]) -> None:
-    assert begun_at(share, (1000, 5000)) == steps
+    assert with_first_step(share, (1000, 5000)) == steps
 
 
 def test_a_ramp_does_not_begin_above_its_steps() -> None:
     with pytest.raises(ValueError, match="20 % is more than the first step of the ramp, 10 %"):
-        begun_at(2000, (1000, 5000))
+        with_first_step(2000, (1000, 5000))
 
 
 def test_each_step_says_what_was_before_the_ramp_and_what_its_last_step_is(make_rig: Callable[..., Rig]) -> None:
@@ -311,7 +313,7 @@ def test_each_step_says_what_was_before_the_ramp_and_what_its_last_step_is(make_
     marks: list[tuple[str, int | None, int]] = []
     usual = rig.change
 
-    def change(why: str, make: Make, step: RampStep | None = None) -> Outcome:
+    def change(why: str, make: RulesEdit, step: RampStep | None = None) -> ChangeResult:
         assert step is not None
         marks.append((why, step.before, step.last(rig.in_force()).rules[0].definition.share))
         return usual(why, make, step)

@@ -13,7 +13,7 @@ from rlctl.cli.rules.canary import canary
 from rlctl.limiter.core.rulebook import PreparedRule
 from rlctl.limits.rule import RuleSet
 from rlctl.rules.advice import advise
-from rlctl.rules.edit import overrides, promoted, with_canary, with_shadow
+from rlctl.rules.edit import overrides, with_canary, with_promotion, with_shadow
 from rlctl.rules.explain import typed_dimensions
 from tests.unit.rules.documents import RELEASE, rule_set
 
@@ -57,7 +57,7 @@ def test_each_line_changes_something(rules: RuleSet) -> None:
 def _changed(rules: RuleSet, verb: str, words: list[str]) -> RuleSet:
     rule_id = words[0]
     if verb == "promote":
-        return promoted(rules, rule_id, RELEASE)
+        return with_promotion(rules, rule_id, RELEASE)
     if verb == "shadow":
         return with_shadow(rules, rule_id, shadow=True, release=RELEASE)
     typed = canary.make_context("canary", list(words)).params

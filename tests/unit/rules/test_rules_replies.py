@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from rlctl.rules.store import texts
+from rlctl.rules.store import expect_texts
 from rlctl.system.redis import InvalidReply, NodeLink
 
 
@@ -17,7 +17,7 @@ LINK = cast("NodeLink", Link())
 
 @pytest.mark.parametrize(("reply", "count"), [(["1", None], 2), ([], 0), (["a", "b"], None), ([], None)])
 def test_texts_are_taken(reply: list[Any], count: int | None) -> None:
-    assert texts(LINK, reply, count) == reply
+    assert expect_texts(LINK, reply, count) == reply
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_texts_are_taken(reply: list[Any], count: int | None) -> None:
 )
 def test_anything_else_is_nonsense(reply: Any, count: int | None) -> None:
     with pytest.raises(InvalidReply, match=r"^127\.0\.0\.1:7000: not (1|2|a list of) texts: "):
-        texts(LINK, reply, count)
+        expect_texts(LINK, reply, count)

@@ -38,5 +38,5 @@ def test_the_sample_takes_in_the_keys_of_services(monkeypatch: pytest.MonkeyPatc
     primary = Primary(plain, service, *others)
     monkeypatch.setattr(signals, "_primaries", lambda _now: [primary])
     [rule] = rule_set(EXAMPLE).rules
-    assert signals.denied(None, rule) == 1.0  # type: ignore[arg-type]
+    assert signals.denied_share(None, rule) == 1.0  # type: ignore[arg-type]
     assert primary.looked_at == [plain, service]

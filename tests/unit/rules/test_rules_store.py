@@ -9,12 +9,12 @@ from rlctl.errors import NotFound, Refused, RlctlError, Unreachable
 from rlctl.limits.rule import CHANNEL, HISTORY_KEY, POINTER_KEY, Version, revision_key
 from rlctl.rules.store import (
     Pointer,
-    point,
-    put,
     read_entries,
     read_pointer,
-    read_stored,
     revision_number,
+    set_pointer,
+    store_revision,
+    stored_revision,
 )
 from rlctl.system.redis import Closed, CommandFailed, NodeLink
 from tests.unit.rules.documents import EXAMPLE, revision
@@ -84,11 +84,11 @@ def test_without_a_pointer_no_rules_were_ever_applied() -> None:
 
 def test_a_stored_revision() -> None:
     server = link(Server(texts={revision_key(3): STORED.to_text(), revision_key(4): "{"}))
-    assert read_stored(server, 3) == STORED
+    assert stored_revision(server, 3) == STORED
     with pytest.raises(NotFound, match="holds no revision 2 of the rules"):
-        read_stored(server, 2)
+        stored_revision(server, 2)
     with pytest.raises(Refused, match="revision 4 of the rules cannot be read: "):
-        read_stored(server, 4)
+        stored_revision(server, 4)
 
 
 def moving(answer: int) -> Server:
@@ -101,7 +101,7 @@ BEFORE = Pointer(version=Version(revision=2, digest="two"), last=2, held=("2", "
 @pytest.mark.parametrize(("before", "held"), [(None, ("", "")), (BEFORE, ("2", "two"))], ids=["first", "later"])
 def test_a_revision_is_stored_in_one_step(before: Pointer | None, held: tuple[str, str]) -> None:
     server = moving(1)
-    put(link(server), before, revision(EXAMPLE, 103), {"why": "apply"})
+    store_revision(link(server), before, revision(EXAMPLE, 103), {"why": "apply"})
     [(verb, _script, *words)] = server.told
     assert (verb, words[0]) == ("EVAL", 4)
     assert words[1:5] == [POINTER_KEY, revision_key(103), revision_key(3), HISTORY_KEY]
@@ -111,15 +111,15 @@ def test_a_revision_is_stored_in_one_step(before: Pointer | None, held: tuple[st
 
 def test_going_back_stores_nothing() -> None:
     server = moving(1)
-    point(link(server), BEFORE, Version(revision=1, digest="one"), {})
+    set_pointer(link(server), BEFORE, Version(revision=1, digest="one"), {})
     assert server.told[0][7:12] == ("2", "two", 1, "one", "")
 
 
 def test_another_operator_was_quicker() -> None:
     with pytest.raises(Refused, match="changed by somebody else"):
-        put(link(moving(0)), None, STORED, {})
+        store_revision(link(moving(0)), None, STORED, {})
     with pytest.raises(Refused, match="changed by somebody else"):
-        point(link(moving(0)), BEFORE, STORED.version, {})
+        set_pointer(link(moving(0)), BEFORE, STORED.version, {})
 
 
 def test_entries_of_the_history() -> None:
@@ -142,11 +142,11 @@ def test_entries_of_the_history() -> None:
     [
         read_pointer,
         read_entries,
-        lambda server: read_stored(server, 1),
-        lambda server: put(server, None, STORED, {}),
-        lambda server: point(server, BEFORE, STORED.version, {}),
+        lambda server: stored_revision(server, 1),
+        lambda server: store_revision(server, None, STORED, {}),
+        lambda server: set_pointer(server, BEFORE, STORED.version, {}),
     ],
-    ids=["read_pointer", "read_entries", "read_stored", "put", "point"],
+    ids=["read_pointer", "read_entries", "stored_revision", "store_revision", "set_pointer"],
 )
 def test_a_server_that_fails_is_named(act: Any, failure: Exception, error: type[RlctlError], text: str) -> None:
     def fail(_command: object) -> object:
