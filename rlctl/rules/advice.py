@@ -1,4 +1,4 @@
-"""What a rule set may say but had better not, and what a change of it does to what was counted. Pure."""
+"""Warnings about a rule set: settings that are valid but unwise, and changes that give a fresh quota. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,36 +12,38 @@ from rlctl.limits.rule import Definition, Parameters, Rule, RuleClass, RuleSet, 
 
 _FEW = 10
 _LISTPACK = 128
-# A call that takes longer than this is a job; the service's own time-out is not ours to know.
+# The time-out that is assumed for services; rlctl cannot know theirs.
 SERVICE_TIMEOUT_MS = 10_000
 _PER_MILLE = 1000
 _SMALL_COUNTER = (
-    "limit {limit}: below {few} a sliding counter is coarse (1 is one in up to two windows); rolling_window is exact"
+    "limit {limit}: a sliding counter is coarse below {few} (limit 1 admits one request in up to two windows); "
+    "rolling_window is exact"
 )
-_LONG_LOG = "limit {limit}: above {most} entries each takes five times the memory; rolling_ring takes 4 bytes"
+_LONG_LOG = (
+    "limit {limit}: above {most} entries, each entry takes five times the memory; rolling_ring takes 4 bytes an entry"
+)
 _SHORT_LEASE = (
-    "lease {lease}: a request that outlives its lease is no longer counted; make it longer than the service's "
-    "time-out (assumed: {timeout}), or renew it"
+    "lease {lease}: a request that runs longer than its lease is no longer counted; set a lease longer than the "
+    "service's time-out (assumed: {timeout}), or renew it"
 )
-_ROUNDED = "{rate} is a call every {spacing} us, rounded up by {percent} %: that much slower than the rule says"
-_FRESH = "counts on another key by its {what}: one fresh quota for {whom}"
+_ROUNDED = "{rate} is one call every {spacing} us, rounded up by {percent} %: the rule admits that much less"
+_FRESH = "counts on another key, because of its {what}: one fresh quota for {whom}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One thing that is unwise."""
+    """A warning about one rule."""
 
     rule: str
     kind: str
     text: str
 
     def to_json(self) -> dict[str, str]:
-        """As `rules plan -o json` shows it."""
         return {"rule": self.rule, "kind": self.kind, "text": self.text}
 
 
 def advise(rules: RuleSet) -> tuple[Advice, ...]:
-    """Everything unwise, in the rules' order, each said once a rule."""
+    """Warnings about settings, in the rules' order; each kind once for each rule."""
     found: dict[tuple[str, str], Advice] = {}
     for rule in rules.rules:
         for kind, text in _about(rule.definition):
@@ -50,7 +52,7 @@ def advise(rules: RuleSet) -> tuple[Advice, ...]:
 
 
 def fresh_quotas(before: RuleSet | None, after: RuleSet) -> tuple[Advice, ...]:
-    """Whoever is counted on another key than before begins anew: the price of every change but of numbers."""
+    """Warnings for rules whose key changes: their identities start with a full quota on the new key."""
     found = []
     for rule in after.rules:
         old = before.rule(rule.id) if before is not None else None
@@ -62,9 +64,9 @@ def fresh_quotas(before: RuleSet | None, after: RuleSet) -> tuple[Advice, ...]:
 
 def _fresh(before: Rule, after: Rule) -> str:
     old, new = before.definition, after.definition
-    # Templates that were added at the end are for those that no rule counted.
+    # Templates that were added at the end apply to identities that the rule did not count before.
     if new.keys[: len(old.keys)] != old.keys:
-        return _FRESH.format(what="key template", whom="everybody")
+        return _FRESH.format(what="key template", whom="all identities")
     edges = sorted({0, old.share, new.share, WHOLE})
     tiers = (None, *dict.fromkeys((*old.tiers, *new.tiers)))
     what: dict[str, None] = {}
@@ -79,7 +81,7 @@ def _fresh(before: Rule, after: Rule) -> str:
 
 
 def _key_parts(rule: Rule, tier: str | None, drawn: int) -> dict[str, object]:
-    """What of the key is the rule's, for an identity of a tier that drew this bucket."""
+    """The parts of the key that follow from the rule, for an identity of this tier and canary bucket."""
     definition = rule.definition
     values = rule.values(tier, drawn)
     return {
@@ -93,9 +95,9 @@ def _key_parts(rule: Rule, tier: str | None, drawn: int) -> dict[str, object]:
 def _identities(shares: dict[str | None, int]) -> str:
     if len(set(shares.values())) == 1:
         share = next(iter(shares.values()))
-        return "everybody" if share == WHOLE else f"{percent(share)} of 100 identities"
+        return "all identities" if share == WHOLE else f"{percent(share)} % of identities"
     some = [
-        f"{percent(share)} of 100 {f'of tier {tier}' if tier else 'without a tier'}"
+        f"{percent(share)} % of identities {f'of tier {tier}' if tier else 'without a tier'}"
         for tier, share in shares.items()
         if share
     ]
@@ -107,9 +109,9 @@ def _about(rule: Definition) -> Iterator[tuple[str, str]]:
         yield from _numbers(rule.algorithm, rule.effective(tier, in_canary=in_canary))
     yield from _keys(rule)
     if rule.rule_class is RuleClass.SECURITY and rule.shadow:
-        yield "security-shadow", "a rule of class security in shadow protects nothing"
+        yield "security-shadow", "a rule of class security in shadow denies no request"
     if rule.algorithm == "concurrent" and rule.canary is not None and "lease_ms" in rule.canary.parameters:
-        yield "canary-lease", "who is in the canary renews by another lease; services must follow it"
+        yield "canary-lease", "identities in the canary have another lease; services must renew within it"
 
 
 def _numbers(algorithm: str, values: Parameters) -> Iterator[tuple[str, str]]:
@@ -135,7 +137,7 @@ def _rounding(values: Parameters) -> Iterator[tuple[str, str]]:
 
 def _keys(rule: Definition) -> Iterator[tuple[str, str]]:
     if any("}{" in key for key in rule.keys):
-        yield "joined-places", "two places without anything between: `ab` and `c` share the limit of `a` and `bc`"
+        yield "joined-places", "two places with nothing between them: `ab` and `c` share the limit of `a` and `bc`"
     shapes = [PLACE.sub("{}", key) for key in rule.keys]
     if len(set(shapes)) < len(shapes):
-        yield "same-key", "two templates differ in names only: a user called like an address shares its limit"
+        yield "same-key", "two templates differ only in names: a user named like an address shares its limit"

@@ -30,7 +30,7 @@ AT_ONCE = Waiting(wanted=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesPlan:
-    """What another rule set would change."""
+    """The changes from the rules in force to another rule set, with warnings and rules that end enforcement."""
 
     before: Revision | None
     after: RuleSet
@@ -39,7 +39,7 @@ class RulesPlan:
     ends: tuple[Ending, ...] = ()
 
     def to_json(self, verb: str = "plan") -> dict[str, object]:
-        """As `rules plan -o json` shows it."""
+        """The document that `rules plan -o json` prints; `verb` names the command in the schema."""
         return {
             "schema": f"rlctl.rules-{verb}/1",
             "revision": self.before and self.before.number,
@@ -51,7 +51,7 @@ class RulesPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeResult:
-    """What a changing verb did; `nodes` is what was read back, `before` the number that was in force."""
+    """The result of a change: `nodes` is what each node confirmed, `before` the number of the previous revision."""
 
     plan: RulesPlan
     revision: Revision | None
@@ -60,7 +60,7 @@ class ChangeResult:
     changed: bool
 
     def to_json(self, verb: str) -> dict[str, object]:
-        """As the verb's `-o json` shows it."""
+        """The document that the command prints with `-o json`."""
         version = self.revision.version if self.revision is not None else None
         return self.plan.to_json(verb) | {
             "changed": self.changed,
@@ -71,21 +71,22 @@ class ChangeResult:
 
 
 class NotReadBack(CheckFailed):
-    """A revision was stored and the pointer moved, but not every node that holds them says so."""
+    """A revision was stored and put in force, but not every node that holds the rules confirmed it in time."""
 
     code = "not-read-back"
 
     def __init__(self, outcome: ChangeResult, message: str) -> None:
-        super().__init__(message, hint="`rlctl rules status` asks again; `rlctl deploy` repairs the fleet")
+        super().__init__(message, hint="`rlctl rules status` reads it again; `rlctl deploy` repairs the fleet")
         self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRequest:
-    """Who wants a change, how it is called in records, and how long it may take to be read back.
+    """The author of a change, its entry in the history, and the time to read it back.
 
-    `by` stands in the history, with the revision; `agree` is shown the plan before anything is stored, and raises
-    where the change is declined.
+    `by` names the author, such as `ada@host`; `why` is the text of the history. `agree` is called with the plan before
+    anything is stored, and raises Declined to refuse it; None stores the change without a question. Nodes have
+    `read_back_s` seconds to confirm the new revision.
     """
 
     by: str
@@ -103,16 +104,19 @@ RulesEdit = Callable[[RulesInForce], RuleSet | Revision]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RampStep:
-    """A change that is one step of a ramp: the rules of its last step, and the revision before its first."""
+    """A change that is one step of a ramp; `last` gives the rules of the last step, for the plan.
+
+    `before` is the number of the revision before the ramp; None in the first step.
+    """
 
     last: Callable[[RulesInForce], RuleSet]
     before: int | None = None
 
 
 def make_plan(now: RulesInForce, made: RuleSet | Revision, ramp: RampStep | None = None) -> RulesPlan:
-    """What would change, what is unwise, which identities get a fresh quota, and where enforcement ends.
+    """Compare `made` with the rules in force.
 
-    Of a ramp also where enforcement ends at its last step: it is agreed to as a whole.
+    The plan of a ramp also lists rules whose enforcement ends at its last step, because the operator agrees once.
     """
     after = made.rules if isinstance(made, Revision) else made
     ends = {one.definition.id: one for rules in _steps(now, after, ramp) for one in endings(now.rules, rules)}
@@ -211,7 +215,7 @@ def _entry(now: RulesInForce, request: ChangeRequest, number: int) -> dict[str, 
 
 
 def _check_scripts(now: RulesInForce, rules: RuleSet) -> None:
-    """A rule whose script a node lacks would be answered with NOSCRIPT there: never put in force."""
+    """Refuse rules whose script a node lacks: calls of services would fail there with NOSCRIPT."""
     wanted = {rule.script.sha1: f"{rule.definition.algorithm} {rule.script.version}" for rule in rules.rules}
     up = {node.name for node in now.observed.up}
     for spec in data_nodes(now.fleet.topology):
@@ -220,25 +224,25 @@ def _check_scripts(now: RulesInForce, rules: RuleSet) -> None:
         try:
             held = now.fleet.connector.link(spec).call("SCRIPT", "EXISTS", *wanted)
         except (LinkFailure, CommandFailed) as failure:
-            raise Unreachable(f"{spec.name}: {failure}", hint="`rlctl status` shows how the fleet stands") from failure
+            raise Unreachable(f"{spec.name}: {failure}", hint="`rlctl status` shows the fleet's state") from failure
         lacking = [name for name, exists in zip(wanted.values(), held, strict=True) if not exists]
         if lacking:
             raise Refused(
-                f"{spec.name} lacks {', '.join(lacking)}; the rules are as they were",
-                hint="`rlctl scripts apply` loads the release, with --release an earlier one",
+                f"{spec.name} lacks {', '.join(lacking)}; the rules are unchanged",
+                hint="`rlctl scripts apply` loads the scripts; add --release VERSION for an earlier release",
             )
 
 
 def _check_read_back(outcome: ChangeResult, revision: Revision, request: ChangeRequest) -> None:
     late = [node for node in outcome.nodes if node.version != revision.version and not node.deposed]
     if late:
-        first, names = late[0].evidence or "says another revision", ", ".join(node.name for node in late)
-        told = f"revision {revision.number} was stored, but within {request.read_back_s:g} s not read back from {names}"
-        raise NotReadBack(outcome, f"{told}: {first}")
+        first, names = late[0].evidence or "has another revision", ", ".join(node.name for node in late)
+        stored = f"revision {revision.number} is in force, but {names} did not confirm it"
+        raise NotReadBack(outcome, f"{stored} within {request.read_back_s:g} s: {first}")
 
 
 def _record_in_history(now: RulesInForce, request: ChangeRequest, revision: Revision, plan: RulesPlan) -> None:
-    """A part of the fleet's own history; that it could not be written there undoes nothing."""
+    """Add the change to the fleet's history; a failure is only noted, because the change is already in force."""
     summary = {
         "kind": KIND,
         **_entry(now, request, revision.number),

@@ -1,4 +1,4 @@
-"""From definitions to a rule set: the script of each rule, and its arguments in lowest terms. Pure."""
+"""Compiles rule definitions into a rule set: the script of each rule, and its arguments in lowest terms. Pure."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from rlctl.rules.load import HINT, RulesFile
 
 
 def compile_file(file: RulesFile, release: Release) -> RuleSet:
-    """The rules of a file; InvalidFile where a rule wants a script that nobody has released."""
+    """Compile the rules of a file; InvalidFile if the release lacks the script of a rule."""
     mistakes = Mistakes(file.path, hint=HINT)
     for definition in file.definitions:
         if _script(definition, release) is None:
@@ -21,14 +21,14 @@ def compile_file(file: RulesFile, release: Release) -> RuleSet:
 
 
 def compile_rules(definitions: Sequence[Definition], release: Release) -> tuple[Rule, ...]:
-    """The rules, in order; InvalidLimit where a script would refuse their numbers."""
+    """Compile definitions in order; InvalidLimit if a script would refuse their parameters."""
     return tuple(_rule(definition, release) for definition in definitions)
 
 
 def _rule(definition: Definition, release: Release) -> Rule:
     script = _script(definition, release)
     if script is None:
-        raise NotFound(_no_script(definition, release), hint="`rlctl scripts list` shows what there is")
+        raise NotFound(_no_script(definition, release), hint="`rlctl scripts list` shows the scripts of this release")
     kind = ALGORITHMS[definition.algorithm]
     return Rule(
         definition=definition,
@@ -49,6 +49,7 @@ def _script(definition: Definition, release: Release) -> Script | None:
 
 def _no_script(definition: Definition, release: Release) -> str:
     if definition.pin is None:
-        return f"release {release.version} holds no script {definition.algorithm}"
+        return f"release {release.version} has no script {definition.algorithm}"
     versions = ", ".join(one.version for one in release.loadable(definition.algorithm))
-    return f"script: release {release.version} loads no {definition.algorithm} {definition.pin}; it loads {versions}"
+    script = f"{definition.algorithm} {definition.pin}"
+    return f"script: release {release.version} does not load {script}; use one of {versions}"

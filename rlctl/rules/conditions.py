@@ -1,4 +1,4 @@
-"""When a ramp is to be broken off: `errors>1%`, `denied>20%`, `p99>5ms`. Pure."""
+"""Conditions that abort a ramp: `errors>1%`, `denied>20%`, `p99>5ms`. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,4})?)%")
 
 
 class Signal(StrEnum):
-    """What can be seen of a fleet while a canary runs."""
+    """A figure that is measured on the fleet while a step of a ramp is held."""
 
     ERRORS = "errors"
     DENIED = "denied"
@@ -23,7 +23,7 @@ class Signal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortCondition:
-    """A signal above this breaks the ramp off; shares are 0 to 1, times milliseconds."""
+    """The ramp is aborted if `signal` is above `most`: a share from 0 to 1, or milliseconds for p99."""
 
     signal: Signal
     most: float
@@ -34,40 +34,40 @@ Measurements = Mapping[Signal, float | None]
 
 
 def parse_condition(text: str) -> AbortCondition:
-    """A condition as it is typed; ValueError says what would be right."""
+    """Parse a condition as typed; ValueError says what to write instead."""
     found = _FORM.fullmatch(text.strip())
     words = ", ".join(Signal)
     if found is None or found["signal"] not in {one.value for one in Signal}:
-        raise ValueError(f"{shown(text)} is no condition; write one of {words} and what is too much, such as errors>1%")
+        raise ValueError(f"{shown(text)} is not a condition; write one of {words} and its limit, such as errors>1%")
     signal = Signal(found["signal"])
     if signal is Signal.P99:
         return AbortCondition(signal=signal, most=float(parse_duration(found["most"])), text=text)
     percent = _PERCENT.fullmatch(found["most"])
     if percent is None:
-        raise ValueError(f"{shown(text)}: {shown(found['most'])} is no percentage, such as 1%")
+        raise ValueError(f"{shown(text)}: {shown(found['most'])} is not a percentage; write one such as 1%")
     if float(percent[1]) > _WHOLE:
-        raise ValueError(f"{shown(text)} never holds: nothing is more than 100%; write such as {signal}>1%")
+        raise ValueError(f"{shown(text)} can never be met: the share is at most 100%; write one such as {signal}>1%")
     return AbortCondition(signal=signal, most=float(percent[1]) / 100, text=text)
 
 
 def exceeded(conditions: Sequence[AbortCondition], seen: Measurements) -> str | None:
-    """What is too much, in words; what was not seen breaks nothing."""
+    """Describe the first condition that a measurement meets; signals without a measurement meet none."""
     for condition in conditions:
         value = seen.get(condition.signal)
         if value is not None and value > condition.most:
-            return f"{condition.signal} {shown_value(condition.signal, value)}, wanted not {condition.text}"
+            return f"{condition.signal} is {shown_value(condition.signal, value)}, which meets {condition.text}"
     return None
 
 
 def shown_value(signal: Signal, value: float | None) -> str:
-    """For people; nothing was seen is said as that."""
+    """The value with its unit; `unknown` if it was not measured."""
     if value is None:
         return "unknown"
     return f"{value:g} ms" if signal is Signal.P99 else f"{value * 100:.3g} %"
 
 
 def p99_ms(histogram: Mapping[int, int]) -> float | None:
-    """The upper end, in ms, of the class that 99 of 100 calls fall below; counts by class, each for itself."""
+    """The 99th percentile in ms, from counts by the upper end of their class in us; None without calls."""
     total, seen = sum(histogram.values()), 0
     for upper_us, count in sorted(histogram.items()):
         seen += count
@@ -77,7 +77,7 @@ def p99_ms(histogram: Mapping[int, int]) -> float | None:
 
 
 def counts_by_class(cumulative: Mapping[int, int]) -> dict[int, int]:
-    """Counts of each class from counts up to each class."""
+    """Convert cumulative counts into the count of each class."""
     found, before = {}, 0
     for upper_us, count in sorted(cumulative.items()):
         found[upper_us], before = count - before, count

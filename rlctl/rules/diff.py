@@ -1,4 +1,4 @@
-"""What one rule set would change in another, field by field. Pure."""
+"""The difference of two rule sets, field by field. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,43 +6,41 @@ from typing import Literal
 from rlctl.limits.rule import Rule, RuleSet
 
 Kind = Literal["add", "change", "remove", "reorder"]
-# The compiled form follows from the rest, but for the script behind it.
+# Follows from the other fields.
 _DERIVED = {"variants"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """One value; None where there is none."""
+    """The change of one field, such as `tiers.free.limit`; None means that the field is not set."""
 
     field: str
     before: object
     after: object
 
     def to_json(self) -> dict[str, object]:
-        """As `rules plan -o json` shows it."""
         return {"field": self.field, "before": self.before, "after": self.after}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleChange:
-    """What becomes of one rule."""
+    """The change of one rule."""
 
     rule: str
     kind: Kind
     fields: tuple[FieldChange, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """As `rules plan -o json` shows it."""
         return {"rule": self.rule, "change": self.kind, "fields": [field.to_json() for field in self.fields]}
 
     def describe(self) -> str:
-        """For people."""
+        """One line, such as `change api: limit 1000 -> 800`."""
         fields = "; ".join(f"{one.field} {_shown(one.before)} -> {_shown(one.after)}" for one in self.fields)
         return f"{self.kind} {self.rule}" + (f": {fields}" if fields else "")
 
 
 def changes(before: RuleSet | None, after: RuleSet) -> tuple[RuleChange, ...]:
-    """Every rule that would be another, in the new order, removed ones last; the order where only that differs."""
+    """All rules that differ, in the new order, removed rules last; `reorder` for all if only the order differs."""
     old = {rule.id: rule for rule in (before.rules if before else ())}
     new = {rule.id: rule for rule in after.rules}
     found = [change for rule in after.rules if (change := _change(old.get(rule.id), rule)) is not None]
@@ -65,7 +63,7 @@ def _change(before: Rule | None, after: Rule) -> RuleChange | None:
 
 
 def _flat(rule: Rule) -> dict[str, object]:
-    """`tiers.free.limit` and the like."""
+    """The fields of a rule by their path, such as `tiers.free.limit`."""
     found: dict[str, object] = {}
     for name, value in rule.to_json().items():
         if name not in _DERIVED:

@@ -1,4 +1,4 @@
-"""Changing one rule of a set: canary, shadow, promotion, and the rule as it was before. Pure."""
+"""Edits of one rule in a rule set: canary, shadow, promotion, and the rule of an earlier set. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,24 +11,24 @@ from rlctl.rules.compile import compile_rules
 from rlctl.rules.load import numbers
 from rlctl.rules.table import PARAMETERS, parameter_keys
 
-_AS_IN_A_FILE = "values are spelled as in a rules file, such as --limit 800 --window 60s"
+_AS_IN_A_FILE = "write values as in a rules file, such as --limit 800 --window 60s"
 
 
 def find_rule(rules: RuleSet, rule_id: str) -> Rule:
-    """The rule of this name; NotFound names those that there are."""
+    """The rule of this id; NotFound lists the ids that exist."""
     rule = rules.rule(rule_id)
     if rule is None:
-        raise NotFound(f"no rule {rule_id} is in force", hint=f"there are {', '.join(one.id for one in rules.rules)}")
+        raise NotFound(f"no rule {rule_id} is in force", hint=f"use one of {', '.join(one.id for one in rules.rules)}")
     return rule
 
 
 def overrides(algorithm: str, words: Mapping[str, str]) -> dict[str, int]:
-    """Parameters as they are typed on a command line, by the file's names; UsageFault says what is wrong."""
+    """Parse parameters of a command line, by the keys of a rules file; UsageFault names a wrong option."""
     found: dict[str, int] = {}
     for key, word in words.items():
         option, own = f"--{key.replace('_', '-')}", parameter_keys(algorithm)
         if key not in own:
-            raise UsageFault(f"{option}: {algorithm} has no {key}", hint=f"it has {', '.join(own)}")
+            raise UsageFault(f"{option}: {algorithm} has no {key}", hint=f"{algorithm} has {', '.join(own)}")
         kind = PARAMETERS[key].type
         try:
             value = kind.read(Scalar(line=0, text=word, is_plain=True))
@@ -41,33 +41,33 @@ def overrides(algorithm: str, words: Mapping[str, str]) -> dict[str, int]:
 
 
 def with_canary(rules: RuleSet, rule_id: str, share: int, parameters: Mapping[str, int], release: Release) -> RuleSet:
-    """The rule with a canary of this share; without parameters those that its canary has."""
+    """The rule set with a canary of this share (of 10,000); empty `parameters` keep those of the present canary."""
     definition = find_rule(rules, rule_id).definition
     before = definition.canary.parameters if definition.canary is not None else {}
     wanted = dict(parameters) or dict(before)
     if not wanted:
         raise UsageFault(
-            f"rule {rule_id} has no canary yet: what shall it override?", hint="name parameters, such as --limit 800"
+            f"rule {rule_id} has no canary yet, so parameters are needed", hint="add parameters, such as --limit 800"
         )
     return _with(rules, replace(definition, canary=Canary(share=share, parameters=wanted)), release)
 
 
 def with_shadow(rules: RuleSet, rule_id: str, *, shadow: bool, release: Release) -> RuleSet:
-    """The rule in shadow, or enforced again."""
+    """The rule set with the rule in shadow, or enforced again."""
     return _with(rules, replace(find_rule(rules, rule_id).definition, shadow=shadow), release)
 
 
 def with_promotion(rules: RuleSet, rule_id: str, release: Release) -> RuleSet:
-    """The rule with its canary's parameters for everybody, and enforced."""
+    """The rule set with the canary's parameters for all identities, and the rule enforced."""
     definition = find_rule(rules, rule_id).definition
     if definition.canary is None and not definition.shadow:
-        raise NotFound(f"rule {rule_id} has no canary to promote", hint="`rlctl rules canary` makes one")
+        raise NotFound(f"rule {rule_id} has no canary to promote", hint="start one with `rlctl rules canary`")
     parameters = definition.effective(None, in_canary=True)
     return _with(rules, replace(definition, parameters=parameters, canary=None, shadow=False), release)
 
 
 def with_rule_of(rules: RuleSet, earlier: RuleSet, rule_id: str) -> RuleSet:
-    """The set with one rule as it was earlier: compiled as it was, or absent where it was."""
+    """The rule set with one rule as in an earlier set, also its compiled form; removed if it was not there."""
     before = earlier.rule(rule_id)
     kept = [rule if rule.id != rule_id else before for rule in rules.rules]
     if before is not None and rules.rule(rule_id) is None:
@@ -76,7 +76,7 @@ def with_rule_of(rules: RuleSet, earlier: RuleSet, rule_id: str) -> RuleSet:
 
 
 def _with(rules: RuleSet, definition: Definition, release: Release) -> RuleSet:
-    """Compiled anew, but decided by the script it was: another may count on other keys, only a file moves it."""
+    """Replace a rule, but keep its script: another script version may use other keys, so only a file changes it."""
     [compiled] = compile_rules((definition,), release)
     changed = replace(compiled, script=find_rule(rules, definition.id).script)
     return replace(rules, rules=tuple(changed if rule.id == changed.id else rule for rule in rules.rules))

@@ -1,4 +1,4 @@
-"""What each verb makes of the rules in force: plain values in, the change out. The CLI only names them."""
+"""The edit that each command makes to the rules in force, as a function for `change_rules`."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,17 +21,17 @@ def replace_rules(wanted: RuleSet | Revision) -> RulesEdit:
 
 
 def set_shadow(rule_id: str, *, shadow: bool, release: Release) -> RulesEdit:
-    """The rule only counts, or is enforced again."""
+    """Put the rule in shadow, or enforce it again."""
     return lambda now: edit.with_shadow(now.required().rules, rule_id, shadow=shadow, release=release)
 
 
 def promote_canary(rule_id: str, release: Release) -> RulesEdit:
-    """The canary's parameters for everybody."""
+    """Give all identities the parameters of the rule's canary."""
     return lambda now: edit.with_promotion(now.required().rules, rule_id, release)
 
 
 def set_canary(rule_id: str, words: Mapping[str, str], release: Release) -> Callable[[int, RulesInForce], RuleSet]:
-    """A canary with these parameters as they were typed, for a share that is still to be named."""
+    """A canary with parameters as typed; the share (of 10,000) is an argument, so that a ramp can raise it."""
 
     def make(share: int, now: RulesInForce) -> RuleSet:
         rules = now.required().rules
@@ -42,7 +42,10 @@ def set_canary(rule_id: str, words: Mapping[str, str], release: Release) -> Call
 
 
 def roll_back(rule_id: str | None, to: int | None) -> RulesEdit:
-    """The revision before, or one by number; with a rule only that rule, as it was there or before it changed."""
+    """Go back to the previous revision, or to revision `to`; with `rule_id`, only this rule changes.
+
+    With `rule_id` and without `to`, the rule becomes what it was before its last change.
+    """
 
     def make(now: RulesInForce) -> RuleSet | Revision:
         before = _earlier(now, to, rule_id)
@@ -60,21 +63,21 @@ def _earlier(now: RulesInForce, to: int | None, rule_id: str | None) -> Revision
         if rule_id is None or before.rules.rule(rule_id) != now.required().rules.rule(rule_id):
             return before
         revision = before
-    what = f"rule {rule_id} was never different" if rule_id else f"revision {revision.number} was the first"
-    raise NotFound(f"{what}: there is nothing to go back to", hint="`rlctl rules status` shows the history")
+    what = f"rule {rule_id} never changed" if rule_id else f"revision {revision.number} is the first"
+    raise NotFound(f"no earlier revision to go back to: {what}", hint="`rlctl rules status` shows the history")
 
 
 def _alone(rules: RuleSet, before: Revision, rule_id: str) -> RuleSet | Revision:
     if rules.rule(rule_id) is None and before.rules.rule(rule_id) is None:
         raise NotFound(
-            f"there is no rule {rule_id}, neither in force nor in revision {before.number}",
-            hint="`rlctl rules status` shows those in force",
+            f"no rule {rule_id}, neither in force nor in revision {before.number}",
+            hint="`rlctl rules status` shows the rules in force",
         )
     alone = edit.with_rule_of(rules, before.rules, rule_id)
     if not alone.rules:
         raise Refused(
-            f"rule {rule_id} is the only one, and revision {before.number} has none of that name: none would be left",
-            hint=f"`rlctl rules rollback --to {before.number}` goes back to all rules of that revision",
+            f"rule {rule_id} is the only rule and revision {before.number} does not have it: no rule would be left",
+            hint=f"go back to all rules of that revision with `rlctl rules rollback --to {before.number}`",
         )
-    # Where nothing else differs, the pointer can go back by itself.
+    # Nothing else differs: only the pointer has to move.
     return before if alone.digest == before.rules.digest else alone

@@ -1,4 +1,4 @@
-"""Where a change of rules ends or loosens enforcement, and for which identities. Pure."""
+"""Changes of rules that end or loosen enforcement, and the identities concerned. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _MOST_SHOWN = 5
 
 
 class EndingKind(StrEnum):
-    """How the enforcement of a rule ends."""
+    """How enforcement ends: the rule is removed, goes into shadow, or admits more."""
 
     REMOVED = "removed"
     SHADOW = "shadow"
@@ -25,7 +25,7 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitChange:
-    """The limits of `share` of 10,000 identities of one tier; `after` is None where no limit is enforced."""
+    """Old and new parameters for `share` of 10,000 identities of one tier; `after` is None if no limit remains."""
 
     tier: str | None
     share: int
@@ -33,21 +33,20 @@ class LimitChange:
     after: Parameters | None
 
     def to_json(self) -> dict[str, object]:
-        """As `rules plan -o json` shows it."""
         after = None if self.after is None else dict(self.after)
         return {"tier": self.tier, "percent": percent(self.share), "before": dict(self.before), "after": after}
 
     def describe(self) -> str:
-        """Old and new limits, and which identities get them."""
-        whose = [f"tier {self.tier}"] if self.tier is not None else []
-        whose += [f"{percent(self.share)} of 100 identities"] if self.share < WHOLE else []
+        """Old and new parameters, and the identities they apply to."""
+        concerned = [f"tier {self.tier}"] if self.tier is not None else []
+        concerned += [f"{percent(self.share)} % of identities"] if self.share < WHOLE else []
         after = "no limit" if self.after is None else shown_values(self.after)
-        return f"{shown_values(self.before)} -> {after}" + (f" ({', '.join(whose)})" if whose else "")
+        return f"{shown_values(self.before)} -> {after}" + (f" ({', '.join(concerned)})" if concerned else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """An enforced rule that would no longer deny, or deny less; `reasons` are causes other than numbers."""
+    """An enforced rule that would deny nothing, or deny less; `reasons` are causes other than its parameters."""
 
     definition: Definition
     kind: EndingKind
@@ -56,7 +55,7 @@ class Ending:
 
     @property
     def text(self) -> str:
-        """For people: the rule, the identities, old and new limits."""
+        """One line: the rule, the identities, old and new parameters."""
         rule = self.definition
         head = f"{rule.id} (class {rule.rule_class}) {_SAYS[self.kind]}, for {_identities(rule)}"
         more = len(self.limits) - _MOST_SHOWN
@@ -64,7 +63,6 @@ class Ending:
         return f"{head}: {'; '.join((*shown, *self.reasons))}"
 
     def to_json(self) -> dict[str, object]:
-        """As `rules plan -o json` shows it."""
         rule = self.definition
         return {
             "rule": rule.id,
@@ -81,19 +79,19 @@ class Ending:
 _SAYS: Mapping[EndingKind, str] = {
     EndingKind.REMOVED: "is removed and denies no request any more",
     EndingKind.SHADOW: "goes into shadow and denies no request any more",
-    EndingKind.LOOSENED: "is loosened",
+    EndingKind.LOOSENED: "admits more",
 }
 
 
 def endings(before: RuleSet | None, after: RuleSet) -> tuple[Ending, ...]:
-    """Enforced rules that are removed or go into shadow, and rules of class security that would admit more."""
+    """Enforced rules that are removed or go into shadow, and enforced rules of class security that admit more."""
     enforced = [rule for rule in (before.rules if before is not None else ()) if not rule.definition.shadow]
     found = (_ending(rule, after.rule(rule.id)) for rule in enforced)
     return tuple(one for one in found if one is not None)
 
 
 def shown_values(values: Parameters) -> str:
-    """`limit 5, window 15m`; no `min_interval` where there is none."""
+    """Parameters as text, such as `limit 5, window 15m`; a `min_interval` of 0 is left out."""
     return ", ".join(
         f"{name.removesuffix('_ms')} {format_duration(value) if name.endswith('_ms') else value}"
         for name, value in values.items()
@@ -115,7 +113,7 @@ def _ending(before: Rule, after: Rule | None) -> Ending | None:
 
 
 def _limits(before: Rule, after: Rule | None) -> Iterator[LimitChange]:
-    """Identities that get more, together where tier, old and new limits are the same; all of them without a rule."""
+    """Limit changes by tier for identities that get more; for all identities if `after` is None."""
     tiers = (None, *dict.fromkeys((*before.definition.tiers, *(after.definition.tiers if after else ()))))
     edges = sorted({0, before.definition.share, after.definition.share if after else 0, WHOLE})
     for tier in tiers:
@@ -139,7 +137,7 @@ def _admits_more(before: Rule, old: Parameters, after: Rule, new: Parameters) ->
         return not both or becomes.limit > was.limit or new["lease_ms"] < old["lease_ms"]
     if new.get("min_interval_ms", 0) < old.get("min_interval_ms", 0):
         return True
-    # If no more fit into one window of the old rule, no more fit into any time.
+    # A rule that admits no more in one window of the old rule, and no higher rate, admits no more in any time.
     span_ms = 0 if isinstance(was, TokenBucket | Gcra) else was.window_ms
     return _most(becomes, span_ms) > _most(was, span_ms) or _sustained(becomes) > _sustained(was)
 
@@ -155,10 +153,10 @@ def _sustained(algorithm: Costed) -> Fraction:
 
 
 def _most(algorithm: Costed, span_ms: int) -> int:
-    """The most that is admitted in any time of this length; 0 is at once."""
+    """The most units admitted in any time span of this length; a span of 0 is a burst."""
     if isinstance(algorithm, TokenBucket | Gcra):
         return algorithm.limit + span_ms * algorithm.rate // algorithm.period_ms
-    # Two fixed windows meet, and each has its own count.
+    # A time span may begin in one fixed window and end in the next, which counts from 0.
     meeting = 1 if isinstance(algorithm, FixedWindow) else 0
     return algorithm.limit * (max(1, -(-span_ms // algorithm.window_ms)) + meeting)
 
@@ -177,7 +175,7 @@ def _reasons(before: Definition, after: Definition) -> Iterator[str]:
 
 
 def _fails_wider(before: str, after: str) -> bool:
-    """Whether more is admitted while Redis does not decide; `local:8` shares the limit among more than `local:4`."""
+    """Whether the new failure policy admits more; `local:8` divides the limit by more than `local:4`."""
     (old, _, old_share), (new, _, new_share) = before.partition(":"), after.partition(":")
     if old == new == "local":
         return old_share != new_share and not (old_share and new_share and int(new_share) > int(old_share))

@@ -1,4 +1,4 @@
-"""What a rule says of one identity, and where that is counted; asking spends nothing."""
+"""Explains a rule for one identity: parameters, key, node and count. Reads only; counts nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedIdentity:
-    """A rule, and whom it is asked about."""
+    """A rule and one identity that it concerns."""
 
     rule: Rule
     identity: str
@@ -32,17 +32,16 @@ class MatchedIdentity:
 
     @property
     def bucket(self) -> int:
-        """Where the identity lies in the canary's draw."""
+        """The canary bucket of the identity, 0 to 9,999."""
         return bucket(self.rule.id, self.template.identity(self.dimensions))
 
     @property
     def in_canary(self) -> bool:
-        """Whether the canary's parameters hold for it."""
         return self.bucket < self.rule.definition.share
 
     @property
     def call(self) -> Call:
-        """What services call for it."""
+        """The call that services make for this identity."""
         definition = self.rule.definition
         values = self.rule.values(self.tier, self.bucket)
         return Call(
@@ -55,14 +54,14 @@ class MatchedIdentity:
 
     @property
     def tag(self) -> bytes:
-        """The identity in the key."""
+        """The hash tag of the key."""
         return self.template.fill(self.dimensions, encode).encode("utf-8", "surrogatepass")
 
 
 def match_identity(
     now: RulesInForce, rule_id: str, identity: str, tier: str | None, service: str | None
 ) -> MatchedIdentity:
-    """Whom a typed identity means; NotFound where there is no such rule or it does not concern them."""
+    """The identity that was typed on the command line; NotFound if the rule does not exist or does not concern it."""
     rule = find_rule(now.required().rules, rule_id)
     templates = [Template(text) for text in rule.definition.keys]
     dimensions = typed_dimensions(rule, identity, tier)
@@ -79,9 +78,9 @@ def match_identity(
 
 
 def typed_dimensions(rule: Rule, identity: str, tier: str | None) -> dict[str, str]:
-    """The dimensions that an identity on a command line names."""
+    """Parse an identity of a command line into dimensions: one value, or `name=value` pairs with commas."""
     if not identity:
-        raise InvalidLimit("an identity is not empty", hint="name whom it is about")
+        raise InvalidLimit("an identity must not be empty", hint="name an identity, such as a user id")
     templates = [Template(text) for text in rule.definition.keys]
     found = read_dimensions(templates, rule.definition.match, identity)
     if not found:
@@ -91,19 +90,19 @@ def typed_dimensions(rule: Rule, identity: str, tier: str | None) -> dict[str, s
 
 
 def unknown_tier(rule: Rule, tier: str | None) -> str | None:
-    """What to say of a tier that this rule does not name; services decide by the base limit for it too."""
+    """A warning if the rule does not name this tier; the base limit applies then, as in services."""
     definition = rule.definition
     named = {name for text in definition.keys for name in Template(text).names} | set(definition.match)
     if tier is None or tier in definition.tiers or TIER in named:
         return None
     has = f"its tiers are {', '.join(definition.tiers)}" if definition.tiers else "it has no tiers"
-    return f"rule {rule.id} has no tier {tier} ({has}): the base limit holds for it, in services too"
+    return f"rule {rule.id} has no tier {tier} ({has}): the base limit applies, in services too"
 
 
 def explain(
     now: RulesInForce, rule_id: str, identity: str, tier: str | None, service: str | None = None
 ) -> dict[str, object]:
-    """The contract of `rules explain`."""
+    """The document that `rules explain -o json` prints."""
     if service is not None:
         check_service(now.fleet, service)
     about = match_identity(now, rule_id, identity, tier, service)

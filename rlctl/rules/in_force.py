@@ -14,9 +14,9 @@ from rlctl.system.redis import NodeLink
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesInForce:
-    """What a fleet says of its rules, and the connection to the primary that says it.
+    """The pointer and revision in force, and the connection to the primary that stores them.
 
-    `trouble` says why the revision that the pointer names cannot be read.
+    `trouble` says why the revision that the pointer names cannot be read; None if it was read.
     """
 
     fleet: FleetSession
@@ -28,31 +28,30 @@ class RulesInForce:
 
     @property
     def version(self) -> Version | None:
-        """What the pointer says, whether the revision can be read or not."""
+        """Number and digest in the pointer, also if the revision cannot be read."""
         return self.pointer.version if self.pointer is not None else None
 
     @property
     def number(self) -> int | None:
-        """The revision in force, by its number."""
         return self.version.revision if self.version is not None else None
 
     @property
     def rules(self) -> RuleSet | None:
-        """The rules in force; None where none ever were."""
+        """The rules in force; None if there are none or they cannot be read."""
         return self.revision.rules if self.revision is not None else None
 
     def required(self) -> Revision:
-        """The revision in force; NotFound where there is none, its trouble where it cannot be read."""
+        """The revision in force; raises NotFound if there is none, and `trouble` if it cannot be read."""
         if self.trouble is not None:
             raise self.trouble
         if self.revision is None:
-            raise NotFound("no rules are in force", hint="`rlctl rules apply FILE` puts rules in force")
+            raise NotFound("no rules are in force", hint="put rules in force with `rlctl rules apply FILE`")
         return self.revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesStatus:
-    """What is in force, and what each node that holds it says."""
+    """The rules in force, the revision that each node holds, and the last changes."""
 
     in_force: RulesInForce
     nodes: tuple[NodeRules, ...]
@@ -60,12 +59,12 @@ class RulesStatus:
 
     @property
     def lagging_nodes(self) -> tuple[NodeRules, ...]:
-        """Nodes that say something else, or nothing."""
+        """Nodes with another revision, and nodes that did not answer."""
         version = self.in_force.version
         return tuple(node for node in self.nodes if node.evidence or node.version != version)
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `rules status`."""
+        """The document that `rules status -o json` prints."""
         revision, version, trouble = self.in_force.revision, self.in_force.version, self.in_force.trouble
         return {
             "schema": "rlctl.rules-status/1",
@@ -85,10 +84,10 @@ class RulesStatus:
 
 
 def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -> RulesInForce:
-    """The rules as the primary that keeps them says; Unreachable where it cannot be asked."""
+    """Read the rules from the primary that stores them; Unreachable or AccessDenied if it cannot be read."""
     observed = observed or fleet.observe()
     if not observed.exists:
-        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it")
+        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="deploy it with `rlctl deploy`")
     spec = keeper(fleet, observed, POINTER_KEY)
     if spec is None:
         raise _unreadable(fleet, observed)
@@ -99,7 +98,7 @@ def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -
     try:
         revision = stored_revision(link, pointer.required().revision) if pointer is not None else None
     except (NotFound, Refused) as failure:
-        # Another revision can be put in force all the same.
+        # Kept, not raised: another revision can still be put in force.
         trouble = failure
     return RulesInForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
 
@@ -108,13 +107,13 @@ def _unreadable(fleet: FleetSession, observed: Observed) -> RlctlError:
     denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
     if denied:
         return AccessDenied(
-            "; ".join(f"{node.name} refuses our password ({node.evidence})" for node in denied),
-            hint="bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
+            "; ".join(f"{node.name} refuses the password ({node.evidence})" for node in denied),
+            hint="use this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
         )
-    return no_keeper(fleet, observed, "the rules", meanwhile="; services go on with what they have")
+    return no_keeper(fleet, observed, "the rules", meanwhile="; services keep deciding by the rules they have")
 
 
 def rules_status(fleet: FleetSession) -> RulesStatus:
-    """What is in force, asked node by node."""
+    """Read the rules in force, and the revision of each node that holds them."""
     now = read_rules_in_force(fleet)
     return RulesStatus(in_force=now, nodes=read_nodes(fleet, now.observed), entries=read_entries(now.link))

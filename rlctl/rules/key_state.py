@@ -1,7 +1,7 @@
-"""What a key holds, read without its script: a server over maxmemory refuses every script, a look too. Pure.
+"""Reads a counter's key without its script, because a server over maxmemory refuses all scripts. Pure.
 
-Reads are commands whose replies are numbers or text; what follows from them is what a look would have said, or a
-ValueError where the key holds something else.
+Each algorithm has a read-only command and a function that computes the used units from the reply, as a peek of the
+script would. The function raises ValueError if the key holds no state of the limiter.
 """
 
 import struct
@@ -11,57 +11,69 @@ from typing import Any
 
 Values = Mapping[str, int]
 Command = tuple[object, ...]
-# The formats that this version reads: another state of a script is not guessed at.
+# The only state format that this version reads.
 STATE = 1
 _EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastAdmission:
-    """When the last call was admitted: the command for a key, and the instant in us, None where there is none."""
+    """How the last admission is read: the command for a key, and the instant in us from its reply (None: none)."""
 
-    ask: Callable[[str], Command]
+    command: Callable[[str], Command]
     at_us: Callable[[Any], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyReader:
-    """How one algorithm's key is read: the command for a key at an instant, and how much its answer says is used."""
+    """How an algorithm's key is read: `command` for a key, its parameters and an instant in us; `used` of its reply."""
 
-    ask: Callable[[str, Values, int], Command]
+    command: Callable[[str, Values, int], Command]
     used: Callable[[Any, Values, int], int]
     last_admission: LastAdmission | None = None
 
 
 def key_reader(algorithm: str, state: int) -> KeyReader | None:
-    """How to read the key; None where this version cannot."""
+    """The reader of this algorithm; None if this version does not know the state format."""
     return _READERS.get(algorithm) if state == STATE else None
 
 
-def _bytes(key: str, words: int) -> Command:
-    # Values are no text; numbers arrive whole.
-    return ("BITFIELD_RO", key, *(word for at in range(words) for word in ("GET", "i64", f"#{at}")))
+def _three_doubles(key: str, _values: Values, _now_us: int) -> Command:
+    # Not GET: the value is binary, and a reply that is decoded as text would lose bytes.
+    return ("BITFIELD_RO", key, *(word for at in range(3) for word in ("GET", "i64", f"#{at}")))
 
 
-def _wholes(reply: Sequence[int]) -> tuple[int, ...]:
-    """Three doubles that are whole numbers, as scripts keep them."""
+def _text(key: str, _values: Values, _now_us: int) -> Command:
+    return ("GET", key)
+
+
+def _live_leases(key: str, _values: Values, now_us: int) -> Command:
+    return ("ZCOUNT", key, f"({now_us}", "+inf")
+
+
+def _number(reply: str, _values: Values, _now_us: int) -> int:
+    return int(reply)
+
+
+def _integers(reply: Sequence[int]) -> tuple[int, ...]:
+    """The three doubles of a state, which must be whole numbers."""
     doubles = struct.unpack("<3d", struct.pack(">3q", *reply))
     if not all(0 <= one < _EXACT and one == int(one) for one in doubles):
-        raise ValueError(f"no state of a limiter: {doubles}")
+        raise ValueError(f"not a limiter's state: {doubles}")
     return tuple(map(int, doubles))
 
 
 def _digits(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"no state of a limiter: {text!r}")
+        raise ValueError(f"not a limiter's state: {text!r}")
     return int(text)
 
 
 def _bucket(reply: Sequence[int], values: Values, now_us: int) -> int:
-    level, scale, last = _wholes(reply)
+    level, scale, last = _integers(reply)
     if scale == 0:
         return 0
-    # In tokens times scale times the period, so that nothing is rounded before the end.
+    # Tokens times scale times the period: only the last line rounds.
     period_us, full = values["period_ms"] * 1000, values["capacity"] * scale * values["period_ms"] * 1000
     held = min(full, level * period_us + max(0, now_us - last) * values["rate"] * scale)
     return values["capacity"] - held // (scale * period_us)
@@ -80,7 +92,7 @@ def _fixed(reply: str | None, values: Values, now_us: int) -> int:
 
 
 def _sliding(reply: Sequence[int], values: Values, now_us: int) -> int:
-    start, current, previous = _wholes(reply)
+    start, current, previous = _integers(reply)
     window_us = values["window_ms"] * 1000
     begin = now_us - now_us % window_us
     if start < begin:
@@ -89,10 +101,10 @@ def _sliding(reply: Sequence[int], values: Values, now_us: int) -> int:
 
 
 def _ring(reply: Sequence[int], values: Values, now_us: int) -> int:
-    """All entries, as long as the newest is in the window: which of the older ones are not, only the script tells."""
+    """All entries if the newest is in the window; entries that expired before it are counted too."""
     newest_ms, head, live, slots = reply
     if any(reply) and not (head < slots and live <= slots):
-        raise ValueError(f"no ring: {reply}")
+        raise ValueError(f"not a limiter's ring: {reply}")
     return live if newest_ms > now_us // 1000 - values["window_ms"] else 0
 
 
@@ -101,31 +113,29 @@ def _log(key: str, values: Values, now_us: int) -> Command:
 
 
 def _header(key: str, _values: Values, _now_us: int) -> Command:
-    """Of a ring: the newest instant, the next slot, live entries, slots."""
+    """The header of a ring: newest instant in ms, next slot, live entries, slots."""
     return ("BITFIELD_RO", key, "GET", "u48", 0, "GET", "u32", 96, "GET", "u32", 128, "GET", "u32", 160)
 
 
 _READERS: Mapping[str, KeyReader] = {
-    "token_bucket": KeyReader(ask=lambda key, _values, _now: _bytes(key, 3), used=_bucket),
-    "gcra": KeyReader(ask=lambda key, _values, _now: ("GET", key), used=_gcra),
-    "fixed_window": KeyReader(ask=lambda key, _values, _now: ("GET", key), used=_fixed),
-    "sliding_counter": KeyReader(ask=lambda key, _values, _now: _bytes(key, 3), used=_sliding),
+    "token_bucket": KeyReader(command=_three_doubles, used=_bucket),
+    "gcra": KeyReader(command=_text, used=_gcra),
+    "fixed_window": KeyReader(command=_text, used=_fixed),
+    "sliding_counter": KeyReader(command=_three_doubles, used=_sliding),
     "rolling_window": KeyReader(
-        ask=_log,
-        used=lambda reply, _values, _now: int(reply),
+        command=_log,
+        used=_number,
         last_admission=LastAdmission(
-            ask=lambda key: ("ZRANGE", key, -1, -1, "WITHSCORES"),
+            command=lambda key: ("ZRANGE", key, -1, -1, "WITHSCORES"),
             at_us=lambda reply: int(float(reply[1])) if reply else None,
         ),
     ),
     "rolling_ring": KeyReader(
-        ask=_header,
+        command=_header,
         used=_ring,
         last_admission=LastAdmission(
-            ask=lambda key: ("BITFIELD_RO", key, "GET", "u48", 0), at_us=lambda reply: reply[0] * 1000 or None
+            command=lambda key: ("BITFIELD_RO", key, "GET", "u48", 0), at_us=lambda reply: reply[0] * 1000 or None
         ),
     ),
-    "concurrent": KeyReader(
-        ask=lambda key, _values, now: ("ZCOUNT", key, f"({now}", "+inf"), used=lambda reply, _values, _now: int(reply)
-    ),
+    "concurrent": KeyReader(command=_live_leases, used=_number),
 }

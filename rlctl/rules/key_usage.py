@@ -1,4 +1,4 @@
-"""What the node in charge has counted for one identity: looks that spend nothing."""
+"""Reads what the owner of a key has counted for one identity. Counts nothing."""
 
 from typing import Any
 
@@ -12,20 +12,20 @@ from rlctl.rules.key_state import key_reader
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 _UNKNOWN = dict.fromkeys(("limit", "count", "remaining", "reset_after_ms", "allowed", "reason"))
-# Said before a script looks at its key, which may be sound all the same; every other error is about the key.
+# The server replies so before the script reads its key; all other errors are about the key.
 _REFUSES_SCRIPTS = frozenset({"OOM", "NOSCRIPT", "MISCONF", "NOREPLICAS"})
 
 
 def key_usage(now: RulesInForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
-    """Where an identity is counted, and what the next call of cost 1 would meet; unknown is None."""
+    """The node, key and count of an identity, and the answer to its next call of cost 1; None where unknown."""
     unknown = {"node": None, "host": None, "port": None, "type": None, "ttl_ms": None, **_UNKNOWN}
     spec = keeper(now.fleet, now.observed, key)
     if spec is None:
         return unknown | {"reason": Reason.UNAVAILABLE}
     place = {"node": spec.name, "host": spec.address, "port": spec.port}
-    look = _KeyQuery(now.fleet.connector.link(spec), call, rule, key)
+    query = _KeyQuery(now.fleet.connector.link(spec), call, rule, key)
     try:
-        return unknown | place | look.take()
+        return unknown | place | query.run()
     except LinkFailure:
         return unknown | place | {"reason": Reason.UNAVAILABLE}
     except CommandFailed as failure:
@@ -33,7 +33,7 @@ def key_usage(now: RulesInForce, call: Call, rule: Rule, key: str) -> dict[str, 
 
 
 class _KeyQuery:
-    """One look at one key."""
+    """Reads one key of one rule."""
 
     def __init__(self, link: NodeLink, call: Call, rule: Rule, key: str) -> None:
         self._link = link
@@ -43,8 +43,8 @@ class _KeyQuery:
         self._values = call.algorithm.arguments()
         self._how = key_reader(rule.definition.algorithm, rule.script.state)
 
-    def take(self) -> dict[str, object]:
-        """What the script says, or the key itself where no script may run; CommandFailed where nothing can be asked."""
+    def run(self) -> dict[str, object]:
+        """Peek by the script, or read the key itself if no script may run; CommandFailed if neither is possible."""
         words = self._key.encode("utf-8", "surrogatepass")
         peek = {"verb": "peek", "request_id": ""} if isinstance(self._call.algorithm, Concurrent) else {"cost": 0}
         arguments = script_arguments(self._rule.script, {**self._values, **peek})
@@ -64,12 +64,12 @@ class _KeyQuery:
         return {} if count is None else {"limit": limit, "count": count, "remaining": max(0, limit - count)}
 
     def _read(self, reply: list[int]) -> dict[str, object]:
-        """What the next call would meet, as far as a look can tell: it is never refused for coming too soon."""
+        """The answer to the next call. A peek is never denied by the minimum interval, so that is checked here."""
         allowed, limit, remaining, _retry, reset_after_ms, reason = reply
         verdict = REASONS[reason] if not allowed else Reason.OVER_LIMIT if remaining == 0 else Reason.OK
         if verdict is Reason.OK and self._is_too_soon():
             verdict = Reason.MIN_INTERVAL
-        # A script says no more than that nothing is left; under a limit that was lowered more than that is used.
+        # The script reports at least 0 remaining; under a lowered limit more units than the limit may be used.
         used = self._used() if remaining == 0 else None
         return {
             "limit": limit,
@@ -81,13 +81,13 @@ class _KeyQuery:
         }
 
     def _used(self) -> int | None:
-        """How much the key says is used; None where that cannot be told."""
+        """The used units in the key; None if they cannot be read."""
         if self._how is None:
             return None
         try:
             now_us = self._now_us()
             return self._how.used(
-                self._link.call(*self._how.ask(self._key, self._values, now_us)), self._values, now_us
+                self._link.call(*self._how.command(self._key, self._values, now_us)), self._values, now_us
             )
         except (CommandFailed, ValueError):
             return None
@@ -97,7 +97,7 @@ class _KeyQuery:
         if not interval_us or self._how is None or self._how.last_admission is None:
             return False
         newest = self._how.last_admission
-        last_us = newest.at_us(self._link.call(*newest.ask(self._key)))
+        last_us = newest.at_us(self._link.call(*newest.command(self._key)))
         return last_us is not None and self._now_us() - last_us < interval_us
 
     def _now_us(self) -> int:

@@ -1,4 +1,4 @@
-"""From the text of a rules file to definitions, or to every mistake in it with its line. Pure."""
+"""Reads a rules file into definitions, or reports all its mistakes with their lines. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesFile:
-    """What a file says, and on which line each rule begins."""
+    """The definitions of a file, and the line on which each rule begins."""
 
     path: str
     definitions: tuple[Definition, ...]
@@ -46,25 +46,25 @@ class RulesFile:
 
 
 def load_rules(source: bytes, path: str) -> RulesFile:
-    """Read and check a rules file; InvalidFile names every mistake as `path:line: ...`."""
+    """Read and check a rules file; InvalidFile lists all mistakes as `path:line: ...`."""
     mistakes = Mistakes(path, hint=HINT)
     root = compose(source, mistakes)
     reader = NodeReader(mistakes)
     entries = reader.keys(root, ("version", "rules"), ("version", "rules"))
     if "version" in entries and reader.value(entries["version"].value, "version", VERSION) is None:
-        # Of another format nothing else can be judged.
+        # In another format, all other mistakes would be misleading.
         mistakes.raise_any()
     nodes = reader.items(entries["rules"].value, "rules") if "rules" in entries else ()
     if "rules" in entries and entries["rules"].value == Sequence(line=entries["rules"].value.line, items=()):
-        mistakes.add(entries["rules"].line, "rules: at least one rule belongs here; without any, nothing is limited")
+        mistakes.add(entries["rules"].line, "rules: add at least one rule; an empty list would limit nothing")
     lines: dict[str, int] = {}
-    found = [definition for node in nodes if (definition := _Reading(reader).rule(node, lines)) is not None]
+    found = [definition for node in nodes if (definition := _RuleReader(reader).rule(node, lines)) is not None]
     mistakes.raise_any()
     return RulesFile(path=path, definitions=tuple(found), lines=lines)
 
 
-class _Reading:
-    """One rule; what could not be read is noted, and then nothing is made of the rule."""
+class _RuleReader:
+    """Reads one rule; mistakes are collected, and a rule with mistakes gives no definition."""
 
     def __init__(self, reader: NodeReader) -> None:
         self._reader = reader
@@ -114,11 +114,11 @@ class _Reading:
             return ()
         nodes = entry.value.items if isinstance(entry.value, Sequence) else (entry.value,)
         if not nodes:
-            self._mistakes.add(entry.line, "key: at least one template belongs here")
+            self._mistakes.add(entry.line, "key: add at least one template")
         found = [self._reader.value(node, TEMPLATE.key, TEMPLATE.type) for node in nodes]
         templates = tuple(one for one in found if one is not None)
         if len(set(templates)) < len(templates):
-            self._mistakes.add(entry.line, "key: the same template stands here twice; keep one")
+            self._mistakes.add(entry.line, "key: the same template is listed twice; keep one")
         return templates
 
     def _conditions(self, entries: Mapping[str, Entry]) -> dict[str, tuple[str, ...]]:
@@ -127,7 +127,7 @@ class _Reading:
             nodes = entry.value.items if isinstance(entry.value, Sequence) else (entry.value,)
             values = [self._reader.value(node, f"match.{name}", CONDITION) for node in nodes]
             if not values:
-                self._mistakes.add(entry.line, f"match.{name}: at least one value belongs here")
+                self._mistakes.add(entry.line, f"match.{name}: add at least one value")
             found[name] = tuple(value for value in values if value is not None)
         return found
 
@@ -150,7 +150,7 @@ class _Reading:
         return Canary(share=share or 0, parameters=self._override(algorithm, rest, entry.line, "canary"))
 
     def _named(self, entries: Mapping[str, Entry], key: str, name: Any) -> dict[str, Entry]:  # noqa: ANN401
-        """The entries of a mapping whose keys are names of the user's."""
+        """The entries of a mapping whose keys are names that the user chose."""
         entry = entries.get(key)
         if entry is None:
             return {}
@@ -164,7 +164,7 @@ class _Reading:
         values = self._given(algorithm, entries, f"{where}.")
         if not entries:
             words = ", ".join(parameter_keys(algorithm))
-            self._mistakes.add(line, f"{where}: overrides nothing; write one of {words}")
+            self._mistakes.add(line, f"{where}: overrides nothing; add one of {words}")
         return values
 
     def _parameters(self, algorithm: str, entries: Mapping[str, Entry], line: int, where: str) -> dict[str, int] | None:
@@ -172,14 +172,14 @@ class _Reading:
         missing = [name for name in WANTED[algorithm] if name not in values and name not in OPTIONAL]
         known = {key for name in missing for key in WANTED[algorithm][name] if key in entries}
         if "period_ms" in missing and "rate" in values:
-            self._mistakes.add(entries["rate"].line, "rate: in what time? write it such as 100/60s, or give `period`")
+            self._mistakes.add(entries["rate"].line, "rate: the time is missing; write 100/60s, or add `period`")
         elif missing and not known:
             words = [" or ".join(f"`{key}`" for key in WANTED[algorithm][name]) for name in missing]
-            self._mistakes.add(line, f"{algorithm} wants {', '.join(dict.fromkeys(words))}")
+            self._mistakes.add(line, f"{algorithm} needs {', '.join(dict.fromkeys(words))}")
         return None if missing else values
 
     def _given(self, algorithm: str, entries: Mapping[str, Entry], where: str) -> dict[str, int]:
-        """The parameters that stand here, by the script's names."""
+        """The parameters in a mapping, by the script's names."""
         found: dict[str, int] = {}
         origin: dict[str, str] = {}
         for key in parameter_keys(algorithm):
@@ -188,7 +188,7 @@ class _Reading:
             value = self._reader.value(entries[key].value, f"{where}{key}", PARAMETERS[key].type)
             for name, number in numbers(algorithm, key, value).items():
                 if name in found:
-                    self._mistakes.add(entries[key].line, f"{where}{key}: `{origin[name]}` says that already; keep one")
+                    self._mistakes.add(entries[key].line, f"{where}{key}: `{origin[name]}` sets the same; keep one")
                 found[name], origin[name] = number, key
         return found
 
@@ -196,22 +196,22 @@ class _Reading:
         own = parameter_keys(algorithm)
         for key in PARAMETERS:
             if key in entries and key not in own:
-                self._mistakes.add(entries[key].line, f"{algorithm} has no `{key}`; it has {', '.join(own)}")
+                self._mistakes.add(entries[key].line, f"{algorithm} has no `{key}`; use {', '.join(own)}")
 
     def _check_class(self, entries: Mapping[str, Entry], settings: Mapping[str, object]) -> None:
         if settings.get("rule_class") is RuleClass.SECURITY and settings.get("on_failure") == "open":
             line = entries["on_failure"].line
-            self._mistakes.add(line, "on_failure: a rule of class security never fails open; write closed or local")
+            self._mistakes.add(line, "on_failure: a rule of class security must not fail open; write closed or local")
 
     def _check_numbers(self, definition: Definition, line: int, entries: Mapping[str, Entry]) -> None:
-        """What a script would refuse is refused here, at the line that brings it in, in the file's own names."""
+        """Report values that a script would refuse, at their line and by the file's names."""
         wrong: dict[VariantName, str] = {}
         for tier, in_canary in definition.variants():
             try:
                 ALGORITHMS[definition.algorithm](**definition.effective(tier, in_canary=in_canary))
             except InvalidLimit as failure:
                 above = {(None, False), (tier, False), (None, in_canary)} - {(tier, in_canary)}
-                # What is wrong with the rule itself is not said again of everything that stands on it.
+                # A mistake of the rule itself is not reported again for its tiers and canary.
                 if failure.message not in {wrong.get(name) for name in above}:
                     at, where = _variant_place((tier, in_canary), line, entries)
                     self._mistakes.add(at, where + _in_own_names(definition.algorithm, failure.message, entries))
@@ -219,7 +219,7 @@ class _Reading:
 
 
 def _variant_place(variant: VariantName, line: int, entries: Mapping[str, Entry]) -> tuple[int, str]:
-    """The line of a variant, and how it is called there."""
+    """The line of a variant, and the prefix that names it in a message."""
     tier, in_canary = variant
     if tier is not None:
         tiers = entries["tiers"].value
@@ -229,14 +229,14 @@ def _variant_place(variant: VariantName, line: int, entries: Mapping[str, Entry]
 
 
 def _in_own_names(algorithm: str, message: str, entries: Mapping[str, Entry]) -> str:
-    """A script's parameters as this file calls them."""
+    """The message with the script's parameter names replaced by the keys of the file."""
     for name, keys in WANTED[algorithm].items():
         message = re.sub(rf"\b{name}\b", next((key for key in keys if key in entries), keys[0]), message)
     return message
 
 
 def numbers(algorithm: str, key: str, value: Any) -> dict[str, int]:  # noqa: ANN401  as the table's rows
-    """One key of the file as the script's parameters."""
+    """The script's parameters that one key of the file sets."""
     if value is None:
         return {}
     if key == "rate":
@@ -246,7 +246,7 @@ def numbers(algorithm: str, key: str, value: Any) -> dict[str, int]:  # noqa: AN
 
 
 def _with_default_failure(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What fails open by default is what may; a value that could not be read is left to its mistake."""
+    """The settings with the default of `on_failure`: closed for class security, otherwise open."""
     given = {name: value for name, value in settings.items() if value is not None}
     closed = given.get("rule_class") is RuleClass.SECURITY
     return {"on_failure": "closed" if closed else "open", **given}

@@ -1,4 +1,4 @@
-"""A canary in steps: each held and watched, and all of it taken back where too much goes wrong."""
+"""A ramp: a canary that is raised in steps, measured during each step, and undone if a condition is met."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -14,28 +14,29 @@ from rlctl.system.redis import CommandFailed, LinkFailure
 
 _FAILS = (RlctlError, LinkFailure, CommandFailed)
 _TIERS = (
-    "denied is judged by the canary's own parameters, also for identities of a tier that has others: "
-    "keys do not say whose tier it is"
+    "denied is computed with the canary's parameters for all identities, also for tiers with their own parameters, "
+    "because keys do not contain the tier"
 )
 
 
 def run_ramp(ramp: Ramp, make: Callable[[int, RulesInForce], RuleSet], context: RampContext) -> ChangeResult:
-    """Walk the steps; CheckFailed after everything was taken back, Refused where somebody else changed the rules.
+    """Put the steps of a ramp in force one by one, and hold each.
 
-    Interrupted, it stays where it is: every step is a revision that holds by itself.
+    Raises CheckFailed after an abort, which puts the previous revision in force again, and RulesReplaced if another
+    operator changed the rules. An interrupted ramp stays at its step.
     """
-    walk = _RampRun(ramp, make, context)
+    run = _RampRun(ramp, make, context)
     for share in ramp.shares:
-        trouble = walk.step(share)
-        trouble = trouble or hold_step(ramp, walk.revision, context)
+        trouble = run.step(share)
+        trouble = trouble or hold_step(ramp, run.revision, context)
         if trouble is not None:
-            walk.abort(f"{trouble} at {percent(share)} %")
-    assert walk.outcome is not None
-    return walk.outcome
+            run.abort(f"{trouble} at {percent(share)} %")
+    assert run.outcome is not None
+    return run.outcome
 
 
 class _RampRun:
-    """A ramp on its way: what was in force before it, and its step that is in force."""
+    """A running ramp: the revision before it, and its step that is in force."""
 
     def __init__(self, ramp: Ramp, make: Callable[[int, RulesInForce], RuleSet], context: RampContext) -> None:
         self.outcome: ChangeResult | None = None
@@ -47,13 +48,13 @@ class _RampRun:
 
     @property
     def revision(self) -> Revision:
-        """The step that is in force."""
+        """The revision of the step that is in force."""
         assert self.outcome is not None
         assert self.outcome.revision is not None
         return self.outcome.revision
 
     def step(self, share: int) -> str | None:
-        """Put a step in force; what is wrong with it already, as a step that not everybody has is none to hold."""
+        """Put a step in force; returns the failure if not every node confirmed it, and None otherwise."""
         trouble, own = None, self.revision.version if self.outcome is not None else None
         attempt = _Attempt(lambda now: self._make(share, now), own)
         try:
@@ -78,25 +79,25 @@ class _RampRun:
         return trouble
 
     def abort(self, trouble: str) -> None:
-        """Put in force what was before the ramp; always raises."""
+        """Put the revision before the ramp in force again; always raises."""
         before = self._before
         assert before is not None
-        self._context.progress.note(f"broken off: {trouble}")
+        self._context.progress.note(f"ramp aborted: {trouble}")
         attempt = _Attempt(replace_rules(before), self.revision.version)
         try:
-            self._change_with_retries(f"canary {self._ramp.rule_id} broken off", attempt)
+            self._change_with_retries(f"canary {self._ramp.rule_id} aborted", attempt)
         except NotReadBack as failure:
             self._context.progress.note(failure.message)
         except RulesReplaced:
             raise
         except _FAILS as failure:
             raise CheckFailed(
-                f"broken off: {trouble}; but revision {before.number} could not be put back: {failure}; "
+                f"ramp aborted: {trouble}; but revision {before.number} could not be put in force again: {failure}; "
                 f"{self._revision_left()}",
                 hint=self._rollback_hint(),
             ) from failure
         raise CheckFailed(
-            f"broken off: {trouble}; revision {before.number} is in force again",
+            f"ramp aborted: {trouble}; revision {before.number} is in force again",
             hint="`rlctl rules status` shows the steps",
         )
 
@@ -106,7 +107,7 @@ class _RampRun:
         return RampStep(last=lambda now: self._make(last, now), before=before)
 
     def _change_with_retries(self, why: str, attempt: "_Attempt", step: RampStep | None = None) -> ChangeResult:
-        """One change, tried again for a while where the fleet cannot take it now."""
+        """Change the rules; retried for `RETRY_FOR_S` while the fleet fails over."""
         clock = self._context.clock
         ends_s = clock.monotonic() + RETRY_FOR_S
         while True:
@@ -115,7 +116,7 @@ class _RampRun:
             except RETRYABLE as failure:
                 if not attempt.may_be_retried(failure) or clock.monotonic() >= ends_s:
                     raise
-                self._context.progress.note(f"not yet: {failure}")
+                self._context.progress.note(f"trying again: {failure}")
             self._context.stop.check()
             clock.sleep(MEASURE_EVERY_S)
 
@@ -126,17 +127,17 @@ class _RampRun:
 
     def _revision_left(self) -> str:
         assert self._share is not None
-        return f"the step of {percent(self._share)} %, revision {self.revision.number}, stays in force"
+        return f"revision {self.revision.number} with the canary at {percent(self._share)} % stays in force"
 
     def _rollback_hint(self) -> str:
         assert self._before is not None
-        return f"`rlctl rules rollback --to {self._before.number}` takes the ramp back"
+        return f"undo the ramp with `rlctl rules rollback --to {self._before.number}`"
 
 
 class _Attempt:
-    """A change that may be tried again, only from what the ramp itself put in force.
+    """An edit that may be retried, as long as the ramp's own revision is in force.
 
-    An answer that was lost says nothing: what the change would make may be in force already, and is taken for done.
+    If the reply to a change was lost, the change may be in force already. A retry then changes nothing.
     """
 
     def __init__(self, make: RulesEdit, own: Version | None) -> None:
@@ -147,7 +148,6 @@ class _Attempt:
         self._made: RuleSet | Revision | None = None
 
     def __call__(self, now: RulesInForce) -> RuleSet | Revision:
-        """What is to be in force."""
         if self._made is not None and self._is_stored(now):
             return now.required()
         if self._own is not None and now.version != self._own:
@@ -157,7 +157,7 @@ class _Attempt:
         return made
 
     def may_be_retried(self, failure: Exception) -> bool:
-        """A first step that is refused, or never got as far as a change, is the user's to repeat."""
+        """Whether to retry. A first step that was refused, or failed before its edit ran, is left to the operator."""
         if isinstance(failure, RulesReplaced):
             return False
         return not self._is_first or (self._made is not None and not isinstance(failure, Refused | NotFound))
@@ -172,19 +172,19 @@ class _Attempt:
 
 
 def parse_steps(shares: Sequence[int]) -> tuple[int, ...]:
-    """The steps of a ramp; ValueError where they do not rise."""
+    """The shares of a ramp; ValueError if they do not rise."""
     if any(later <= earlier for earlier, later in pairwise(shares)):
-        raise ValueError("the steps of a ramp rise, such as 10,50,100")
+        raise ValueError("the steps of a ramp must rise, such as 10,50,100")
     return tuple(shares)
 
 
 def with_first_step(share: int, shares: tuple[int, ...]) -> tuple[int, ...]:
-    """The steps of a ramp with this one as the first; ValueError where it lies above them."""
+    """The shares of a ramp that begins with `share`; ValueError if it is above the first of them."""
     if share > shares[0]:
         raise ValueError(f"{percent(share)} % is more than the first step of the ramp, {percent(shares[0])} %")
     return shares if share == shares[0] else (share, *shares)
 
 
 def why_step(rule_id: str, share: int) -> str:
-    """How the history calls a canary's step."""
+    """The text of a canary's step in the history."""
     return f"canary {rule_id} {percent(share)} %"

@@ -1,4 +1,4 @@
-"""One step of a ramp, held: watched to its end, and what went wrong in it."""
+"""Holds one step of a ramp: measures the fleet until the time is over or a condition is met."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -18,15 +18,15 @@ from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure
 
 MEASURE_EVERY_S = 1.0
-# How long a fleet that fails over is waited for: at the end of a hold, and with a change that it cannot take now.
+# Failures that may be a failover are retried for this long: changes, and the last measurement of a step.
 RETRY_FOR_S = 60.0
-# A fleet that fails over is not lost: what cannot be seen now is looked for again.
+# Failures that a failover may cause.
 RETRYABLE = (LinkFailure, CommandFailed, Unreachable, Refused, NotFound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ramp:
-    """What is to happen: shares of 10,000, how long each is held, and what breaks it off."""
+    """The steps of a ramp as shares of 10,000, how long each is held, and the conditions that abort it."""
 
     rule_id: str
     shares: tuple[int, ...]
@@ -34,13 +34,13 @@ class Ramp:
     conditions: tuple[AbortCondition, ...]
 
     def watches(self, signal: Signal) -> bool:
-        """Whether a condition is about this."""
+        """Whether a condition is about this signal."""
         return any(condition.signal is signal for condition in self.conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RampContext:
-    """How a ramp touches the fleet: one locked change, and looks without a lock."""
+    """Access of a ramp to its fleet: `change` takes the fleet's lock, `open` reads without it."""
 
     change: Callable[[str, RulesEdit, RampStep | None], ChangeResult]
     open: Callable[[], AbstractContextManager[FleetSession]]
@@ -50,87 +50,87 @@ class RampContext:
 
 
 class RulesReplaced(Refused):
-    """The rules in force are not the ramp's any more."""
+    """Another operator changed the rules during a ramp."""
 
     code = "overtaken"
 
     def __init__(self) -> None:
         super().__init__(
-            "somebody else changed the rules during the ramp; it ends here and leaves them as they are",
-            hint="`rlctl rules status` shows who it was",
+            "another operator changed the rules during the ramp; the ramp ends and leaves them as they are",
+            hint="`rlctl rules status` shows the last changes and their authors",
         )
 
 
 def hold_step(ramp: Ramp, revision: Revision, context: RampContext) -> str | None:
-    """Watch one step to its end; what is too much, or could not be seen, or None."""
+    """Hold a step; returns the condition that was met or could not be measured, or None."""
     ends_s = context.clock.monotonic() + ramp.hold_s
     watch = _StepWatch(ramp, revision, context)
     while True:
         context.stop.check()
-        could_look = watch.look()
+        is_measured = watch.measure()
         left_s = ends_s - context.clock.monotonic()
-        # What cannot be seen at the very end is looked for a little longer: a healthy hold is not lost by that.
-        is_over = left_s <= 0 and (could_look or not ramp.conditions or left_s <= -RETRY_FOR_S)
-        trouble = exceeded(ramp.conditions, watch.seen)
+        # A failover at the end of the step must not abort a healthy ramp: the last measurement is retried.
+        is_over = left_s <= 0 and (is_measured or not ramp.conditions or left_s <= -RETRY_FOR_S)
+        trouble = exceeded(ramp.conditions, watch.measured)
         if trouble is not None or is_over:
-            watch.tell()
-            return trouble or watch.unseen(could_look=could_look)
+            watch.report()
+            return trouble or watch.not_measured(is_measured=is_measured)
         context.clock.sleep(min(MEASURE_EVERY_S, left_s) if left_s > 0 else MEASURE_EVERY_S)
 
 
 class _StepWatch:
-    """What was seen of a step so far."""
+    """The measurements of a step so far."""
 
     def __init__(self, ramp: Ramp, revision: Revision, context: RampContext) -> None:
-        self.seen: Measurements = {}
+        self.measured: Measurements = {}
         self._ramp = ramp
         self._revision = revision
         self._context = context
         self._start: FleetCounters | None = None
-        self._measured: set[Signal] = set()
+        self._ever_measured: set[Signal] = set()
 
-    def look(self) -> bool:
-        """Look once; whether that was possible."""
-        self.seen = {}
-        overtaken = False
+    def measure(self) -> bool:
+        """Measure once; False if the fleet could not be read."""
+        self.measured = {}
+        is_replaced = False
         try:
             with _rules_now(self._context) as now:
-                overtaken = now.version != self._revision.version
-                if not overtaken:
-                    self._measure(now)
+                is_replaced = now.version != self._revision.version
+                if not is_replaced:
+                    self._read(now)
         except RETRYABLE as failure:
-            self._context.progress.note(f"could not look: {failure}")
+            self._context.progress.note(f"could not measure: {failure}")
             return False
-        if overtaken:
+        if is_replaced:
             raise RulesReplaced
         return True
 
-    def unseen(self, *, could_look: bool) -> str | None:
-        """What nobody knows at the end: a condition that was never measured is not met."""
-        never = [one.signal for one in self._ramp.conditions if one.signal not in self._measured]
+    def not_measured(self, *, is_measured: bool) -> str | None:
+        """Why the step cannot be judged: a condition was never measured, or the last measurement failed."""
+        never = [one.signal for one in self._ramp.conditions if one.signal not in self._ever_measured]
         if never:
-            return f"{', '.join(dict.fromkeys(never))} could not be seen during the hold"
-        return "nothing could be seen at the end" if self._ramp.conditions and not could_look else None
+            return f"{', '.join(dict.fromkeys(never))} could not be measured during the step"
+        return "the last measurement of the step failed" if self._ramp.conditions and not is_measured else None
 
-    def tell(self) -> None:
-        """What the last look showed."""
+    def report(self) -> None:
+        """Note the last measurements."""
         wanted = {
-            signal: value for signal, value in self.seen.items() if value is not None or self._ramp.watches(signal)
+            signal: value for signal, value in self.measured.items() if value is not None or self._ramp.watches(signal)
         }
         words = ", ".join(f"{signal} {shown_value(signal, value)}" for signal, value in sorted(wanted.items()))
-        self._context.progress.note(f"  seen: {words or 'nothing'}")
+        self._context.progress.note(f"  measured: {words or 'nothing'}")
 
-    def _measure(self, now: RulesInForce) -> None:
-        """What happened since the first look, or since the servers of that are gone."""
+    def _read(self, now: RulesInForce) -> None:
+        """Compute the signals since the first measurement; start again if none of its servers is a primary any more."""
         found = read_counters(now)
         if self._start is not None and not found.has_any_of(self._start):
-            self._context.progress.note("none of the servers that were watched serves any more: counting starts again")
+            self._context.progress.note("all measured primaries were replaced: counting starts again")
             self._start = None
         self._start = self._start.joined(found) if self._start is not None else found
         wants_denied = self._ramp.watches(Signal.DENIED)
         share = denied_share(now, find_rule(now.required().rules, self._ramp.rule_id)) if wants_denied else None
-        self.seen = {**found.since(self._start), Signal.DENIED: share}
-        self._measured.update(signal for signal, value in self.seen.items() if value is not None)
+        self.measured = {**found.since(self._start), Signal.DENIED: share}
+        self._ever_measured.update(signal for signal, value in self.measured.items() if value is not None)
 
 
 @contextmanager

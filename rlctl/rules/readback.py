@@ -1,4 +1,4 @@
-"""Reads the pointer back from the shard's primary and every replica, until all agree or time is up."""
+"""Reads the pointer to the rules back from the primary and its replicas, until all agree or the time is over."""
 
 from dataclasses import dataclass, replace
 
@@ -18,9 +18,10 @@ EVERY_S = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRules:
-    """What one node says is in force; `evidence` where it says nothing.
+    """The revision that one node holds; `evidence` says why it is not known.
 
-    A `deposed` one was the primary until a failover and does not follow yet: it is named, and nothing waits for it.
+    A `deposed` node was the primary before a failover and does not follow the new one yet. It is reported, but a
+    change does not wait for it.
     """
 
     name: str
@@ -32,7 +33,6 @@ class NodeRules:
     deposed: bool = False
 
     def to_json(self, wanted: Version | None) -> dict[str, object]:
-        """As `rules status -o json` shows it."""
         return {
             "name": self.name,
             "role": self.role,
@@ -47,27 +47,27 @@ class NodeRules:
 
 
 def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]:
-    """What each node of the shard that holds the rules says now, its primary first; those that are down too."""
+    """The revision of each node in the shard that holds the rules, its primary first; nodes that are down included."""
     primary = keeper(fleet, observed, POINTER_KEY)
     nodes = data_nodes(fleet.topology)
     if primary is None or fleet.topology.kind is Kind.SENTINEL:
-        return tuple(_ask(fleet, observed, spec) for spec in sorted(nodes, key=lambda spec: spec != primary))
+        return tuple(_read_node(fleet, observed, spec) for spec in sorted(nodes, key=lambda spec: spec != primary))
     facts = observed.node(primary.name)
     by_id = {node.id: node.name for node in observed.nodes}
-    # A node knows that it follows up to a second before its primary hears of it.
+    # A replica reports that it follows up to a second before its primary's cluster table does.
     following = {node.name for node in observed.up if node.role is Role.REPLICA and node.follows == facts.id}
     followers = {by_id.get(peer.id) for peer in facts.table if peer.follows == facts.id} | following
-    # In the cluster's table it follows nobody, and the slots of its shard are another's by now.
+    # A deposed primary follows no node in the cluster table, and has lost its slots.
     bare = {by_id.get(peer.id) for peer in facts.table if peer.follows is None and not peer.slots} - following
     deposed = [spec for spec in nodes if spec.name in bare and spec.shard == primary.shard and spec != primary]
     return (
-        *(_ask(fleet, observed, spec) for spec in (primary, *(spec for spec in nodes if spec.name in followers))),
+        *(_read_node(fleet, observed, spec) for spec in (primary, *(spec for spec in nodes if spec.name in followers))),
         *(_deposed_node(observed, spec) for spec in deposed),
     )
 
 
 def _deposed_node(observed: Observed, spec: NodeSpec) -> NodeRules:
-    """A deposed primary, which is not asked: it holds nothing that counts until it follows."""
+    """The entry of a deposed primary. It is not read, because its data is discarded when it follows."""
     facts = observed.node(spec.name)
     return NodeRules(
         name=spec.name,
@@ -75,13 +75,13 @@ def _deposed_node(observed: Observed, spec: NodeSpec) -> NodeRules:
         host=spec.address,
         port=spec.port,
         version=None,
-        evidence=facts.evidence or "was the primary before, and does not follow yet",
+        evidence=facts.evidence or "was the primary before a failover, and does not follow the new one yet",
         deposed=True,
     )
 
 
 def read_back(fleet: FleetSession, observed: Observed, wanted: Version, timeout_s: float) -> tuple[NodeRules, ...]:
-    """Ask until all say the same; at the deadline what they say then."""
+    """Read all nodes until they hold the wanted revision; returns the last answers at the deadline."""
     found: list[tuple[NodeRules, ...]] = []
 
     def agreed() -> bool:
@@ -95,25 +95,25 @@ def read_back(fleet: FleetSession, observed: Observed, wanted: Version, timeout_
     return found[0]
 
 
-def _ask(fleet: FleetSession, observed: Observed, spec: NodeSpec) -> NodeRules:
+def _read_node(fleet: FleetSession, observed: Observed, spec: NodeSpec) -> NodeRules:
     link = fleet.connector.link(spec)
     role = observed.node(spec.name).role
-    nobody = NodeRules(name=spec.name, role=role and role.value, host=spec.address, port=spec.port, version=None)
+    unread = NodeRules(name=spec.name, role=role and role.value, host=spec.address, port=spec.port, version=None)
     readonly = [("READONLY",)] if fleet.topology.kind is Kind.CLUSTER else []
     try:
         replies = link.pipeline([*readonly, ("HMGET", POINTER_KEY, "revision", "digest")])
         pointer = replies[-1]
         if isinstance(pointer, CommandFailed):
-            return replace(nobody, evidence=str(pointer))
+            return replace(unread, evidence=str(pointer))
         revision, digest = expect_texts(link, pointer, 2)
         if revision is None:
-            return nobody
+            return unread
         number = revision_number(revision)
         if number is None:
-            return replace(nobody, evidence=f"the pointer names revision {revision!r:.80}, which is no number")
+            return replace(unread, evidence=f"the pointer names revision {revision!r:.80}, which is not a number")
         version = Version(revision=number, digest=digest or "")
         if not link.call("EXISTS", revision_key(version.revision)):
-            return replace(nobody, evidence=f"revision {version.revision} itself is missing")
+            return replace(unread, evidence=f"the pointer names revision {version.revision}, which is missing")
     except (LinkFailure, CommandFailed) as failure:
-        return replace(nobody, evidence=str(failure))
-    return replace(nobody, version=version)
+        return replace(unread, evidence=str(failure))
+    return replace(unread, version=version)

@@ -1,4 +1,4 @@
-"""The rules file as a JSON Schema, for editors; generated from the table of keys. Pure."""
+"""The JSON Schema of the rules file for editors, generated from the table of keys. Pure."""
 
 from rlctl.files.table import Field
 from rlctl.limits.match import DIMENSION
@@ -8,7 +8,7 @@ Schema = dict[str, object]
 
 
 def rules_schema() -> Schema:
-    """Draft 07, which YAML language servers read best; reading a file refuses more than a schema can say."""
+    """The JSON Schema, in draft 07 for YAML language servers. `load_rules` refuses more than a schema can express."""
     parameters = {key: _field(field) for key, field in PARAMETERS.items()}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -29,16 +29,16 @@ def _rule(parameters: dict[str, Schema]) -> Schema:
         ALGORITHM.key: _field(ALGORITHM),
         **parameters,
         TEMPLATE.key: {
-            "description": f"{TEMPLATE.doc}; of a list the first whose dimensions are all present",
+            "description": f"{TEMPLATE.doc}; in a list, the first template whose dimensions are all present",
             **_one_or_many(dict(TEMPLATE.type.schema)),
         },
         "tiers": {
-            "description": "parameters that a tier overrides",
+            "description": "tiers, and the parameters that each overrides",
             "type": "object",
             "additionalProperties": overrides,
         },
         "match": {
-            "description": "dimensions and the values they must have; `*` at the end stands for any rest",
+            "description": "dimensions and the values they must have; a trailing `*` matches any rest",
             "type": "object",
             "propertyNames": {"pattern": f"^{DIMENSION}$"},
             "additionalProperties": _one_or_many(value),

@@ -1,4 +1,4 @@
-"""What a fleet shows while a canary runs: errors and time of EVALSHA, and who in the canary has nothing left."""
+"""Measurements during a ramp: errors and latency of EVALSHA, and the share of canary identities without units left."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from rlctl.services import split_key
 from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import data_nodes
 
-# Of each primary, so that looking stays cheap on a fleet with millions of keys.
+# Bounds for each primary and measurement, so that it stays cheap on a fleet with millions of keys.
 _SCANS = 10
 _SCAN_COUNT = 500
 _SAMPLE = 100
@@ -26,7 +26,7 @@ _SAMPLE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCounters:
-    """What one server served since it started."""
+    """EVALSHA calls of one server since it started; the histogram is in us."""
 
     calls: int = 0
     failed: int = 0
@@ -35,20 +35,20 @@ class ServerCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCounters:
-    """What each primary served so far, by its run id: a server that starts again counts from nothing."""
+    """Counters of each primary by its run id; a server that restarts gets a new id and counts from 0."""
 
     servers: Mapping[str, ServerCounters]
 
     def has_any_of(self, before: "FleetCounters") -> bool:
-        """Whether one of those servers is among these."""
+        """Whether a server of `before` is still among the primaries."""
         return not self.servers.keys().isdisjoint(before.servers)
 
     def joined(self, later: "FleetCounters") -> "FleetCounters":
-        """These, and the later ones that are new: what they served before is none of the canary's."""
+        """These counters, and those of new primaries from now on: their earlier calls are not part of the ramp."""
         return FleetCounters(servers={**later.servers, **self.servers})
 
     def since(self, before: "FleetCounters") -> Measurements:
-        """What happened between two moments on the servers of both; None where nothing did."""
+        """Error share and p99 since `before`, over the servers in both; None without calls."""
         both = [(now, before.servers[name]) for name, now in self.servers.items() if name in before.servers]
         calls = sum(now.calls - then.calls for now, then in both)
         failed = sum(now.failed - then.failed for now, then in both)
@@ -60,12 +60,12 @@ class FleetCounters:
 
 
 def read_counters(now: RulesInForce) -> FleetCounters:
-    """EVALSHA of every serving primary, from the server's own counters."""
+    """Read the EVALSHA counters of all primaries."""
     return FleetCounters(servers=dict(map(_served, _primaries(now))))
 
 
 def _served(link: NodeLink) -> tuple[str, ServerCounters]:
-    # On one connection: it does not outlive the server that these counters belong to.
+    # One connection for all replies, so that they come from the same process.
     run_id = parse.info(link.call("INFO", "server"))["run_id"]
     figures = parse.info(link.call("INFO", "commandstats")).get("cmdstat_evalsha", "")
     counted = dict(pair.partition("=")[::2] for pair in figures.split(",") if pair)
@@ -78,7 +78,7 @@ def _served(link: NodeLink) -> tuple[str, ServerCounters]:
 
 
 def denied_share(now: RulesInForce, rule: Rule) -> float | None:
-    """The share of a sample of the canary's identities that have nothing left; None where there are none yet."""
+    """The share of sampled canary identities with no units left; None if no identity is counted yet."""
     found = [is_out for link in _primaries(now) for is_out in _sample(link, rule)]
     return sum(found) / len(found) if found else None
 
@@ -97,7 +97,7 @@ def _histogram(reply: list[object]) -> dict[int, int]:
 
 
 def _sample(link: NodeLink, rule: Rule) -> list[bool]:
-    """Of the identities that one primary counts: whether each has nothing left. Looks cost nothing."""
+    """For a sample of canary identities on one primary: whether no units are left. Peeks count nothing."""
     definition, canary = rule.definition, rule.definition.canary
     if canary is None:
         return []
@@ -105,8 +105,8 @@ def _sample(link: NodeLink, rule: Rule) -> list[bool]:
     end = key_end(algorithm, rule.id, rule.script.state).decode() + (":shadow" if definition.shadow else "")
     templates = [Template(text) for text in definition.keys]
     keys = [key for key in _scan(link, end) if _is_inside(rule.id, key, end, templates, canary.share)][:_SAMPLE]
-    look = {"verb": "peek", "request_id": ""} if isinstance(algorithm, Concurrent) else {"cost": 0}
-    arguments = script_arguments(rule.script, {**algorithm.arguments(), **look})
+    peek = {"verb": "peek", "request_id": ""} if isinstance(algorithm, Concurrent) else {"cost": 0}
+    arguments = script_arguments(rule.script, {**algorithm.arguments(), **peek})
     replies = link.pipeline([("EVALSHA", rule.script.sha1, 1, key, *arguments) for key in keys]) if keys else []
     return [reply[2] == 0 for reply in replies if isinstance(reply, list)]
 

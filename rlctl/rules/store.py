@@ -1,4 +1,4 @@
-"""Rules in the fleet: immutable revisions, the pointer to the one in force, and who moved it when."""
+"""Rules in the fleet: immutable revisions, the pointer to the revision in force, and the history of the pointer."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,14 @@ from rlctl.system.redis import CommandFailed, InvalidReply, LinkFailure, NodeLin
 KEPT_REVISIONS = 100
 KEPT_HISTORY = 100
 _LONGEST_NUMBER = 15
-# Everything or nothing: whoever is killed around it leaves the old revision in force, or the new one, announced.
-# Only from the pointer that the change was made for: another operator may have been quicker.
+# One script, so that a client that is killed leaves either the old revision or the new one in force and published.
+# It compares the pointer first: another operator may have changed the rules in the meantime.
 _MOVE = """
 local now = redis.call('HMGET', KEYS[1], 'revision', 'digest')
 if (now[1] or '') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then return 0 end
 if ARGV[5] ~= '' then
   redis.call('SET', KEYS[2], ARGV[5])
-  -- An old revision that was in force until now is what a rollback goes back to.
+  -- Keeps the oldest revision if it was in force until now, because a rollback goes back to it.
   if now[1] ~= ARGV[9] then redis.call('UNLINK', KEYS[3]) end
   redis.call('HSET', KEYS[1], 'last', ARGV[3])
 end
@@ -33,9 +33,9 @@ return 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointer:
-    """Which revision is in force, and the highest number that was ever given.
+    """The revision in force, and the highest number that was ever used.
 
-    `version` is None where the server holds something that is no number; `held` is what it holds, word for word.
+    `version` is None if the stored number is not valid; `held` has the stored revision and digest as they are.
     """
 
     version: Version | None
@@ -43,17 +43,17 @@ class Pointer:
     held: tuple[str, str]
 
     def required(self) -> Version:
-        """The version; Refused where it cannot be read."""
+        """The version; Refused if it is not valid."""
         if self.version is None:
             raise Refused(
-                f"the pointer to the rules in force cannot be read: revision is {self.held[0]!r:.80}",
-                hint="`rlctl rules apply FILE` stores the rules again; services keep the last good ones until then",
+                f"the pointer to the rules in force is not valid: its revision is {self.held[0]!r:.80}",
+                hint="`rlctl rules apply FILE` stores the rules again; until then services keep the rules they have",
             )
         return self.version
 
 
 def read_pointer(link: NodeLink) -> Pointer | None:
-    """The pointer; None where no rules were ever applied."""
+    """Read the pointer; None if no rules were ever applied."""
     with redis_errors_as_failures(link):
         revision, digest, last = expect_texts(link, link.call("HMGET", POINTER_KEY, "revision", "digest", "last"), 3)
     if revision is None:
@@ -66,18 +66,18 @@ def read_pointer(link: NodeLink) -> Pointer | None:
 
 
 def revision_number(text: str) -> int | None:
-    """The number of a revision as the pointer holds it; None where it is none."""
+    """Parse the revision number of a pointer; None if it is not a valid number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else None
 
 
 def stored_revision(link: NodeLink, number: int) -> Revision:
-    """A stored revision; NotFound where it is gone, Refused where it cannot be read."""
+    """Read a stored revision; NotFound if it does not exist, Refused if it cannot be parsed."""
     with redis_errors_as_failures(link):
         [text] = expect_texts(link, [link.call("GET", revision_key(number))], 1)
     if text is None:
         raise NotFound(
-            f"the fleet holds no revision {number} of the rules",
-            hint=f"the last {KEPT_REVISIONS} are kept; `rlctl rules status` shows them",
+            f"the fleet has no revision {number} of the rules",
+            hint=f"the last {KEPT_REVISIONS} revisions are kept; `rlctl rules status` shows them",
         )
     try:
         return read_revision(text)
@@ -89,7 +89,7 @@ def stored_revision(link: NodeLink, number: int) -> Revision:
 
 
 def store_revision(link: NodeLink, before: Pointer | None, revision: Revision, entry: Mapping[str, object]) -> None:
-    """Store a revision and put it in force, in one step."""
+    """Store a revision and put it in force, in one atomic step."""
     _move(link, before, revision.version, revision.to_text(), entry)
 
 
@@ -99,14 +99,14 @@ def set_pointer(link: NodeLink, before: Pointer, to: Version, entry: Mapping[str
 
 
 def read_entries(link: NodeLink) -> tuple[dict[str, object], ...]:
-    """Who moved the pointer, newest first."""
+    """The history of the pointer, newest entry first."""
     with redis_errors_as_failures(link):
         entries = expect_texts(link, link.call("LRANGE", HISTORY_KEY, 0, KEPT_HISTORY - 1))
     return tuple(_entry(text or "") for text in entries)
 
 
 def expect_texts(link: NodeLink, reply: Reply, count: int | None = None) -> list[str | None]:
-    """The reply as so many texts, None for each that is not stored; InvalidReply where it is anything else."""
+    """The reply as a list of `count` texts, None for each key that does not exist; InvalidReply on any other reply."""
     is_list = isinstance(reply, list) and count in {None, len(reply)}
     if not is_list or not all(one is None or isinstance(one, str) for one in reply):
         raise InvalidReply(f"{link.endpoint}: not {count or 'a list of'} texts: {reply!r:.80}")
@@ -114,7 +114,7 @@ def expect_texts(link: NodeLink, reply: Reply, count: int | None = None) -> list
 
 
 def _entry(text: str) -> dict[str, object]:
-    """One entry; what is none says so in its place."""
+    """Parse an entry of the history; an unreadable one becomes an entry that says so."""
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):
@@ -136,22 +136,22 @@ def _move(link: NodeLink, before: Pointer | None, to: Version, document: str, en
         moved = link.call("EVAL", _MOVE, len(keys), *keys, *values)
     if not moved:
         raise Refused(
-            "the rules were changed by somebody else in the meantime; nothing was done",
-            hint="`rlctl rules status` shows who it was",
+            "another operator changed the rules in the meantime; this change was not made",
+            hint="`rlctl rules status` shows the last changes and their authors",
         )
 
 
 @contextmanager
 def redis_errors_as_failures(link: NodeLink) -> Iterator[None]:
-    """A server that cannot keep or show the rules says why: full, without its replicas, or gone."""
+    """Turn Redis errors into Unreachable or Refused with a hint."""
     try:
         yield
     except LinkFailure as failure:
         raise Unreachable(
-            f"the primary that keeps the rules failed: {failure}", hint="`rlctl rules status` shows what is in force"
+            f"the primary that stores the rules failed: {failure}", hint="`rlctl rules status` shows the rules in force"
         ) from failure
     except CommandFailed as failure:
         raise Refused(
-            f"{link.endpoint} refuses to keep the rules: {failure}",
-            hint="the rules are as they were; `rlctl doctor` shows what is wrong there",
+            f"{link.endpoint} refuses to store the rules: {failure}",
+            hint="the rules are unchanged; `rlctl doctor` shows what is wrong",
         ) from failure

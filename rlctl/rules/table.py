@@ -1,4 +1,4 @@
-"""The rules file as a table: every key with its type and meaning; reading and the JSON Schema walk it. Pure."""
+"""The keys of the rules file with types and descriptions, for reading and for the JSON Schema. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -23,21 +23,21 @@ _PERCENT = re.compile(r"(?P<whole>[0-9]{1,3})(\.(?P<part>[0-9]{1,2}))?%?")
 _LONGEST_TEMPLATE = 200
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 NAME_RULE = "up to 64 letters, digits, dots, dashes or underscores"
-# Neither control characters nor what reorders or breaks a line on a screen.
+# One line without control characters, and without characters that reorder or break a line on a screen.
 LINE = r"[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,200}"
 VERSION = format_version(1)
 
 
 class Rate(NamedTuple):
-    """So many, in so long where that is said."""
+    """A rate; `period_ms` is None if the file gives the time by the key `period`."""
 
     amount: int
     period_ms: int | None
 
 
 def rate() -> ValueType[Rate]:
-    """`5/s`, `100/60s`, or a number beside `period`."""
-    wrong = "is not a rate; write how many in what time, such as 5/s or 100/60s"
+    """The type of a rate: `5/s`, `100/60s`, or a number beside the key `period`."""
+    wrong = "is not a rate; write units and time, such as 5/s or 100/60s"
 
     def read(scalar: Scalar) -> Rate:
         found = _RATE.fullmatch(scalar.text)
@@ -50,19 +50,19 @@ def rate() -> ValueType[Rate]:
 
     return ValueType(
         read=read,
-        refuse=lambda value: "" if value.amount else "a rate of 0 admits nobody for ever; write `limit: 0` to deny all",
+        refuse=lambda value: "" if value.amount else "a rate of 0 never refills; write `limit: 0` to deny all requests",
         show=str,
         schema={"type": ["string", "integer"], "pattern": "^[1-9][0-9]*(/([1-9][0-9]*)?(ms|s|m|h))?$", "minimum": 1},
     )
 
 
 def percent() -> ValueType[int]:
-    """0 to 100 with up to two decimals, in parts of 10,000."""
+    """The type of a percentage: 0 to 100 with up to two decimals, read as parts of 10,000."""
 
     def read(scalar: Scalar) -> int:
         found = _PERCENT.fullmatch(scalar.text)
         if found is None:
-            raise ValueError(f"{shown(scalar.text)} is not a percentage; write 0 to 100, at most two decimals")
+            raise ValueError(f"{shown(scalar.text)} is not a percentage; write 0 to 100 with at most two decimals")
         return int(found["whole"]) * 100 + int((found["part"] or "").ljust(2, "0"))
 
     return ValueType(
@@ -79,7 +79,7 @@ def percent() -> ValueType[int]:
 
 
 def template() -> ValueType[str]:
-    """A key template with named places in braces."""
+    """The type of a key template with named places in braces."""
     return ValueType(
         read=lambda scalar: scalar.text,
         refuse=_refuse_template,
@@ -101,10 +101,10 @@ def _refuse_template(value: str) -> str:
         return f"{shown(value)} has a brace without its partner; {right}"
     names = PLACE.findall(value)
     if not names:
-        return f"{shown(value)} names nobody: one limit would be for everybody together; {right}"
+        return f"{shown(value)} names no identity, so all requests would share one limit; {right}"
     odd = next((name for name in names if not re.fullmatch(DIMENSION, name)), None)
     if odd is not None:
-        return f"{shown('{' + odd + '}')} is no dimension; names are lower-case letters, digits and underscores"
+        return f"{shown('{' + odd + '}')} is not a dimension; write lower-case letters, digits and underscores"
     return ""
 
 
@@ -114,18 +114,20 @@ PARAMETERS: Mapping[str, Field] = {
     field.key: field
     for field in (
         Field(
-            key="limit", type=_COUNT, doc="how many; also the capacity of a bucket and the burst of gcra; 0 denies all"
+            key="limit",
+            type=_COUNT,
+            doc="requests in a window, leases at once, capacity of a bucket, or burst of gcra; 0 denies all",
         ),
-        Field(key="capacity", type=_COUNT, doc="the tokens that a full bucket holds"),
-        Field(key="burst", type=_COUNT, doc="how many at once"),
-        Field(key="rate", type=rate(), doc="what comes back in what time, such as 5/s or 100/60s"),
-        Field(key="period", type=_TIME, doc="the time that `rate` is for, where rate is a plain number"),
-        Field(key="window", type=_TIME, doc="the time that `limit` is for"),
-        Field(key="min_interval", type=_TIME, doc="the least time between two admitted calls"),
-        Field(key="lease", type=_TIME, doc="how long a lease lasts that is not renewed"),
+        Field(key="capacity", type=_COUNT, doc="tokens in a full bucket"),
+        Field(key="burst", type=_COUNT, doc="requests admitted at once"),
+        Field(key="rate", type=rate(), doc="requests admitted per time in the long run, such as 5/s or 100/60s"),
+        Field(key="period", type=_TIME, doc="time of `rate`, if rate is a plain number"),
+        Field(key="window", type=_TIME, doc="length of the window that `limit` applies to"),
+        Field(key="min_interval", type=_TIME, doc="least time between two admitted requests"),
+        Field(key="lease", type=_TIME, doc="time after which a lease expires unless it is renewed"),
     )
 }
-# What each algorithm's script wants, and the keys of the file that say it.
+# The parameters of each algorithm's script, and the keys of the file that set them.
 WANTED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "token_bucket": {"capacity": ("capacity", "limit", "burst"), "rate": ("rate",), "period_ms": ("rate", "period")},
     "gcra": {"burst": ("burst", "limit"), "rate": ("rate",), "period_ms": ("rate", "period")},
@@ -137,11 +139,14 @@ WANTED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 OPTIONAL = frozenset({"min_interval_ms"})
 ID = Field(
-    key="id", type=text(NAME, NAME_RULE, may_look_numeric=True), doc="names the rule; part of its keys", required=True
+    key="id",
+    type=text(NAME, NAME_RULE, may_look_numeric=True),
+    doc="name of the rule; part of its Redis keys",
+    required=True,
 )
-ALGORITHM = Field(key="algorithm", type=choice(Algorithm), doc="how it counts", required=True)
-TEMPLATE = Field(key="key", type=template(), doc="whom it counts, such as `apikey:{api_key}`", required=True)
-PERCENT = Field(key="percent", type=percent(), doc="how many of 100 identities", required=True)
+ALGORITHM = Field(key="algorithm", type=choice(Algorithm), doc="how the rule counts", required=True)
+TEMPLATE = Field(key="key", type=template(), doc="identity to count by, such as `apikey:{api_key}`", required=True)
+PERCENT = Field(key="percent", type=percent(), doc="share of identities in the canary, in percent", required=True)
 CONDITION: ValueType[str] = text(LINE, "one line of printable text", may_look_numeric=True)
 FIELDS: Mapping[str, Field] = {
     field.key: field
@@ -152,17 +157,26 @@ FIELDS: Mapping[str, Field] = {
                 r"open|closed|local(:[1-9][0-9]{0,4})?",
                 "open, closed, local, or local:N with N instances of the service",
             ),
-            doc="what decides while Redis does not; open for class general, closed for security where it is left out",
+            doc="failure policy while Redis does not answer [general: open, security: closed]",
         ),
-        Field(key="class", attr="rule_class", type=choice(RuleClass), doc="general or security; security refuses open"),
-        Field(key="shadow", type=boolean(), doc="whether it only counts, on keys of its own, and never denies"),
+        Field(
+            key="class",
+            attr="rule_class",
+            type=choice(RuleClass),
+            doc="general or security; a security rule must not fail open",
+        ),
+        Field(key="shadow", type=boolean(), doc="true to count on separate keys and never deny"),
         Field(
             key="script",
             attr="pin",
             type=text(r"[0-9]+\.[0-9]+\.[0-9]+", "a version such as 1.0.0"),
-            doc="this version of the script",
+            doc="version of the script to pin",
         ),
-        Field(key="owner", type=text(LINE, "one line of printable text", may_look_numeric=True), doc="whom to ask"),
+        Field(
+            key="owner",
+            type=text(LINE, "one line of printable text", may_look_numeric=True),
+            doc="team or person responsible for the rule",
+        ),
     )
 }
 STRUCTURES = ("key", "tiers", "match", "canary")
@@ -170,5 +184,5 @@ KEYS = (ID.key, ALGORITHM.key, *PARAMETERS, *STRUCTURES, *FIELDS)
 
 
 def parameter_keys(algorithm: str) -> tuple[str, ...]:
-    """The file's keys that this algorithm knows."""
+    """The keys of the file that set this algorithm's parameters."""
     return tuple(dict.fromkeys(key for keys in WANTED[algorithm].values() for key in keys))

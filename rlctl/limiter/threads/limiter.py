@@ -216,7 +216,7 @@ class Limiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Read how many leases are free: `Decision.remaining`. Ignore `allowed`, which is no answer to a peek."""
+        """Read how many leases are free, in `Decision.remaining`; takes none. `allowed` has no meaning here."""
         return self._lease(rule, who, "peek", "", rule_id, tier, policy)
 
     @contextmanager

@@ -233,9 +233,7 @@ def test_limit_by_rule_on_the_command_line(deployed: LocalFleet) -> None:
     assert limited("api-per-key", "ada", "--peek")["remaining"] == 1
     assert limited("api-per-key", "free", "--tier", "free")["limit"] == 1
     wrong = deployed.run("limit", "api-per-key", "free", "--tier", "fre", "--peek", "-o", "json")
-    says = (
-        "warning: rule api-per-key has no tier fre (its tiers are free): the base limit holds for it, in services too\n"
-    )
+    says = "warning: rule api-per-key has no tier fre (its tiers are free): the base limit applies, in services too\n"
     assert (wrong.json()["limit"], wrong.json()["tier"], wrong.json()["tier_known"], wrong.err) == (
         3,
         "fre",
@@ -257,8 +255,8 @@ def test_limit_by_rule_on_the_command_line(deployed: LocalFleet) -> None:
     assert not limited("jobs", "user=u,queue=q")["allowed"]
     assert limited("jobs", "user=u,queue=q", "--peek")["remaining"] == 0
     assert "more than one value" in limited("jobs", "u", expect=2)["message"]
-    assert "not empty" in limited("api-per-key", "", expect=2)["message"]
-    assert "not empty" in deployed.run("rules", "explain", "api-per-key", "", expect=2).err
+    assert "must not be empty" in limited("api-per-key", "", expect=2)["message"]
+    assert "must not be empty" in deployed.run("rules", "explain", "api-per-key", "", expect=2).err
     apply(deployed, rule(limit=3, key="{tier}:{api_key}"))
     assert limited("api-per-key", "api_key=ada", "--tier", "free")["limit"] == 3
     told = deployed.run("rules", "explain", "api-per-key", "api_key=ada", "--tier", "free", "-o", "json").json()

@@ -39,7 +39,7 @@ def test_rules_become_questions() -> None:
     ("text", "words"),
     [
         (b"version: 1\nrules: {}", "rules.yaml:2: rules: must be a list"),
-        (b"version: 1\nrules:\n  - {id: a, algorithm: gcra, key: '{user}'}", "rules.yaml:3: gcra wants `burst`"),
+        (b"version: 1\nrules:\n  - {id: a, algorithm: gcra, key: '{user}'}", "rules.yaml:3: gcra needs `burst`"),
         (
             b"version: 1\nrules:\n  - {id: a, algorithm: fixed_window, limit: 0, window: 6s, key: '{user}'}",
             "rules.yaml:3: rule `a`: --limit",

@@ -62,7 +62,7 @@ def test_every_algorithm_is_found_by_its_name() -> None:
             {one.name for one in ALGORITHMS.values() if one.__name__ in rlctl.limiter.__all__},
         ),
         ("rlctl/rules/table.py", set(WANTED)),
-        ("rlctl/rules/key_state.py", set(key_state._READINGS)),
+        ("rlctl/rules/key_state.py", set(key_state._READERS)),
         ("rlctl/cli/limit.py", set(limit._PARAMETERS)),
         ("rlctl/bench/accuracy.py", {*RULES, Concurrent.name}),
         ("rlctl/bench/claims.py", {*CLAIMS, Concurrent.name}),

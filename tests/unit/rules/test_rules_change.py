@@ -97,11 +97,15 @@ LOST = killed(healthy(WIDE), KEEPER)
     ("observed", "error", "text"),
     [
         (fresh(WIDE), NotFound, "fleet limiter is not deployed"),
-        (LOST, Unreachable, "the primary that keeps the rules does not answer; services go on with what they have"),
+        (
+            LOST,
+            Unreachable,
+            "the primary that keeps the rules does not answer; services keep deciding by the rules they have",
+        ),
         (
             changed(LOST, "node-0", presence=Presence.DENIED, evidence="WRONGPASS"),
             AccessDenied,
-            "node-0 refuses our password (WRONGPASS)",
+            "node-0 refuses the password (WRONGPASS)",
         ),
     ],
 )
@@ -209,7 +213,7 @@ def test_rules_whose_scripts_a_node_lacks_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused) as caught:
         apply(fleet, TWO.rules, tmp_path / "journal")
     names = [f"{rule.definition.algorithm} {rule.script.version}" for rule in TWO.rules.rules]
-    assert caught.value.message == f"node-9 lacks {names[1]}, {names[6]}; the rules are as they were"
+    assert caught.value.message == f"node-9 lacks {names[1]}, {names[6]}; the rules are unchanged"
     assert fleet.moved == []
 
 
@@ -233,7 +237,7 @@ def test_a_node_that_cannot_be_asked_for_scripts(failure: Exception, tmp_path: P
 def test_another_operator_was_quicker(tmp_path: Path) -> None:
     fleet = Fleet(ONE)
     fleet.is_quick = False
-    with pytest.raises(Refused, match="changed by somebody else"):
+    with pytest.raises(Refused, match="another operator changed"):
         apply(fleet, TWO.rules, tmp_path / "journal")
     assert events(tmp_path / "journal") == [("begin", "rules apply"), ("end", "refused")]
 
@@ -243,7 +247,7 @@ def test_a_replica_that_does_not_follow_in_time(tmp_path: Path) -> None:
     fleet.follows = False
     with pytest.raises(NotReadBack) as caught:
         apply(fleet, TWO.rules, tmp_path / "journal", read_back_s=1.5)
-    text = "revision 2 was stored, but within 1.5 s not read back from node-8: says another revision"
+    text = "revision 2 is in force, but node-8 did not confirm it within 1.5 s: has another revision"
     assert (caught.value.message, caught.value.exit_code) == (text, NotReadBack.exit_code)
     assert caught.value.outcome.changed
     assert events(tmp_path / "journal")[-1] == ("end", "not-read-back")
@@ -253,7 +257,7 @@ def test_a_replica_that_says_why_it_does_not_follow(tmp_path: Path) -> None:
     fleet = Fleet(ONE)
     lacks = fleet.admin[REPLICA].answer
     fleet.admin[REPLICA].answer = lambda command: CommandFailed("LOADING") if command[0] == "HMGET" else lacks(command)
-    with pytest.raises(NotReadBack, match=r"not read back from node-8: LOADING$"):
+    with pytest.raises(NotReadBack, match=r"node-8 did not confirm it within 5 s: LOADING$"):
         apply(fleet, TWO.rules, tmp_path / "journal")
 
 
@@ -305,7 +309,7 @@ def test_the_status_of_rules_that_cannot_be_read() -> None:
     fleet.admin[KEEPER].texts.clear()
     document = rules_status(fleet.as_fleet()).to_json()
     assert (document["revision"], document["by"], document["rules"]) == (1, None, [])
-    assert str(document["trouble"]).startswith("the fleet holds no revision 1")
+    assert str(document["trouble"]).startswith("the fleet has no revision 1")
 
 
 def test_stragglers_say_something_else_or_nothing() -> None:

@@ -96,9 +96,9 @@ def test_one_rule_goes_back_alone() -> None:
     [
         (roll_back(None, None), (), "no rules are in force"),
         (roll_back(None, 3), (), "no rules are in force"),
-        (roll_back(None, 7), (revision(ONE, 1),), "holds no revision 7"),
-        (roll_back(None, None), (revision(ONE, 1),), "revision 1 was the first"),
-        (roll_back("typo", None), (revision(ONE, 1), revision(BOTH, 2, 1)), "typo was never different"),
+        (roll_back(None, 7), (revision(ONE, 1),), "has no revision 7"),
+        (roll_back(None, None), (revision(ONE, 1),), "revision 1 is the first"),
+        (roll_back("typo", None), (revision(ONE, 1), revision(BOTH, 2, 1)), "rule typo never changed"),
         (roll_back("typo", 1), (revision(ONE, 1), revision(BOTH, 2, 1)), "no rule typo, neither in force nor in"),
     ],
 )
@@ -109,6 +109,6 @@ def test_there_is_nothing_to_go_back_to(make: RulesEdit, stored: tuple[Revision,
 
 
 def test_the_only_rule_is_not_taken_away_by_its_name() -> None:
-    with pytest.raises(Refused, match="none would be left") as caught:
+    with pytest.raises(Refused, match="no rule would be left") as caught:
         roll_back("api-per-key", None)(in_force(revision(EVERY, 1), revision(EXAMPLE, 2, 1)))
     assert "--to 1" in caught.value.hint

@@ -155,7 +155,7 @@ def test_tiers_and_canaries_are_told_apart() -> None:
     after = with_canary(before, "rule-0", 1000, {"limit": 9}, RELEASE)
     [ending] = endings(before, after)
     assert [one.describe() for one in ending.limits] == [
-        "limit 5, window 15m -> limit 9, window 15m (10 of 100 identities)"
+        "limit 5, window 15m -> limit 9, window 15m (10 % of identities)"
     ]
     # The canary that goes takes its tighter limit along.
     [back] = endings(with_canary(before, "rule-0", 1000, {"limit": 2}, RELEASE), before)

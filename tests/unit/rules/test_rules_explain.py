@@ -86,7 +86,7 @@ def test_a_shadow_has_a_key_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("rule_id", "identity", "error", "text"),
     [
-        ("bucket", "", InvalidLimit, "an identity is not empty"),
+        ("bucket", "", InvalidLimit, "an identity must not be empty"),
         ("other", "u1", NotFound, "other"),
         ("meter", "u1", UsageFault, "counts by more than one value"),
         ("meter", "user=u1,endpoint=/c", NotFound, "rule meter does not concern user=u1,endpoint=/c"),
@@ -115,7 +115,5 @@ def test_the_key_of_a_service() -> None:
 def test_rules_that_no_release_has_a_script_for() -> None:
     file = load_rules(EXAMPLE.encode(), "rules.yaml")
     without = replace(RELEASE, scripts=tuple(one for one in RELEASE.scripts if one.name != "sliding_counter"))
-    with pytest.raises(
-        InvalidFile, match=rf"^rules\.yaml:3: release {RELEASE.version} holds no script sliding_counter$"
-    ):
+    with pytest.raises(InvalidFile, match=rf"^rules\.yaml:3: release {RELEASE.version} has no script sliding_counter$"):
         compile_file(file, without)

@@ -49,7 +49,7 @@ def test_what_is_used(algorithm: str, values: dict[str, int], reply: Any, used: 
     how = key_reader(algorithm, 1)
     assert how is not None
     assert how.used(reply, values, NOW_US) == used
-    assert how.ask("k", values, NOW_US)[1] == "k"
+    assert how.command("k", values, NOW_US)[1] == "k"
 
 
 def test_the_sliding_counter_weighs_the_window_before() -> None:
@@ -78,7 +78,7 @@ def test_the_sliding_counter_weighs_the_window_before() -> None:
 def test_what_is_no_state_is_no_number(algorithm: str, values: dict[str, int], reply: Any) -> None:
     how = key_reader(algorithm, 1)
     assert how is not None
-    with pytest.raises(ValueError, match="no "):
+    with pytest.raises(ValueError, match="not a limiter"):
         how.used(reply, values, NOW_US)
 
 
@@ -95,7 +95,7 @@ def test_the_newest_entry(algorithm: str, reply: Any, at_us: int | None) -> None
     how = key_reader(algorithm, 1)
     assert how is not None
     assert how.last_admission is not None
-    assert how.last_admission.ask("k")[1] == "k"
+    assert how.last_admission.command("k")[1] == "k"
     assert how.last_admission.at_us(reply) == at_us
 
 
@@ -130,5 +130,5 @@ def test_the_commands_that_read_a_key(
 ) -> None:
     how = key_reader(algorithm, 1)
     assert how is not None
-    assert how.ask("k", values, NOW_US) == command
-    assert (how.last_admission and how.last_admission.ask("k")) == newest
+    assert how.command("k", values, NOW_US) == command
+    assert (how.last_admission and how.last_admission.command("k")) == newest

@@ -143,10 +143,10 @@ def test_a_version_that_the_release_loads_can_be_pinned_and_no_other() -> None:
     [newest] = compile_rules((replace(log, pin=None),), bounded)
     assert (pinned.script.version, newest.script.version) == ("1.0.1", "1.0.2")
     assert pinned.script.sha1 != newest.script.sha1
-    with pytest.raises(NotFound, match=r"release 1.2.0 loads no rolling_window 1.0.1; it loads 1.0.2"):
+    with pytest.raises(NotFound, match=r"release 1.2.0 does not load rolling_window 1.0.1; use one of 1.0.2"):
         compile_rules((log,), RELEASE)
     with pytest.raises(
-        InvalidFile, match=r"rules.yaml:6: script: release 1.2.0 loads no sliding_counter 7.0.0; it loads"
+        InvalidFile, match=r"rules.yaml:6: script: release 1.2.0 does not load sliding_counter 7.0.0; use one of"
     ):
         rule_set(EVERY.replace("script: 1.0.1", "script: 7.0.0"))
 
@@ -269,7 +269,7 @@ def test_an_edit_leaves_the_script_alone() -> None:
 def test_a_rule_that_is_not_there() -> None:
     with pytest.raises(NotFound) as caught:
         with_promotion(rule_set(EXAMPLE), "other", RELEASE)
-    assert caught.value.hint == "there are api-per-key"
+    assert caught.value.hint == "use one of api-per-key"
 
 
 @pytest.mark.parametrize(
@@ -318,26 +318,26 @@ WINDOWED = "    canary: {percent: 10, window: 30s}\n"
         (
             ("sliding_counter", "sliding_counter"),
             ("sliding_counter", "fixed_window"),
-            "its algorithm: .* for everybody",
+            "its algorithm: .* for all identities",
         ),
-        (("window: 60s", "window: 60s"), ("window: 60s", "window: 2m"), "its window: .* for everybody"),
-        (("{api_key}", "{api_key}"), ("{api_key}", "{user}"), "its key template: .* for everybody"),
+        (("window: 60s", "window: 60s"), ("window: 60s", "window: 2m"), "its window: .* for all identities"),
+        (("{api_key}", "{api_key}"), ("{api_key}", "{user}"), "its key template: .* for all identities"),
         (('"apikey:{api_key}"', '["apikey:{api_key}"]'), ('"apikey:{api_key}"', '["apikey:{api_key}", "{ip}"]'), None),
         (
             ('"apikey:{api_key}"', '["apikey:{api_key}"]'),
             ('"apikey:{api_key}"', '["{ip}", "apikey:{api_key}"]'),
             "its key template",
         ),
-        ((CANARY, CANARY), (CANARY, CANARY + "    shadow: true\n"), "its shadow: .* for everybody"),
-        ((CANARY, ""), (CANARY, WINDOWED), "its window: .* for 10 of 100 identities"),
-        ((CANARY, WINDOWED), (CANARY, WINDOWED.replace("10", "30")), "its window: .* for 20 of 100 identities"),
-        ((CANARY, WINDOWED), (CANARY, ""), "its window: .* for 10 of 100 identities"),
+        ((CANARY, CANARY), (CANARY, CANARY + "    shadow: true\n"), "its shadow: .* for all identities"),
+        ((CANARY, ""), (CANARY, WINDOWED), "its window: .* for 10 % of identities"),
+        ((CANARY, WINDOWED), (CANARY, WINDOWED.replace("10", "30")), "its window: .* for 20 % of identities"),
+        ((CANARY, WINDOWED), (CANARY, ""), "its window: .* for 10 % of identities"),
         # The canary's keys are those of everybody then: who was in it goes on.
-        ((CANARY + "", WINDOWED), ("    window: 60s\n", "    window: 30s\n"), "for 90 of 100 identities"),
+        ((CANARY + "", WINDOWED), ("    window: 60s\n", "    window: 30s\n"), "for 90 % of identities"),
         (
             ("free: {limit: 100}", "free: {limit: 100}"),
             ("free: {limit: 100}", "free: {window: 30s}"),
-            "its window: .* for 100 of 100 of tier free$",
+            "its window: .* for 100 % of identities of tier free$",
         ),
     ],
 )
@@ -353,5 +353,5 @@ def test_another_state_of_a_script_is_announced_and_new_rules_are_not() -> None:
     [rule] = now.rules
     other = replace(now, rules=(replace(rule, script=replace(rule.script, state=2)),))
     [advice] = fresh_quotas(now, other)
-    assert advice.text == "counts on another key by its script state: one fresh quota for everybody"
+    assert advice.text == "counts on another key, because of its script state: one fresh quota for all identities"
     assert fresh_quotas(None, now) == fresh_quotas(rule_set(EVERY), now) == ()

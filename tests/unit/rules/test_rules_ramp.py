@@ -123,9 +123,9 @@ def test_a_ramp_outlives_a_fleet_that_cannot_be_asked_for_a_while(make_rig: Call
     outcome = rig.run(1000, 5000)
     assert outcome.revision is not None
     assert outcome.revision.number == 3
-    assert [note for note in rig.notes if "could not look" in note] == [
-        "could not look: no primary",
-        "could not look: LOADING",
+    assert [note for note in rig.notes if "could not measure" in note] == [
+        "could not measure: no primary",
+        "could not measure: LOADING",
     ]
 
 
@@ -137,7 +137,7 @@ def test_a_hold_that_was_healthy_is_not_lost_by_its_last_look(make_rig: Callable
 
 def test_a_step_that_ends_unseen_is_taken_back_whatever_was_seen_earlier(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig(None, None, *[GONE] * 100)
-    with pytest.raises(CheckFailed, match=r"nothing could be seen at the end at 10 %; revision 1 is in force again"):
+    with pytest.raises(CheckFailed, match=r"last measurement of the step failed at 10 %; revision 1 is in force"):
         rig.run(1000, 5000)
     assert rig.stored.number == 1
     assert rig.now_s < RETRY_FOR_S + 10
@@ -152,7 +152,9 @@ def test_a_condition_that_was_never_measured_is_not_met(
     """Nobody calls, and nobody of the canary was found."""
     rig = make_rig()
     rig.is_busy = False
-    with pytest.raises(CheckFailed, match=f"{never} could not be seen during the hold at 10 %; revision 1 is in force"):
+    with pytest.raises(
+        CheckFailed, match=f"{never} could not be measured during the step at 10 %; revision 1 is in force"
+    ):
         rig.run(1000, conditions=conditions)
     rig = make_rig()
     rig.is_busy = False
@@ -161,12 +163,12 @@ def test_a_condition_that_was_never_measured_is_not_met(
 
 def test_a_change_that_the_fleet_cannot_take_is_tried_again(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
-    rig.refused = {"50 %": [GONE, Refused("LOADING"), NotFound("not yet")], "broken off": [GONE, GONE]}
+    rig.refused = {"50 %": [GONE, Refused("LOADING"), NotFound("not yet")], "aborted": [GONE, GONE]}
     rig.served = [totals(a=1), *[totals(a=2)] * 3, totals(a=3), totals(a=9, failed=6)]
-    with pytest.raises(CheckFailed, match=r"errors 100 %.* at 50 %; revision 1 is in force again"):
+    with pytest.raises(CheckFailed, match=r"errors is 100 %.* at 50 %; revision 1 is in force again"):
         rig.run(1000, 5000)
     assert rig.stored.number == 1
-    assert len([note for note in rig.notes if note.startswith("not yet")]) == 5
+    assert len([note for note in rig.notes if note.startswith("trying again")]) == 5
 
 
 @pytest.mark.parametrize("lost", [{2}, {3}, {2, 3}], ids=str)
@@ -188,8 +190,11 @@ def test_a_rollback_whose_answer_was_lost_is_done(make_rig: Callable[..., Rig]) 
 @pytest.mark.parametrize(
     ("when", "says"),
     [
-        ("50 %", r"50 % could not be put in force: no primary; the step of 10 %, revision 2, stays in force"),
-        ("broken off", r"revision 1 could not be put back: no primary; the step of 10 %, revision 2, stays in force"),
+        ("50 %", r"50 % could not be put in force: no primary; revision 2 with the canary at 10 % stays in force"),
+        (
+            "aborted",
+            r"revision 1 could not be put in force again: no primary; revision 2 with the canary at 10 %",
+        ),
     ],
 )
 def test_what_cannot_be_changed_in_time_is_named(make_rig: Callable[..., Rig], when: str, says: str) -> None:
@@ -226,7 +231,7 @@ def test_a_change_is_not_tried_again_over_the_rules_of_somebody_else(make_rig: C
 
     rig.change = change  # type: ignore[method-assign]
     rig.refused = {"50 %": [GONE]}
-    with pytest.raises(Refused, match="somebody else"):
+    with pytest.raises(Refused, match="another operator"):
         rig.run(1000, 5000)
     assert rig.stored == other
 
@@ -249,7 +254,7 @@ def test_a_step_that_is_not_read_back_is_taken_back_as_well(make_rig: Callable[.
 def test_what_somebody_else_put_in_force_is_not_taken_back(make_rig: Callable[..., Rig]) -> None:
     other = revision(EXAMPLE.replace("limit: 1000\n", "limit: 9\n"), number=5)
     rig = make_rig(None, other)
-    with pytest.raises(Refused, match="somebody else"):
+    with pytest.raises(Refused, match="another operator"):
         rig.run(1000)
     assert rig.stored == other
 
@@ -261,15 +266,15 @@ def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_ri
     usual = rig.change
 
     def change(why: str, make: RulesEdit, step: RampStep | None = None) -> ChangeResult:
-        if "broken off" in why:
+        if "aborted" in why:
             rig.stored = other
         return usual(why, make, step)
 
     rig.change = change  # type: ignore[method-assign]
-    with pytest.raises(Refused, match="somebody else"):
+    with pytest.raises(Refused, match="another operator"):
         rig.run(1000)
     assert rig.stored == other
-    assert "broken off: errors could not be seen during the hold at 10 %" in rig.notes
+    assert "ramp aborted: errors could not be measured during the step at 10 %" in rig.notes
 
 
 def test_after_a_failover_the_promoted_server_is_watched_from_then_on(make_rig: Callable[..., Rig]) -> None:
@@ -280,7 +285,7 @@ def test_after_a_failover_the_promoted_server_is_watched_from_then_on(make_rig: 
     rig.served = [
         FleetCounters(servers={"a": watched, **more}) for more in ({"b": watched}, {"c": fresh}, {"c": later})
     ]
-    with pytest.raises(CheckFailed, match=r"errors 10 %, wanted not errors>1%"):
+    with pytest.raises(CheckFailed, match=r"errors is 10 %, which meets errors>1%"):
         rig.run(1000)
 
 
@@ -291,7 +296,7 @@ def test_where_nobody_is_left_that_was_watched_counting_starts_again(make_rig: C
     assert [note for note in rig.notes if "counting starts again" in note]
     rig = make_rig()
     rig.served = [totals(a=10), totals(a=10), totals(a=10), totals(b=10)]
-    with pytest.raises(CheckFailed, match="errors could not be seen"):
+    with pytest.raises(CheckFailed, match="errors could not be measured"):
         rig.run(1000)
 
 

@@ -67,7 +67,8 @@ def deposed(evidence: str = "") -> Observed:
 
 
 @pytest.mark.parametrize(
-    ("evidence", "said"), [("", "was the primary before, and does not follow yet"), ("refused", "refused")]
+    ("evidence", "said"),
+    [("", "was the primary before a failover, and does not follow the new one yet"), ("refused", "refused")],
 )
 def test_a_primary_that_lost_its_shard_is_named_and_not_asked(evidence: str, said: str) -> None:
     servers = holding(cluster(), deposed(evidence))
@@ -105,7 +106,9 @@ def test_a_bare_node_of_another_shard_is_not_of_these_rules() -> None:
         pytest.param(
             server(FIELDS | {"revision": "x"}), None, "the pointer names revision 'x', which is no", id="torn"
         ),
-        pytest.param(server(FIELDS, is_stored=False), None, "revision 3 itself is missing", id="missing"),
+        pytest.param(
+            server(FIELDS, is_stored=False), None, "the pointer names revision 3, which is missing", id="missing"
+        ),
         pytest.param(Server(answer=lambda _command: CommandFailed("LOADING")), None, "LOADING", id="loading"),
     ],
 )

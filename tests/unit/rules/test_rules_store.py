@@ -69,7 +69,7 @@ def test_a_pointer(fields: dict[str, str], number: int | None, last: int) -> Non
     if version is not None:
         assert found.required() == version
         return
-    with pytest.raises(Refused, match="cannot be read: revision is 'x'"):
+    with pytest.raises(Refused, match="is not valid: its revision is 'x'"):
         found.required()
 
 
@@ -85,7 +85,7 @@ def test_without_a_pointer_no_rules_were_ever_applied() -> None:
 def test_a_stored_revision() -> None:
     server = link(Server(texts={revision_key(3): STORED.to_text(), revision_key(4): "{"}))
     assert stored_revision(server, 3) == STORED
-    with pytest.raises(NotFound, match="holds no revision 2 of the rules"):
+    with pytest.raises(NotFound, match="has no revision 2 of the rules"):
         stored_revision(server, 2)
     with pytest.raises(Refused, match="revision 4 of the rules cannot be read: "):
         stored_revision(server, 4)
@@ -116,9 +116,9 @@ def test_going_back_stores_nothing() -> None:
 
 
 def test_another_operator_was_quicker() -> None:
-    with pytest.raises(Refused, match="changed by somebody else"):
+    with pytest.raises(Refused, match="another operator changed"):
         store_revision(link(moving(0)), None, STORED, {})
-    with pytest.raises(Refused, match="changed by somebody else"):
+    with pytest.raises(Refused, match="another operator changed"):
         set_pointer(link(moving(0)), BEFORE, STORED.version, {})
 
 
@@ -133,8 +133,8 @@ def test_entries_of_the_history() -> None:
 @pytest.mark.parametrize(
     ("failure", "error", "text"),
     [
-        (Closed("connection reset"), Unreachable, "the primary that keeps the rules failed: connection reset"),
-        (CommandFailed("OOM full"), Refused, "127.0.0.1:7000 refuses to keep the rules: OOM full"),
+        (Closed("connection reset"), Unreachable, "the primary that stores the rules failed: connection reset"),
+        (CommandFailed("OOM full"), Refused, "127.0.0.1:7000 refuses to store the rules: OOM full"),
     ],
 )
 @pytest.mark.parametrize(
