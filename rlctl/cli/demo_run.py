@@ -17,6 +17,7 @@ from rlctl.operations.deploy import DeployOptions, DeployReport, run_deploy
 from rlctl.operations.destroy import run_destroy
 from rlctl.operations.env import As, connection
 from rlctl.operations.status import FleetStatus, read_status
+from rlctl.plan.planner import Plan
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
 from rlctl.system.ports import free_base_port
@@ -84,11 +85,15 @@ def run_demo(kept: Home, progress: Progress, stop: StopFlag, timeout_s: float) -
         progress.note(f"deploying 3 primaries and 3 replicas from port {topology.local.base_port} on")
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=timeout_s)
         with hold(topology, home, "demo", stop, progress, waiting=Waiting(wanted=False)) as held:
-            deployed = run_deploy(held, options, progress, stop, lambda _plan: None)
+            deployed = run_deploy(held, options, progress, stop, _agree)
         with open_fleet(topology, home) as fleet:
             status, decisions = read_status(fleet), _decide(fleet)
     drills = _drill(kept, progress, stop)
     return DemoReport(deployed=deployed, status=status, decisions=decisions, drills=drills)
+
+
+def _agree(_plan: Plan) -> None:
+    """Deploy without a question: the fleet is the demo's own."""
 
 
 @contextmanager

@@ -96,6 +96,9 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
     clock, stop = SystemClock(), StopFlag()
     transcript = Transcript.begin(app.home, clock, wanted, topology.name, current_user())
 
+    def check_stop(_step: Step) -> None:
+        stop.check()
+
     def agree(step: Step, command: str) -> None:
         try:
             _agree(app, topology, step, command, yes=yes, confirm=confirm)
@@ -120,7 +123,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
         agree=agree,
         tell=tell,
         announce=lambda step, command: show_announced(app, step, command),
-        before=lambda _step: stop.check(),
+        before=check_stop,
     )
     walked = _carry_out(app, walk, transcript, stop)
     show_walked(app, wanted, topology.name, walked, transcript.path)
