@@ -163,7 +163,7 @@ class SlidingCounter:
 
     @staticmethod
     def _when(limit: int, window: int, cost: int, start: int, current: int, previous: int) -> int:
-        """The first microsecond at which the call fits, when nobody else comes."""
+        """The first microsecond at which the call fits, if no other call comes."""
         if current + cost <= limit:
             return ceil(start + window - Fraction((limit - cost - current) * window, previous))
         return ceil(start + 2 * window - Fraction((limit - cost) * window, current))

@@ -37,7 +37,7 @@ Decide = Callable[[list[Who]], tuple[list[tuple[Decision, ...]], Stats]]
 
 
 class StagedBackend(Backend):
-    """Before each round something else happens."""
+    """Runs a callback before each round."""
 
     between: Between = staticmethod(lambda _round: None)
     rounds = 0
@@ -49,7 +49,7 @@ class StagedBackend(Backend):
 
 
 class StagedAsyncBackend(AsyncBackend):
-    """Before each round something else happens."""
+    """Runs a callback before each round."""
 
     between: Between = staticmethod(lambda _round: None)
     rounds = 0
@@ -114,7 +114,7 @@ def rule(name: str, algorithm: str, numbers: str, key: str = "{user}", more: str
 
 
 def used(make: Callable[..., Decide], text: str, name: str, who: Who) -> int:
-    """What a rule has counted, by a look."""
+    """The count of a rule, read by a peek."""
     [decisions], _stats = make(text, at_once=1)([who])
     found = next(one for one in decisions if one.quota.name == name)
     assert found.limit is not None
@@ -166,7 +166,7 @@ def test_requests_that_race_are_charged_by_all_rules_or_refunded(
         limiter.client.zcard(f"rl:{{{user}-{number}}}:users:rolling_window:1:86400000") for number in range(6)
     ]
     addresses = limiter.client.zcard(f"rl:{{{user}}}:address:rolling_window:1:86400000")
-    # Each charge in vain was taken back, or is counted as left: no other difference.
+    # Each charge of a denied request was refunded, or is counted as unrefunded.
     assert sum(counted) == admitted + stats.unrefunded.get("users", 0)
     assert addresses == admitted + stats.unrefunded.get("address", 0)
     assert max(counted) <= 10

@@ -193,7 +193,7 @@ SLOW: dict[str, tuple[Argument, ...]] = {
 def test_without_an_instant_the_servers_clock_decides(
     limiter: Limiter, key: str, script: str, clock: tuple[Argument, ...]
 ) -> None:
-    """What was told then, and what a peek at a given instant tells now, differ by the time between, to the ms."""
+    """An earlier reply and a peek at a later instant differ by exactly the time between them, in ms."""
     args = SLOW[script]
     before = limiter.now_us()
     told = limiter.call(script, key, *args, *clock)

@@ -1,4 +1,4 @@
-"""A hundred services that decide by a fleet's rules without a pause, in one event loop of a thread of their own."""
+"""A hundred services that decide by a fleet's rules without a pause, in an event loop of their own thread."""
 
 import asyncio
 import threading
@@ -12,13 +12,13 @@ from rlctl.limiter import AsyncLimiter, Cause, Decision
 
 CLIENTS = 100
 PAUSE_S = 0.05
-# These clients are about answers, not about speed: a busy machine must not make them fall back.
+# The budget is large: on a busy machine these clients must not fall back.
 PATIENT_MS = 30_000.0
 
 
 @dataclass(slots=True)
 class Clients:
-    """Each client asks for itself, and counts for the hot identity that all of them share."""
+    """Each client decides for its own identity, and for the hot identity that all share."""
 
     rule: str
     decisions: int = 0
@@ -33,11 +33,11 @@ class Clients:
 
     @property
     def common(self) -> set[int | None]:
-        """The limits that the clients were last told."""
+        """The limits in the clients' last decisions."""
         return set(self.limits.values())
 
     def wait_for_round(self, timeout_s: float = 60.0) -> None:
-        """Until every client has decided again."""
+        """Wait until every client has decided again."""
         until, deadline = self.decisions + 3 * CLIENTS, time.monotonic() + timeout_s
         while self.decisions < until:
             assert time.monotonic() < deadline

@@ -86,7 +86,7 @@ def test_enforcement_that_ends_wants_the_fleets_name(cluster: LocalFleet) -> Non
         assert status(cluster)["revision"] == 1
     done = cluster.run("rules", "apply", "rules.yaml", "--confirm", "limiter", "-o", "json").json()
     assert [one["kind"] for one in done["enforcement_ends"]] == ["removed"]
-    # What ends nothing is agreed to by either.
+    # A change that ends no enforcement accepts either option.
     cluster.run("rules", "rollback", "--confirm", "limiter")
     cluster.run("rules", "canary", "logins", "--limit", "4", "--percent", "10", "--yes")
     assert "admits more" in cluster.run("rules", "rollback", "--yes", expect=9).err
@@ -95,7 +95,7 @@ def test_enforcement_that_ends_wants_the_fleets_name(cluster: LocalFleet) -> Non
 
 
 def test_rules_are_changed_as_a_library(cluster: LocalFleet) -> None:
-    """As an HTTP API would: plain values in and out, and whoever asked for it stands in the history."""
+    """As an HTTP API would: plain values in and out, with the caller's name in the history."""
     cluster.deploy()
     topology, home = load_topology(cluster.file.read_bytes(), str(cluster.file)), Home(cluster.home)
     release, wanted = load_release(), write(cluster, rule(limit=3))
@@ -128,7 +128,7 @@ def test_one_rule_goes_back_alone(cluster: LocalFleet) -> None:
     apply(cluster, rule("a", 11), rule("b", 11))
     assert cluster.run("rules", "rollback", "a", "--yes", "-o", "json").json()["revision"] == 4
     assert [one["parameters"]["limit"] for one in status(cluster)["rules"]] == [10, 11]
-    # Only b differs from the revision before the last: the pointer alone goes back.
+    # Only rule b differs from that revision, so only the pointer moves.
     cluster.run("rules", "rollback", "--to", "3", "--yes")
     assert cluster.run("rules", "rollback", "b", "--yes", "-o", "json").json()["revision"] == 2
     assert "never changed" in cluster.run("rules", "rollback", "nobody", "--yes", expect=5).err
@@ -166,7 +166,7 @@ def test_a_bad_file_never_replaces_the_last_good_set(cluster: LocalFleet) -> Non
 
 
 def test_a_corrupt_pointer_and_history_are_named_and_apply_repairs_them(cluster: LocalFleet) -> None:
-    """A pointer such as `revision = abc` ended every verb as a bug, `apply` included."""
+    """A pointer such as `revision = abc` made every command exit as a bug, also `apply`."""
     cluster.deploy()
     for limit in (1, 2, 3):
         apply(cluster, rule(limit=limit))
@@ -208,7 +208,7 @@ def test_a_script_that_a_node_lacks_is_never_put_in_force(cluster: LocalFleet) -
 
 
 def test_a_fleet_over_its_memory_is_still_explained(cluster: LocalFleet) -> None:
-    """The server refuses every script; what is explained then is what the scripts said before."""
+    """The server refuses every script; `explain` still shows what the scripts showed before."""
     cluster.deploy()
     numbers = {
         "token_bucket": {"limit": 5, "rate": "1/1h"},
@@ -309,7 +309,7 @@ def test_after_a_failover_the_dead_member_is_named_and_not_waited_for(cluster: L
 
 
 def test_old_revisions_go_but_never_the_one_that_was_in_force(cluster: LocalFleet) -> None:
-    """As if a hundred had been stored in between: 101 would take the place of 1, and 201 that of 101."""
+    """As if a hundred revisions had been stored in between: 101 would replace 1, and 201 would replace 101."""
     cluster.deploy()
     with cluster.connect("node-2") as admin:
         apply(cluster, rule(limit=3))
@@ -351,7 +351,7 @@ def test_a_revision_that_cannot_be_read_is_told_and_replaced(cluster: LocalFleet
 
 
 def test_who_waited_for_the_lock_changes_what_is_in_force_then(cluster: LocalFleet) -> None:
-    """Meanwhile another machine has the lock, and moves the pointer as a rollback does."""
+    """Another machine has the lock meanwhile, and moves the pointer as a rollback does."""
     cluster.deploy()
     apply(cluster, rule(limit=3))
     digest = status(cluster)["digest"]

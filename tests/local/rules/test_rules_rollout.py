@@ -1,4 +1,4 @@
-"""A limit is changed under a hundred running clients, by percentage, watched, and taken back."""
+"""A limit is changed under a hundred running clients: by a canary, by a ramp, and by a rollback."""
 
 import contextlib
 import signal
@@ -55,7 +55,7 @@ def test_a_limit_is_changed_by_percentage_watched_and_taken_back(cluster: LocalF
         cluster.run("rules", "promote", "api-per-key", "--yes")
         expect_limits(clients, 100, 800, 1000)
         cluster.run("rules", "shadow", "hot", "--confirm", "limiter")
-        wait_for(lambda: clients.hot_admitted > 200, "a shadow denies nobody")
+        wait_for(lambda: clients.hot_admitted > 200, "a rule in shadow denies no request")
         cluster.run("rules", "rollback", "--to", "1", "--yes")
         expect_limits(clients, 0, 800, 1000)
     assert clients.odd == []
@@ -65,7 +65,7 @@ def test_a_limit_is_changed_by_percentage_watched_and_taken_back(cluster: LocalF
 
 
 def test_a_killed_apply_leaves_the_old_rules_or_the_new(cluster: LocalFleet) -> None:
-    """SIGKILL once the journal says that the change begins, that the revision is in force, that it ended."""
+    """SIGKILL after the journal's entries for the begin, the revision in force, and the end."""
     cluster.deploy()
     apply(cluster, rule(limit=1000), hot(50))
     outcomes: list[str] = []
@@ -123,14 +123,14 @@ def test_a_ramp_walks_its_steps(cluster: LocalFleet) -> None:
         f"canary api-per-key {percent} %" for percent in (100, 50, 10)
     ]
     assert clients.odd == []
-    # All its steps are one change: a rollback goes back to what was before the first.
+    # All steps are one change: a rollback goes back to the revision before the first.
     back = cluster.run("rules", "rollback", "--yes", "-o", "json").json()
     assert (back["revision"], back["before"]) == (1, 4)
     assert status(cluster)["rules"][0]["canary"] is None
 
 
 def test_a_ramp_that_loosens_is_agreed_to_once_and_as_a_whole(cluster: LocalFleet) -> None:
-    """Its first step is for no identity yet; what it ends is said before that."""
+    """The first step concerns no identity, but the ends of enforcement are listed before it."""
     cluster.deploy()
     apply(cluster, rule("logins", 5, **{"class": "security"}))
     words = ("rules", "canary", "logins", "--limit", "50", "--percent", "0", "--ramp", "10,100", "--hold", "1ms")
@@ -145,7 +145,7 @@ def test_a_ramp_that_loosens_is_agreed_to_once_and_as_a_whole(cluster: LocalFlee
 
 
 def test_a_ramp_that_is_broken_off_needs_no_second_agreement(cluster: LocalFleet) -> None:
-    """It made a rule of class security stricter; the way back loosens it again."""
+    """The ramp made a security rule stricter, so undoing it loosens the rule again."""
     cluster.deploy()
     apply(cluster, rule("logins", 5, **{"class": "security"}))
     cluster.kill("node-5")
@@ -154,7 +154,7 @@ def test_a_ramp_that_is_broken_off_needs_no_second_agreement(cluster: LocalFleet
 
 
 def test_a_ramp_that_denies_too_many_is_taken_back(cluster: LocalFleet) -> None:
-    """The canary allows one call an hour: whoever is in it has nothing left after the first."""
+    """The canary admits one call an hour, so its identities have no units left after the first."""
     cluster.deploy()
     apply(cluster, rule(limit=1000, algorithm="fixed_window"), hot(50))
     access = cluster.access("limiter")
@@ -190,7 +190,7 @@ def test_a_ramp_under_which_the_fleet_suffers_is_taken_back(
     )
     suffering, admin = cluster.connect("node-0", "limiter"), cluster.connect("node-0")
     while started.poll() is None:
-        # Each call begins anew: a memory that is full would make errors of slow calls.
+        # Each call uses a new key: a full memory would turn slow calls into errors.
         admin.unlink(SUFFERING)
         with contextlib.suppress(ResponseError):
             suffering.evalsha(sha1, 1, SUFFERING, *words)
@@ -208,7 +208,7 @@ def test_a_ramp_outlives_the_failover_of_the_shard_that_holds_the_rules(cluster:
     started = cluster.spawn("rules", "canary", "api-per-key", *words)
     wait_for(lambda: status(cluster)["revision"] == 2, "the first step is in force")
     cluster.kill("node-2")
-    # Somebody is served, or there would be no errors to see and none to miss.
+    # The clients must be served, or no errors could be measured.
     with Limiter.connect(cluster.access("limiter"), rules=True) as service:
         while started.poll() is None:
             service.decide("api-per-key", "ada")
@@ -232,7 +232,7 @@ def test_a_step_that_a_replica_does_not_follow_is_taken_back(cluster: LocalFleet
     assert status(cluster, expect=10)["revision"] == 1
 
 
-def test_a_ramp_ends_where_somebody_else_changes_the_rules_and_stays_where_it_is_interrupted(
+def test_a_ramp_ends_when_another_operator_changes_the_rules_and_an_interrupted_one_stays(
     cluster: LocalFleet,
 ) -> None:
     cluster.deploy()

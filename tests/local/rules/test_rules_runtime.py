@@ -1,4 +1,4 @@
-"""Services decide by the fleet's rules: told of changes at once, by their own looking anyway, and stale if need be."""
+"""Services decide by the fleet's rules: updated by messages, by polling, and with old rules during an outage."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from tests.conftest import RunAsync
 from tests.local.driver import LocalFleet, wait_for
 from tests.local.rules.files import apply, rule
 
-# These tests are about answers, not about speed: a busy machine must not make them fall back.
+# The budget is large: on a busy machine these tests must not fall back.
 PATIENT_MS = 5000.0
 PATIENT = {"budget_ms": PATIENT_MS, "connect_timeout_ms": PATIENT_MS}
 
@@ -39,7 +39,7 @@ def limit_of(subject: Limiter) -> int | None:
 
 
 def calls(fleet: LocalFleet, access: dict[str, Any]) -> dict[str, int]:
-    """Every command that the three primaries and replicas served so far, of those that services make."""
+    """Counts of the commands that services send, over three primaries and their replicas."""
     total: dict[str, int] = {}
     for node in range(6):
         with fleet.connect(f"node-{node}", access=access) as admin:
@@ -75,7 +75,7 @@ def test_a_running_service_sees_a_new_revision(deployed: LocalFleet, limiter: Li
 
 @pytest.fixture
 def unlooking(deployed: LocalFleet, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Nobody looks for an hour: only the message can bring a new revision."""
+    """Services poll once an hour: only the message can bring a new revision."""
     for module in (watch, async_watch):
         monkeypatch.setattr(module, "POLL_EVERY_S", 3600.0)
     apply(deployed, rule(limit=5))
@@ -107,7 +107,7 @@ def test_asyncio_hears_news_without_looking(
 
 
 def test_a_lost_invalidation_is_caught_by_looking(deployed: LocalFleet, limiter: Limiter) -> None:
-    """Nobody is told: the pointer is moved as apply does it, without a word on the channel."""
+    """The pointer moves as by `apply`, but without a message on the channel."""
     apply(deployed, rule(limit=6))
     wait_for(lambda: limit_of(limiter) == 6, "the new limit is decided by")
     with deployed.connect("node-2") as admin:
@@ -161,14 +161,14 @@ def test_rules_stay_while_their_shard_is_away_and_follow_it_to_the_new_primary(
     deployed: LocalFleet, limiter: Limiter
 ) -> None:
     """user-0's key lies on another shard than the rules, which lie on node-2 and its replica node-5."""
-    somebody = next(
+    identity = next(
         f"user-{number}"
         for number in range(100)
         if deployed.run("rules", "explain", "api-per-key", f"user-{number}", "-o", "json").json()["node"] != "node-2"
     )
     deployed.kill("node-2", "node-5")
     for _ in range(20):
-        decision = limiter.decide("api-per-key", somebody, peek=True)
+        decision = limiter.decide("api-per-key", identity, peek=True)
         assert (decision.source, decision.limit) == (Source.REDIS, 5)
     age = limiter.stats.rules_age_s
     assert age is not None
@@ -201,7 +201,7 @@ def test_without_any_rules_the_policy_decides_until_there_are_some(deployed: Loc
 
 
 def test_a_forked_service_goes_on_following(deployed: LocalFleet, limiter: Limiter) -> None:
-    """The child waits for revision 2 by itself: the parent's thread is not there."""
+    """The child follows the rules itself: the parent's thread does not exist there."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -22,7 +22,7 @@ END = b"END"
 
 
 class Wire(asyncio.Transport):
-    """Answers each packet with the next chunks, one turn of the loop after the other; END ends the connection."""
+    """Answers each packet with the next chunks, one in each iteration of the loop; END closes the connection."""
 
     def __init__(self, link: AsyncConnection, chunks: Sequence[bytes | Exception]) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Wire(asyncio.Transport):
 
 
 async def asked(link: AsyncConnection, *replies: int) -> list[Any]:
-    """What each of several calls got, or the cause and evidence of its failure."""
+    """The reply of each call, or the cause and evidence of its failure."""
     deadline_s = asyncio.get_running_loop().time() + LONG_S
     calls = [link.exchange(b"%d " % number, deadline_s, count) for number, count in enumerate(replies)]
     found = await asyncio.gather(*calls, return_exceptions=True)
@@ -111,7 +111,7 @@ def test_another_protocol_ends_the_connection_for_all_calls() -> None:
     asyncio.run(story())
 
 
-def test_what_nobody_asked_for_does_not_answer_the_next_call() -> None:
+def test_unexpected_data_does_not_answer_the_next_call() -> None:
     async def story() -> None:
         link = AsyncConnection(HERE)
         Wire(link, [])

@@ -1,4 +1,4 @@
-"""Asking, following and giving up, over connections that are played: the same stories for threads and asyncio."""
+"""Calls, redirections and time-outs over simulated connections, the same for threads and asyncio."""
 
 import asyncio
 import time
@@ -39,7 +39,7 @@ OPTIONS = Options(
 
 
 class Play:
-    """What each server answers, in order; the last answer stays."""
+    """The replies of each server, in order; the last one repeats."""
 
     def __init__(self, owner: Endpoint, **answers: list[Any]) -> None:
         self.owner = owner
@@ -86,7 +86,7 @@ class PlayedLink:
         self.sent = message
 
     def replies(self, count: int, _deadline_s: float) -> list[Any]:
-        """Each ask of a packet is one word here."""
+        """Each command of a packet is one word here."""
         words = self.sent.split(b" ")[:count]
         return [outcome_of(lambda word=word: self.play.reply(self.endpoint, word)) for word in words]
 
@@ -262,14 +262,14 @@ def test_what_is_no_reply_of_a_script(run: Run, reply: object) -> None:
     assert causes(outcomes) == [Cause.ERROR]
 
 
-def test_nobody_can_say_who_is_in_charge(run: Run) -> None:
+def test_no_node_knows_the_owner(run: Run) -> None:
     play = Play(A)
     play.look_up = lambda _question: Failure(Cause.AUTH, "WRONGPASS")  # type: ignore[method-assign]
     outcomes, _counters = run(CLUSTER, play, 4)
     assert causes(outcomes) == [Cause.AUTH, Cause.AUTH, Cause.BREAKER_OPEN, Cause.BREAKER_OPEN]
 
 
-def test_a_slot_that_nobody_serves(run: Run) -> None:
+def test_a_slot_without_an_owner(run: Run) -> None:
     play = Play(A)
     play.look_up = lambda _question: [b"cluster_state:ok", [[SLOT + 1, SLOT + 1, [b"10.0.0.1", 7000]]]]  # type: ignore[method-assign]
     assert causes(run(CLUSTER, play, 1)[0]) == [Cause.CLUSTER_DOWN]
@@ -280,7 +280,7 @@ def test_a_slot_that_nobody_serves(run: Run) -> None:
 def test_a_cluster_node_under_another_kind_is_told_by_the_kind(
     run: Run, settings: dict[str, Any], word: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A redirection wrote beside the one owner there is: IndexError in the service."""
+    """A redirection wrote past the only owner: an IndexError in the service."""
     play = Play(A, _7000=[ErrorReply(f"{word} {SLOT} 10.0.0.1:7001")])
     kind = settings.get("kind", "single")
     outcomes, _counters = run(settings, play, 3)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from rlctl.limiter.core.breaker import Breaker, BreakerSettings, Circuit
 
 
-class Hands:
-    """A clock that goes where it is told."""
+class ManualClock:
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -17,7 +17,7 @@ class Hands:
         return self.now_s
 
 
-def breaker(clock: Hands, changes: list[Circuit] | None = None, chance: float = 0.5) -> Breaker:
+def breaker(clock: ManualClock, changes: list[Circuit] | None = None, chance: float = 0.5) -> Breaker:
     settings = BreakerSettings(failures=3, backoff_ms=100, max_backoff_ms=300, jitter=0.2)
     seen = changes if changes is not None else []
     return Breaker(settings, clock=clock, chance=lambda: chance, on_change=seen.append)
@@ -30,7 +30,7 @@ def trip(circuit: Breaker, times: int = 3) -> None:
 
 def test_it_opens_after_failures_in_a_row_only() -> None:
     changes: list[Circuit] = []
-    circuit = breaker(Hands(), changes)
+    circuit = breaker(ManualClock(), changes)
     trip(circuit, 2)
     circuit.succeeded()
     trip(circuit, 2)
@@ -42,7 +42,7 @@ def test_it_opens_after_failures_in_a_row_only() -> None:
 
 
 def test_one_probe_goes_out_and_closes_it() -> None:
-    clock, changes = Hands(), []
+    clock, changes = ManualClock(), []
     circuit = breaker(clock, changes)
     trip(circuit)
     clock.now_s += 0.099
@@ -58,7 +58,7 @@ def test_one_probe_goes_out_and_closes_it() -> None:
 
 
 def test_the_back_off_doubles_up_to_its_bound_and_starts_anew() -> None:
-    clock = Hands()
+    clock = ManualClock()
     circuit = breaker(clock)
     trip(circuit)
     waits = []
@@ -78,13 +78,13 @@ def test_the_back_off_doubles_up_to_its_bound_and_starts_anew() -> None:
 
 @pytest.mark.parametrize(("chance", "wait_ms"), [(0.0, 80), (0.5, 100), (1.0, 120)])
 def test_jitter(chance: float, wait_ms: int) -> None:
-    circuit = breaker(Hands(), chance=chance)
+    circuit = breaker(ManualClock(), chance=chance)
     trip(circuit)
     assert circuit.retry_in_ms == wait_ms
 
 
 def test_calls_that_failed_together_count_once() -> None:
-    clock = Hands()
+    clock = ManualClock()
     circuit = breaker(clock)
     for _ in range(10):
         circuit.failed(began_s=clock.now_s - 0.004)
@@ -96,7 +96,7 @@ def test_calls_that_failed_together_count_once() -> None:
 
 
 def test_a_forfeited_probe_lets_another_one_go() -> None:
-    clock = Hands()
+    clock = ManualClock()
     circuit = breaker(clock)
     trip(circuit)
     clock.now_s += 1
@@ -106,13 +106,13 @@ def test_a_forfeited_probe_lets_another_one_go() -> None:
 
 
 def test_at_once() -> None:
-    circuit = breaker(Hands())
+    circuit = breaker(ManualClock())
     circuit.failed(at_once=True)
     assert not circuit.is_closed
 
 
 def test_of_many_threads_one_probes() -> None:
-    clock = Hands()
+    clock = ManualClock()
     circuit = breaker(clock)
     trip(circuit)
     clock.now_s += 1
@@ -132,7 +132,7 @@ def test_of_many_threads_one_probes() -> None:
 
 @given(st.lists(st.sampled_from(["fail", "ok", "wait", "forfeit"]), max_size=60))
 def test_it_always_closes_again(story: list[str]) -> None:
-    clock = Hands()
+    clock = ManualClock()
     circuit = breaker(clock)
     for event in story:
         clock.now_s += 1.0 if event == "wait" else 0.001

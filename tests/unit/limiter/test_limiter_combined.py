@@ -1,4 +1,4 @@
-"""Several rules for one request, against counts that a table keeps: who is charged when, and who is refunded."""
+"""Several rules for one request, with counts in a table: which rules are charged, and which are refunded."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ LATE = Failure(Cause.TIMEOUT, "late")
 
 
 class Table:
-    """What each rule has counted; answers as the scripts do, and remembers the rounds."""
+    """Counts by rule; answers as the scripts do, and records the rounds."""
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(LIMITS, 0)
@@ -110,7 +110,7 @@ def test_what_one_rule_denies_costs_the_others_nothing() -> None:
     assert told == [("trial", True)] * 5 + [("tight", False)] * 7
     assert table.counts == {"wide": 5, "tight": 5, "log": 5, "trial": 3}
     assert table.rounds[-2:] == [[(rule, "look") for rule in LIMITS], [("tight", "charge")]]
-    # Those of requests that `tight` refused were not refused by the shadow too: it stands behind.
+    # Requests that `tight` denied are not counted by the shadow rule, which comes after it.
     assert subject.stats.shadow_denials == {"trial": 2}
     [first, last] = subject.decide_all({"user": "u"})
     assert (first.remaining, first.reason) == (995, Reason.OK)
@@ -154,7 +154,7 @@ def test_a_lost_race_refunds_what_was_charged() -> None:
     assert subject.stats.unrefunded == {}
 
 
-def test_a_race_that_the_scarcest_rule_loses_charges_nobody() -> None:
+def test_a_race_that_the_scarcest_rule_loses_charges_no_rule() -> None:
     table = Table()
     subject = limiter(table)
 
@@ -176,7 +176,7 @@ def test_a_refund_that_fails_is_counted_and_not_tried_again() -> None:
         if number == 2:
             table.counts["wide"] = 1000
         if number == 3:
-            # A service with a release before 1.2.0 meets the second error.
+            # With a release before 1.2.0 the script replies with the second error.
             table.broken = {"log": LATE, "tight": InvalidLimit("RLCTL_ARG limit, window_ms and cost are whole numbers")}
 
     table.between = steal

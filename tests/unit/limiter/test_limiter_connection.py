@@ -25,7 +25,7 @@ Chunk = bytes | OSError
 
 
 class Channel:
-    """A socket that delivers chunks and failures in their order, and remembers its time-outs."""
+    """A socket that delivers prepared chunks and failures, and records its time-outs."""
 
     def __init__(self, *chunks: Chunk) -> None:
         self.chunks = list(chunks)

@@ -40,8 +40,8 @@ RULE = FixedWindow(10, 1000)
 LATER_S = 30.0
 
 
-class Hands:
-    """A clock that goes where it is told."""
+class ManualClock:
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_s = 10.0
@@ -51,7 +51,7 @@ class Hands:
 
 
 class FakeBackend:
-    """Answers what it was told to, and remembers what it was asked."""
+    """Gives prepared answers, and records its calls."""
 
     def __init__(self, *outcomes: object) -> None:
         self.outcomes = list(outcomes)
@@ -288,7 +288,7 @@ def test_a_connection_that_was_just_used_is_not_looked_at() -> None:
 
 
 class Gate:
-    """Openers that wait until they may go on."""
+    """Openers that wait until the test lets them continue."""
 
     def __init__(self) -> None:
         self.opened: list[FakeLink] = []
@@ -448,13 +448,13 @@ def test_a_finder_runs_once_at_a_time_and_not_too_often() -> None:
     assert len(runs) == 1
 
 
-def breakers(clock: Hands) -> tuple[NodeBreakers, Counters]:
+def breakers(clock: ManualClock) -> tuple[NodeBreakers, Counters]:
     counters = Counters(clock)
     return NodeBreakers("here:1", BreakerSettings(failures=2, jitter=0), counters, clock), counters
 
 
 def test_a_missing_script_does_not_keep_the_others_back() -> None:
-    clock = Hands()
+    clock = ManualClock()
     subject, counters = breakers(clock)
     subject.failed(Failure(Cause.NO_SCRIPT, "here:1"), "aa")
     subject.admit("bb")
@@ -470,7 +470,7 @@ def test_a_missing_script_does_not_keep_the_others_back() -> None:
 
 
 def test_a_good_answer_forgets_the_failures_before_it() -> None:
-    clock = Hands()
+    clock = ManualClock()
     subject, counters = breakers(clock)
     late = Failure(Cause.TIMEOUT, "here:1: late")
     for _ in range(4):
@@ -492,7 +492,7 @@ def test_a_good_answer_forgets_the_failures_before_it() -> None:
 
 
 def test_a_broken_script_does_not_keep_the_others_back() -> None:
-    subject, _counters = breakers(Hands())
+    subject, _counters = breakers(ManualClock())
     for _ in range(2):
         subject.admit("aa")
         subject.failed(Failure(Cause.ERROR, "here:1: ERR user_script:8"), "aa")
@@ -509,7 +509,7 @@ def test_before_anything_was_sent_nothing_is_uncertain(cause: Cause) -> None:
 
 
 def test_time_in_fallback_is_counted_while_any_breaker_is_open() -> None:
-    clock = Hands()
+    clock = ManualClock()
     subject, counters = breakers(clock)
     for _ in range(2):
         subject.admit("aa")
@@ -523,7 +523,7 @@ def test_time_in_fallback_is_counted_while_any_breaker_is_open() -> None:
 
 
 def test_a_probe_for_a_missing_script_does_not_use_up_the_nodes() -> None:
-    clock = Hands()
+    clock = ManualClock()
     subject, _counters = breakers(clock)
     subject.failed(Failure(Cause.NO_SCRIPT, "here:1"), "aa")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What the statistics count, and for how long Redis was not asked."""
+"""The statistics, and the time during which breakers were open."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from rlctl.limiter.core.breaker import Circuit
 from rlctl.limiter.core.counters import Counters
 
 
-class Hands:
-    """A clock that goes where it is told."""
+class ManualClock:
+    """A clock that the test sets."""
 
     now_s = 100.0
 
@@ -32,7 +32,7 @@ OPEN, CLOSED = Circuit.OPEN, Circuit.CLOSED
     ],
 )
 def test_time_without_redis(changes: list[tuple[str, Circuit]], fallback_s: float, opened: int) -> None:
-    clock = Hands()
+    clock = ManualClock()
     counters = Counters(clock)
     for breaker, circuit in changes:
         counters.circuit_changed(breaker, circuit)
@@ -53,7 +53,7 @@ def test_shadows_and_refunds_are_counted_by_rule() -> None:
 
 
 def test_the_age_of_the_rules() -> None:
-    clock = Hands()
+    clock = ManualClock()
     counters = Counters(clock)
     assert (counters.snapshot().rules_revision, counters.snapshot().rules_age_s) == (None, None)
     counters.saw_rules(7)

@@ -1,4 +1,4 @@
-"""Any bytes, any slot map, any revision: a failure with a name, bounded in size and time, and nothing else."""
+"""Arbitrary bytes, slot maps and revisions: each gives a named failure, bounded in size and time."""
 
 import copy
 import json
@@ -156,7 +156,7 @@ def test_any_answer_to_a_look_up_is_a_map_or_a_failure(settings: dict[str, Any],
 
 
 def driven(lookup: Lookup, answers: list[list[Reply]]) -> FleetMap | None:
-    """The map that these answers make; None where it has more questions."""
+    """The map from these replies; None if the look-up has more queries."""
     try:
         next(lookup)
         for answer in answers:
@@ -232,7 +232,7 @@ JSON = st.recursive(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where something stands in a document."""
+    """A path into a document."""
     keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     return [path, *(place for key in keys for place in places(value[key], (*path, key)))]
 
@@ -242,7 +242,7 @@ PLACES = [place for place in places(DOCUMENT) if len(place) > 1]
 
 
 def digest_of(document: dict[str, Any]) -> str:
-    """The digest that this document's writer would have put there."""
+    """The digest that belongs to this document."""
     try:
         return RuleSet(rules=tuple(map(_rule, document["rules"])), release=str(document["release"])).digest
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):

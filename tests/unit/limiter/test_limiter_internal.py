@@ -193,7 +193,7 @@ def test_a_defect_in_a_look_up(monkeypatch: pytest.MonkeyPatch, run_async: RunAs
 
 
 class Keeper:
-    """A backend whose rules cannot be asked for because of a defect."""
+    """A backend whose rules cannot be read because of a defect."""
 
     rules_node = staticmethod(defect)
 

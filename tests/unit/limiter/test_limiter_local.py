@@ -1,4 +1,4 @@
-"""What one process counts by itself: the numbers of each answer, at and around each boundary."""
+"""The local count of one process: each number of its answers, at and around each boundary."""
 
 from collections.abc import Callable
 
@@ -28,8 +28,8 @@ OK, OVER, EARLY, NO_LEASE, IMPOSSIBLE = (
 Step = tuple[float, int, tuple[int, int, int, int, Reason]]
 
 
-class Hands:
-    """A clock in nanoseconds that goes where it is told."""
+class ManualClock:
+    """A clock in nanoseconds that the test sets."""
 
     def __init__(self) -> None:
         self.now_ns = 5 * MS
@@ -42,12 +42,12 @@ def numbers(answer: LocalAnswer) -> tuple[int, int, int, int, Reason]:
     return answer.limit, answer.remaining, answer.retry_after_ms, answer.reset_after_ms, answer.reason
 
 
-def limits(instances: int = 1, max_keys: int = 10) -> tuple[LocalLimits, Hands]:
-    clock = Hands()
+def limits(instances: int = 1, max_keys: int = 10) -> tuple[LocalLimits, ManualClock]:
+    clock = ManualClock()
     return LocalLimits(instances, max_keys, clock), clock
 
 
-# Of each call: milliseconds since the one before, its cost; limit, remaining, retry, reset, reason.
+# For each call: milliseconds since the previous call, cost; limit, remaining, retry, reset, reason.
 STORIES: dict[str, tuple[Algorithm, int, list[Step]]] = {
     "window": (
         FixedWindow(3, 1000),

@@ -25,8 +25,8 @@ from rlctl.limiter.core.policy import FallbackRequest, read_policy, without_rule
 MS = 1_000_000
 
 
-class Hands:
-    """A clock in nanoseconds that goes where it is told."""
+class ManualClock:
+    """A clock in nanoseconds that the test sets."""
 
     def __init__(self) -> None:
         self.now_ns = 5 * MS
@@ -83,7 +83,7 @@ def test_what_is_impossible_stays_so_without_redis(policy: str, algorithm: Algor
 
 
 def test_a_local_window_counts_its_share() -> None:
-    clock = Hands()
+    clock = ManualClock()
     policy = LocalPolicy(4, clock_ns=clock)
     rule = FixedWindow(10, 1000)
     first, second, third = (ask(policy, rule) for _ in range(3))
@@ -97,12 +97,12 @@ def test_a_local_window_counts_its_share() -> None:
 
 
 def test_every_instance_has_at_least_one() -> None:
-    policy = LocalPolicy(50, clock_ns=Hands())
+    policy = LocalPolicy(50, clock_ns=ManualClock())
     assert [ask(policy, FixedWindow(3, 1000)).allowed for _ in range(2)] == [True, False]
 
 
 def test_a_local_bucket_refills_at_its_share() -> None:
-    clock = Hands()
+    clock = ManualClock()
     policy = LocalPolicy(2, clock_ns=clock)
     rule = TokenBucket(10, 10, 1000)
     assert [ask(policy, rule).remaining for _ in range(5)] == [4, 3, 2, 1, 0]
@@ -113,7 +113,7 @@ def test_a_local_bucket_refills_at_its_share() -> None:
 
 
 def test_a_local_rolling_rule_keeps_its_interval() -> None:
-    clock = Hands()
+    clock = ManualClock()
     policy = LocalPolicy(clock_ns=clock)
     rule = RollingWindow(5, 1000, 100)
     assert ask(policy, rule).allowed
@@ -124,7 +124,7 @@ def test_a_local_rolling_rule_keeps_its_interval() -> None:
 
 
 def test_local_leases() -> None:
-    clock = Hands()
+    clock = ManualClock()
     policy = LocalPolicy(clock_ns=clock)
     rule = Concurrent(2, 1000)
 
@@ -146,13 +146,13 @@ def test_local_leases() -> None:
 
 
 def test_peeks_write_nothing() -> None:
-    policy = LocalPolicy(clock_ns=Hands())
+    policy = LocalPolicy(clock_ns=ManualClock())
     assert [ask(policy, rule, cost=0).remaining for rule in (FixedWindow(3, 9), Gcra(3, 1, 9))] == [3, 3]
     assert len(policy._limits) == 0
 
 
 def test_memory_is_bounded_and_the_longest_unused_goes_first() -> None:
-    policy = LocalPolicy(max_keys=2, clock_ns=Hands())
+    policy = LocalPolicy(max_keys=2, clock_ns=ManualClock())
     rule = FixedWindow(1, 1000)
     for name in (b"a", b"b", b"a", b"c"):
         ask(policy, rule, key=name)
@@ -170,7 +170,7 @@ def test_memory_is_bounded_and_the_longest_unused_goes_first() -> None:
 def test_a_local_count_never_admits_more_than_its_share(
     limit: int, instances: int, calls: list[tuple[int, int]], kind: str
 ) -> None:
-    clock = Hands()
+    clock = ManualClock()
     policy = LocalPolicy(instances, clock_ns=clock)
     bucket = kind == "bucket"
     rule = TokenBucket(limit, limit, 1000) if bucket else FixedWindow(limit, 1000)
@@ -186,7 +186,7 @@ def test_a_local_count_never_admits_more_than_its_share(
             clock.now_ns += decision.retry_after_ms * MS
             assert ask(policy, rule, cost=cost).allowed
             admitted.append((clock.now_ns, cost))
-    # In any trailing window: a bucket admits its size and what comes back, a window counts at most two of its own.
+    # In any trailing window, a bucket admits its capacity and the refill, and a window rule at most two limits.
     for at, _cost in admitted:
         seen = sum(cost for when, cost in admitted if at - 1000 * MS < when <= at)
         back = limit / instances if bucket else share

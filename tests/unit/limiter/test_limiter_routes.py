@@ -197,7 +197,7 @@ def test_of_maps_without_quorum_the_first_is_believed(later: list[Any]) -> None:
         ([b"cluster_state:fail", []], Cause.CLUSTER_DOWN),
     ],
 )
-def test_nobody_knows_the_slots(answer: NodeReplies, cause: Cause) -> None:
+def test_no_node_knows_the_slots(answer: NodeReplies, cause: Cause) -> None:
     with pytest.raises(Failure) as failure:
         play(find_slots((A, B)), lambda _asked: answer)
     assert failure.value.cause is cause
@@ -236,7 +236,7 @@ def test_the_newest_epoch_that_is_a_primary_wins() -> None:
         (sentinel(A, 1), [ErrorReply("NOAUTH no")], Cause.AUTH),
     ],
 )
-def test_nobody_knows_the_primary(answer: NodeReplies, role: NodeReplies, cause: Cause) -> None:
+def test_no_sentinel_knows_the_primary(answer: NodeReplies, role: NodeReplies, cause: Cause) -> None:
     lookup = find_primary((Endpoint("s", 1),), "limiter")
     with pytest.raises(Failure) as failure:
         play(lookup, lambda asked: answer if asked.to_sentinel else role)

@@ -27,7 +27,7 @@ TIMEOUT = Failure(Cause.TIMEOUT, "here:1")
 
 
 class FakeBackend:
-    """Answers what it was told to, and remembers what it was asked."""
+    """Gives prepared answers, and records its calls."""
 
     def __init__(self, *outcomes: object) -> None:
         self.outcomes = list(outcomes)
@@ -72,10 +72,10 @@ def limiter(text: str | None, *outcomes: object, policy: str | Policy = "open") 
     return Limiter(Core(RELEASE, policy, counters, book), backend), backend  # type: ignore[arg-type]
 
 
-def somebody(*, inside: bool) -> str:
-    """Who is in the example's canary of 10 %, or is not."""
-    people = (f"user-{number}" for number in range(1000))
-    return next(who for who in people if (bucket("api-per-key", who) < 1000) is inside)
+def identity(*, inside: bool) -> str:
+    """An identity that is in the example's canary of 10 %, or is not."""
+    identities = (f"user-{number}" for number in range(1000))
+    return next(one for one in identities if (bucket("api-per-key", one) < 1000) is inside)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def somebody(*, inside: bool) -> str:
 )
 def test_the_variant_of_an_identity(inside: bool, tier: str | None, limit: bytes) -> None:  # noqa: FBT001  a table
     subject, backend = limiter(EXAMPLE, YES)
-    who = somebody(inside=inside)
+    who = identity(inside=inside)
     assert subject.decide("api-per-key", {"api_key": who}, tier=tier).allowed
     assert backend.asked[0][3] == f"rl:{{apikey:{who}}}:api-per-key:sliding_counter:1:60000".encode()
     assert backend.asked[0][4:6] == [limit, b"60000"]
@@ -141,7 +141,7 @@ def test_the_tier_is_a_dimension_like_others() -> None:
     assert subject.decide("api-per-key", {"api_key": "k"}).source is Source.RULES
 
 
-def test_an_empty_identity_is_nobody() -> None:
+def test_an_empty_identity_is_refused() -> None:
     subject, backend = limiter(EXAMPLE)
     with pytest.raises(InvalidLimit, match="empty"):
         subject.decide("api-per-key", "")
@@ -152,7 +152,7 @@ def test_an_empty_identity_is_nobody() -> None:
     "who", [{"user": 5, "endpoint": "/a"}, {"user": "u", "endpoint": 5}, {"user": b"u"}, 5, b"u"], ids=str
 )
 def test_a_dimension_that_is_no_text_is_refused(who: Any) -> None:
-    """A number met no condition: nobody was limited by it."""
+    """A number matched no condition, so no request was limited."""
     subject, backend = limiter(EVERY)
     with pytest.raises(InvalidLimit, match=r"must be text.* not"):
         subject.decide("meter", who)
@@ -206,7 +206,7 @@ def test_a_shadow_counts_on_keys_of_its_own_and_never_denies() -> None:
 
 
 def test_a_broken_key_of_a_shadow_stops_nothing() -> None:
-    """What is enforced after it is asked all the same; an enforced rule's own broken key is raised."""
+    """Enforced rules after it still decide; the broken key of an enforced rule is raised."""
     broken = BrokenState("here: WRONGTYPE")
     subject, backend = limiter(EVERY, YES, broken, NO, YES, NO, policy="closed")
     found = subject.decide_all({"user": "u"})
@@ -230,7 +230,7 @@ def test_the_rules_own_failure_policy_decides() -> None:
     assert subject.acquire("jobs", "u", "r").source is Source.CLOSED
     assert subject.decide("ring", "u").limit == 25
     assert subject.decide("bucket", "u", policy="closed").source is Source.CLOSED
-    # A plain `local` is what the limiter was made with: it knows how many instances there are.
+    # A rule with plain `local` uses the limiter's own policy, which knows the number of instances.
     assert subject.decide("bucket", "u", policy="local").limit == 5
 
 
@@ -314,7 +314,7 @@ def test_a_book_reads_only_news_and_keeps_the_last_good_rules() -> None:
     book.learn(stored.version, stored.to_text().encode())
     assert book.newer_version(pointer) is None
     assert counters.snapshot().rules_revision == 3
-    # Number 3 again, with other rules: what was in force was lost in a failover.
+    # Number 3 again with other rules: the first revision 3 was lost in a failover.
     assert book.newer_version([b"3", b"other"]) == Version(revision=3, digest="other")
     for reply in (None, b"", b"{}", stored.to_text().encode()[:-2]):
         book.learn(Version(revision=4, digest="x"), reply)
@@ -381,7 +381,7 @@ def test_a_new_revision_is_decided_by_at_once() -> None:
     book = book_of(revision(EXAMPLE), counters)
     backend = FakeBackend(YES, YES)
     subject = Limiter(Core(RELEASE, "open", counters, book), backend)  # type: ignore[arg-type]
-    who = somebody(inside=False)
+    who = identity(inside=False)
     subject.decide("api-per-key", who)
     later = replace(revision(EXAMPLE.replace("limit: 1000\n", "limit: 7\n")), number=2)
     book.learn(later.version, later.to_text().encode())

@@ -1,4 +1,4 @@
-"""More callers than a process can serve: the node is blamed only for what the node did."""
+"""More callers than a process can serve: only delays of the node count as its failures."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ PING = b"PING\r\n"
 
 
 class Server(asyncio.Transport):
-    """Counts what was sent and answers each message with its number when told to."""
+    """Counts messages, and answers each with its number on request."""
 
     def __init__(self, *, answers: bool = False) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ def test_the_node_has_few_calls_at_once_and_all_are_answered(run_async: RunAsync
 def test_a_stopped_node_fails_all_calls_by_its_own_fault(run_async: RunAsync) -> None:
     async def story() -> None:
         server = Server()
-        # A process that stalls for longer than this is late by its own fault.
+        # A process that stalls longer than this has itself caused the delay.
         causes = [await cause_of(call) for call in [server.call(0.2) for _ in range(100)]]
         assert causes.count(Cause.TIMEOUT) == links._MOST_UNDER_WAY
         assert causes.count(Cause.NO_CONNECTION) == 100 - links._MOST_UNDER_WAY
@@ -210,7 +210,7 @@ class FakeLink:
         return False
 
     def close(self) -> None:
-        """There is nothing to hang up."""
+        """There is nothing to close."""
 
     def exchange(self, _message: bytes, deadline_s: float, _replies: int) -> int:
         self.deadline_s = deadline_s

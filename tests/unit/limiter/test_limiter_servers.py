@@ -1,4 +1,4 @@
-"""How the limiter opens connections, looks the fleet up over them, and keeps the nodes that it asks."""
+"""How the limiter opens connections, looks up the fleet, and keeps its nodes."""
 
 import asyncio
 import time
@@ -84,7 +84,7 @@ class AsyncOpened(Opened):
 
 
 class Openings:
-    """What `Connection.open` is asked for, and the connections that it gives."""
+    """The arguments of `Connection.open`, and the connections that it returns."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
         self.how = how
@@ -374,7 +374,7 @@ def test_settings_name_the_kind() -> None:
 
 
 class Slow:
-    """A fleet that opens a connection when it is told to."""
+    """A fleet that opens a connection when the test lets it."""
 
     def __init__(self, outcome: Opened | Failure | None = None) -> None:
         self.outcome = outcome or AsyncOpened(A)

@@ -1,4 +1,4 @@
-"""The settings of a limiter: which servers they lead to, and which mistakes they name."""
+"""The settings of a limiter: the servers they name, and the mistakes they report."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Following the fleet's rules without a network: what is heard when, what is outlived, and what is left behind."""
+"""Following the fleet's rules without a network: messages, polls, failures and clean-up."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ MESSAGE = b"*3\r\n$7\r\nmessage\r\n$11\r\nrlctl:rules\r\n$1\r\n2\r\n"
 
 
 class Deaf(asyncio.Transport):
-    """Takes everything and says nothing."""
+    """Accepts everything and sends nothing."""
 
     def write(self, data: Any) -> None:
         """Nobody is there."""
@@ -37,7 +37,7 @@ class Deaf(asyncio.Transport):
         """Nobody was there."""
 
 
-def test_a_message_that_came_while_nobody_listened_is_heard_once(run_async: RunAsync) -> None:
+def test_a_message_before_the_wait_ends_it_once(run_async: RunAsync) -> None:
     async def story() -> None:
         link = AsyncConnection(Endpoint("here.example", 1))
         link.connection_made(Deaf())
@@ -84,7 +84,7 @@ def test_a_connect_that_is_cancelled_leaves_nothing_behind(
 
 
 class Spoiled:
-    """A keeper of the rules whose pointer is something else until it was looked at twice; both ends of it."""
+    """A rules node whose pointer is invalid for the first two reads; both ends of its connection."""
 
     endpoint = Endpoint("here.example", 1)
 
@@ -113,7 +113,7 @@ class Spoiled:
         return require_success(reply, asked)
 
     def refresh_routes(self) -> None:
-        """There is nobody else."""
+        """There is no other node."""
 
 
 class SpoiledLink(Spoiled):
@@ -129,10 +129,10 @@ class SpoiledLink(Spoiled):
         threading.Event().wait(0.01)
 
     def wake(self) -> None:
-        """Nobody sleeps for long."""
+        """Sleeps only briefly."""
 
     def close(self) -> None:
-        """There is nothing to hang up."""
+        """There is nothing to close."""
 
 
 class SpoiledAsyncLink(Spoiled):
@@ -148,7 +148,7 @@ class SpoiledAsyncLink(Spoiled):
         await asyncio.sleep(0.01)
 
     def close(self) -> None:
-        """There is nothing to hang up."""
+        """There is nothing to close."""
 
 
 SPOILED = pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_pointer_that_is_something_else_does_not_end_the_watch(spoiled: Reply 
 
 
 class Reader(RuleBook):
-    """Remembers where it read."""
+    """Records the thread that read."""
 
     where: threading.Thread | None = None
 
@@ -208,7 +208,7 @@ def test_the_thread_does_not_keep_the_process_alive() -> None:
 
 
 class Moving(SpoiledLink):
-    """A keeper that is another one after two looks; remembers what it was asked, and for how long it was heard."""
+    """A rules node that is replaced after two reads; records its commands and the length of each wait."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -266,7 +266,7 @@ def follow_with_a_task(book: RuleBook) -> Moving:
 
 @pytest.mark.parametrize("follow", [follow_with_a_thread, follow_with_a_task], ids=["threads", "asyncio"])
 def test_the_keeper_is_looked_at_and_heard_by_turns(follow: Callable[[RuleBook], Moving]) -> None:
-    """It listens before it looks, fetches only what is new, and ends when another node is the keeper."""
+    """It subscribes before it reads, fetches only new revisions, and ends when another node stores the rules."""
     book = RuleBook(Counters())
     backend = follow(book)
     assert backend.events == ["subscribe", "look", "read_command", "listen", "look", "listen"]

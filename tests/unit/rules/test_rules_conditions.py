@@ -1,4 +1,4 @@
-"""What breaks a ramp off, and parameters that are typed."""
+"""Conditions that abort a ramp, and parameters typed on the command line."""
 
 from collections import Counter
 
@@ -78,12 +78,12 @@ START = served(a=ServerCounters(calls=100, failed=10, histogram=Counter({1000: 1
             0.05,
             4,
         ),
-        # b is gone, and c was no primary before.
+        # Server b is gone, and server c is a new primary.
         (served(a=ServerCounters(calls=120, failed=10), c=ServerCounters(calls=900, failed=900)), 0.0, None),
         (served(c=ServerCounters(calls=900, failed=900)), None, None),
         (served(), None, None),
     ],
-    ids=["nothing", "both", "promoted", "nobody in common", "nobody"],
+    ids=["nothing", "both", "promoted", "no server in common", "no server"],
 )
 def test_only_servers_of_both_moments_are_compared(
     later: FleetCounters, errors: float | None, p99: float | None

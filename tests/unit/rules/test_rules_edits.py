@@ -1,4 +1,4 @@
-"""What the verbs make of the rules in force, with revisions that are only held in memory."""
+"""The edit of each command, on revisions in memory."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ ONE, BOTH = EXAMPLE, EXAMPLE + '  - {id: other, algorithm: fixed_window, limit: 
 LOST = Refused("revision 9 of the rules cannot be read")
 
 
-class Shelf:
+class StoredRevisions:
     """The stored revisions of a fleet."""
 
     endpoint = "here.example:1"
@@ -31,13 +31,13 @@ class Shelf:
 
 
 def in_force(*stored: Revision, trouble: Refused | None = None) -> RulesInForce:
-    """The last one is in force, and readable where there is no trouble."""
-    nobody: Any = None
-    link: Any = Shelf(*stored)
+    """The rules in force are the last revision; it can be read unless `trouble` is given."""
+    unused: Any = None
+    link: Any = StoredRevisions(*stored)
     now = stored[-1] if stored else None
     pointer = Pointer(version=now.version, last=now.number, held=("1", "")) if now is not None else None
     known = now if trouble is None else None
-    return RulesInForce(fleet=nobody, observed=nobody, link=link, pointer=pointer, revision=known, trouble=trouble)
+    return RulesInForce(fleet=unused, observed=unused, link=link, pointer=pointer, revision=known, trouble=trouble)
 
 
 def ids(made: RuleSet | Revision) -> list[str]:
@@ -80,7 +80,7 @@ def test_rolling_back_goes_to_what_was_before_a_ramp() -> None:
     assert roll_back(None, None)(in_force(*stored)) == stored[1]
     assert roll_back("api-per-key", None)(in_force(*stored)) == stored[1]
     assert ids(roll_back("other", None)(in_force(*stored))) == ["api-per-key"]
-    # After the ramp: the first step back is its last one, the next one the revision before it.
+    # Rollback goes first to the ramp's last step, then to the revision before the ramp.
     promoted_after = revision(BOTH.replace("1000", "600"), 5, 4)
     assert roll_back(None, None)(in_force(*stored, promoted_after)) == stored[3]
 

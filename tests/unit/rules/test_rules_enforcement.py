@@ -1,4 +1,4 @@
-"""Which changes of rules end or loosen enforcement, and what is said of them."""
+"""Changes of rules that end or loosen enforcement, and their descriptions."""
 
 import pytest
 from hypothesis import given
@@ -67,7 +67,7 @@ def test_a_rule_in_shadow_enforces_nothing_that_could_end() -> None:
         ("rolling_window, limit: 5, window: 15m", "rolling_ring, limit: 5, window: 15m", False),
         ("rolling_window, limit: 5, window: 15m, min_interval: 1ms", "sliding_counter, limit: 1, window: 15m", True),
         ("fixed_window, limit: 5, window: 15m", "rolling_window, limit: 1, window: 15m", False),
-        # Two fixed windows meet.
+        # A burst at the boundary of two fixed windows counts in both.
         ("rolling_window, limit: 5, window: 15m", "fixed_window, limit: 5, window: 15m", True),
         ("fixed_window, limit: 5, window: 15m", "rolling_window, limit: 5, window: 15m", False),
         ("fixed_window, limit: 5, window: 15m", "rolling_window, limit: 10, window: 15m", True),
@@ -157,7 +157,7 @@ def test_tiers_and_canaries_are_told_apart() -> None:
     assert [one.describe() for one in ending.limits] == [
         "limit 5, window 15m -> limit 9, window 15m (10 % of identities)"
     ]
-    # The canary that goes takes its tighter limit along.
+    # Removing a canary with a lower limit loosens the rule.
     [back] = endings(with_canary(before, "rule-0", 1000, {"limit": 2}, RELEASE), before)
     assert [(one.tier, one.share, one.before["limit"]) for one in back.limits] == [(None, 1000, 2)]
     [ending] = endings(before, rules(logins(new=tiers.replace("3", "4").replace("20", "10"))))

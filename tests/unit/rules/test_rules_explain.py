@@ -1,4 +1,4 @@
-"""What rlctl says of one identity: its tier, its place in the canary's draw, its key, and what is counted there."""
+"""The explanation of one identity: tier, canary bucket, key and count."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a key says without its script."""
+"""The count of a key, read without its script."""
 
 import struct
 from typing import Any

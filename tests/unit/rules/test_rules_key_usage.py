@@ -1,4 +1,4 @@
-"""What is said of a key that a server describes: sound, broken, or unreadable for its script."""
+"""The usage of a key that is valid, broken, or cannot be read by its script."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ OOM = CommandFailed("OOM command not allowed")
 
 @dataclass
 class Server:
-    """Answers a look and what is asked besides."""
+    """Answers a peek and the other commands."""
 
     look: Any
     answers: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +88,7 @@ def test_the_next_call_may_come_too_soon(monkeypatch: pytest.MonkeyPatch, newest
     assert (found["count"], found["allowed"], found["reason"]) == (60, reason == "ok", reason)
 
 
-def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_node_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = LinkFailure("closed", "gone")
     for server, spec in ((Server(gone), SPEC), (Server(FREE), None), (Server(FREE, {"ZRANGE": gone}), SPEC)):
         assert look(monkeypatch, "log", server, spec)["reason"] == "unavailable"

@@ -1,4 +1,4 @@
-"""Rules files: what they mean, and how every mistake is named with its line."""
+"""Rules files: what they mean, and that each mistake is reported with its line."""
 
 import jsonschema
 import pytest
@@ -20,7 +20,7 @@ def load(text: str) -> tuple[Definition, ...]:
 
 
 def rule(*lines: str) -> str:
-    """A file with one rule that works, but for these lines, which start at line 5."""
+    """A file with one valid rule and these lines, which start at line 5."""
     given_keys = {line.partition(":")[0] for line in lines}
     rest = {"algorithm": "fixed_window", "limit": "3", "window": "60s", "key": '"{user}"'}
     own = [f"    {key}: {value}" for key, value in rest.items() if key not in given_keys]

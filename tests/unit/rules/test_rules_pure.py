@@ -112,7 +112,7 @@ def test_a_share_ends_below_the_bucket_of_its_size() -> None:
     assert takes_part("r", "ada", own + 1)
 
 
-def test_a_share_of_0_has_nobody_and_the_whole_has_everybody() -> None:
+def test_a_share_of_0_is_empty_and_the_whole_has_all() -> None:
     first = next(str(number) for number in range(10**6) if bucket("r", str(number)) == 0)
     last = next(str(number) for number in range(10**6) if bucket("r", str(number)) == WHOLE - 1)
     assert not takes_part("r", first, 0)
@@ -253,7 +253,7 @@ def test_one_rule_goes_back_alone() -> None:
 
 
 def test_an_edit_leaves_the_script_alone() -> None:
-    """A fleet may decide by the scripts of an earlier release than the one at hand."""
+    """A fleet may use the scripts of an earlier release than the shipped one."""
     [rule] = rule_set(EXAMPLE).rules
     script = replace(rule.script, version="0.9.0", sha1="0" * 40)
     earlier = RuleSet(rules=(replace(rule, script=script),), release="0.9.0")
@@ -332,7 +332,7 @@ WINDOWED = "    canary: {percent: 10, window: 30s}\n"
         ((CANARY, ""), (CANARY, WINDOWED), "its window: .* for 10 % of identities"),
         ((CANARY, WINDOWED), (CANARY, WINDOWED.replace("10", "30")), "its window: .* for 20 % of identities"),
         ((CANARY, WINDOWED), (CANARY, ""), "its window: .* for 10 % of identities"),
-        # The canary's keys are those of everybody then: who was in it goes on.
+        # The canary's keys become the keys of all identities, so its identities keep their counts.
         ((CANARY + "", WINDOWED), ("    window: 60s\n", "    window: 30s\n"), "for 90 % of identities"),
         (
             ("free: {limit: 100}", "free: {limit: 100}"),

@@ -1,4 +1,4 @@
-"""How a ramp stands trouble on its way, with a fleet that answers what it was told to."""
+"""Failures during a ramp, on a fleet that gives prepared answers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,13 +25,13 @@ GONE = Unreachable("no primary")
 
 
 def totals(failed: int = 0, **calls: int) -> FleetCounters:
-    """So many calls on each server, and so many of each failed."""
+    """Calls by server, and how many of them failed."""
     return FleetCounters(servers={name: ServerCounters(calls=count, failed=failed) for name, count in calls.items()})
 
 
 @dataclass
 class Rig:
-    """A fleet of one value, a clock that only sleeping moves, and what is to happen at each look."""
+    """A fleet with one revision, a clock that only sleeping advances, and prepared failures for each measurement."""
 
     stored: Revision
     looks: list[Exception | Revision | None] = field(default_factory=list)
@@ -149,7 +149,7 @@ def test_a_step_that_ends_unseen_is_taken_back_whatever_was_seen_earlier(make_ri
 def test_a_condition_that_was_never_measured_is_not_met(
     make_rig: Callable[..., Rig], conditions: tuple[str, ...], never: str
 ) -> None:
-    """Nobody calls, and nobody of the canary was found."""
+    """No service calls, and no identity of the canary is counted."""
     rig = make_rig()
     rig.is_busy = False
     with pytest.raises(
@@ -218,7 +218,7 @@ def test_a_first_step_that_is_refused_is_not_tried_again(make_rig: Callable[...,
     assert rig.now_s == 0
 
 
-def test_a_change_is_not_tried_again_over_the_rules_of_somebody_else(make_rig: Callable[..., Rig]) -> None:
+def test_a_change_is_not_tried_again_over_the_rules_of_another_operator(make_rig: Callable[..., Rig]) -> None:
     other = revision(EXAMPLE.replace("limit: 1000\n", "limit: 9\n"), number=5)
     rig = make_rig()
     usual, calls = rig.change, []
@@ -251,7 +251,7 @@ def test_a_step_that_is_not_read_back_is_taken_back_as_well(make_rig: Callable[.
     assert rig.stored.number == 1
 
 
-def test_what_somebody_else_put_in_force_is_not_taken_back(make_rig: Callable[..., Rig]) -> None:
+def test_rules_of_another_operator_stay_in_force(make_rig: Callable[..., Rig]) -> None:
     other = revision(EXAMPLE.replace("limit: 1000\n", "limit: 9\n"), number=5)
     rig = make_rig(None, other)
     with pytest.raises(Refused, match="another operator"):
@@ -278,7 +278,7 @@ def test_nor_what_was_put_in_force_between_the_last_look_and_taking_back(make_ri
 
 
 def test_after_a_failover_the_promoted_server_is_watched_from_then_on(make_rig: Callable[..., Rig]) -> None:
-    """What it served before is not the canary's; what it fails from now on is."""
+    """Earlier calls of the new primary do not count; its later failures do."""
     rig = make_rig()
     watched, fresh = ServerCounters(calls=10), ServerCounters(calls=10_000, failed=9_000)
     later = replace(fresh, calls=10_010, failed=9_001)
@@ -289,7 +289,7 @@ def test_after_a_failover_the_promoted_server_is_watched_from_then_on(make_rig: 
         rig.run(1000)
 
 
-def test_where_nobody_is_left_that_was_watched_counting_starts_again(make_rig: Callable[..., Rig]) -> None:
+def test_counting_starts_again_when_all_measured_primaries_are_replaced(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
     rig.served = [totals(a=10), totals(b=500, failed=400), totals(b=510, failed=400), totals(b=520, failed=400)]
     assert rig.run(1000).changed

@@ -56,7 +56,7 @@ def test_without_a_primary_every_data_node_is_asked() -> None:
 
 
 def deposed(evidence: str = "") -> Observed:
-    """A failover to the replica; the primary before is back, and follows nobody yet."""
+    """A failover to the replica; the previous primary is back and follows no node yet."""
     state = promoted(healthy(cluster()), REPLICA)
     bare = [
         replace(peer, follows=None, slots=(), role=Role.PRIMARY) if peer.id == id_of(KEEPER) else peer
@@ -147,7 +147,7 @@ def test_a_node_that_is_gone_has_no_role() -> None:
 
 
 class Late(Server):
-    """A replica that has the new rules after some questions."""
+    """A replica that has the new rules after some reads."""
 
     def __init__(self, rounds: int) -> None:
         super().__init__(texts={revision_key(3): ""})

@@ -1,4 +1,4 @@
-"""The rules file that README.md shows works, and so does everything that is done with it there."""
+"""The rules file in README.md loads, and the commands shown with it work."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ def block(language: str) -> str:
 
 
 def lines(*verbs: str) -> list[list[str]]:
-    """The words of the lines with these verbs, `rlctl rules` left out."""
+    """The words of the lines with these commands, without `rlctl rules`."""
     words = [shlex.split(line, comments=True)[1:] for line in block("console").splitlines()]
     return [found for line in words if (found := line[line[0] == "rules" :])[0] in verbs]
 

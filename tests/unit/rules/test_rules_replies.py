@@ -1,4 +1,4 @@
-"""What a server may answer where the rules are read: anything but texts is named, with the server's address."""
+"""Replies to reads of the rules: anything but texts is an error with the server's address."""
 
 from typing import Any, cast
 

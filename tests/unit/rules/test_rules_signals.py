@@ -1,4 +1,4 @@
-"""What a canary is judged by: the sample of its identities, on the keys of every service."""
+"""The sample of canary identities that a ramp measures, on the keys of every service."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -24,7 +24,7 @@ class Primary:
 
     def call(self, *words: Any) -> list[Any]:
         assert words[:3] == ("SCAN", "0", "MATCH")
-        # In the server's patterns braces mean themselves, as they do in fnmatch.
+        # In the server's patterns braces are literal, as in fnmatch.
         return ["0", [key for key in self.keys if fnmatchcase(key, words[3])]]
 
     def pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Revisions, the pointer and the history as a server keeps them, also where what it keeps is damaged."""
+"""Revisions, the pointer and the history in a server, intact and damaged."""
 
 import json
 from typing import Any, cast
