@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's half of rlctl_files: repeats entries for every node, and reads sources that lie on this machine."""
+"""Action plugin of rlctl_files: repeats the entries for each node, and reads source files on the control machine."""
 
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,9 @@ Entry = dict[str, Any]
 
 
 class ActionModule(ActionBase):
-    """Hands the module whole files, so that one round trip covers all files of all nodes of a host."""
+    """Passes the files' contents to the module, so that one round trip places all files of all nodes of a host."""
 
     def run(self, tmp: None = None, task_vars: Entry | None = None) -> Entry:
-        """Expand, read, and let the module do the rest."""
         super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         nodes = arguments.pop("for_each", {"": ""})
@@ -26,7 +25,7 @@ class ActionModule(ActionBase):
 
 
 def _expand(entries: list[Entry], nodes: Entry) -> list[Entry]:
-    """Each entry for each node; %i is its name, %u its id, as the task gave it."""
+    """Each entry once for each node, with %i replaced by the node's name and %u by its id."""
     return [
         {key: _named(value, name, str(own_id)) for key, value in entry.items()}
         for name, own_id in nodes.items()
@@ -39,7 +38,7 @@ def _named(value: object, name: str, own_id: str) -> object:
 
 
 def _with_content(entry: Entry) -> Entry | None:
-    """What the module gets; None for an optional source that is not there."""
+    """The entry with its source's text as `secret`; None for an optional source that is missing."""
     given = {key: value for key, value in entry.items() if key not in {"source", "optional"}}
     if "source" not in entry:
         return given
@@ -49,6 +48,6 @@ def _with_content(entry: Entry) -> Entry | None:
     except FileNotFoundError:
         if entry.get("optional"):
             return None
-        raise AnsibleActionFail(f"{source} is not there: rlctl renders it before this task runs") from None
+        raise AnsibleActionFail(f"{source} is missing: rlctl renders it before this task runs") from None
     except OSError as failure:
         raise AnsibleActionFail(f"{source}: {failure.strerror}") from failure

@@ -1,4 +1,4 @@
-"""Ansible module: judges a host and its nodes and changes nothing; what is wrong fails, what is unwise warns."""
+"""Ansible module: checks a host and its nodes and changes nothing. Errors fail the task; the rest are warnings."""
 
 import os
 import socket
@@ -13,29 +13,30 @@ DOCUMENTATION = r"""
 module: rlctl_check
 short_description: Report on a host and its nodes
 description:
-  - With C(facts), whether the host can carry the fleet; with C(fleet), whether what was placed is as it should be.
-  - Each finding names what, the evidence and the fix. Errors fail the task, warnings do not.
+  - With C(facts), checks whether the host can carry the fleet. With C(fleet), checks units, files and sockets of its
+    nodes.
+  - Each finding names the problem, the evidence and the fix. Errors fail the task, warnings do not.
 options:
-  facts: {type: dict, description: what rlctl_host_facts found}
-  kernel: {type: dict, default: {}, description: kernel settings that are wanted}
-  open_files: {type: int, default: 0, description: files a server wants to open}
-  memory_bytes: {type: int, default: 0, description: maxmemory of all nodes of the host}
-  package: {type: str, default: "", description: the server's package}
+  facts: {type: dict, description: result of rlctl_host_facts}
+  kernel: {type: dict, default: {}, description: wanted kernel settings}
+  open_files: {type: int, default: 0, description: number of files that a server may have to open}
+  memory_bytes: {type: int, default: 0, description: sum of maxmemory of the host's nodes}
+  package: {type: str, default: "", description: name of the server's package}
   masked: {type: list, elements: str, default: [], description: "the package's own units, which must not run"}
   fleet: {type: str, description: name of the fleet}
-  address: {type: str, description: where its nodes listen}
-  nodes: {type: list, elements: dict, default: [], description: "name, port, bus_port"}
+  address: {type: str, description: address that the nodes listen on}
+  nodes: {type: list, elements: dict, default: [], description: "name, port and bus_port of each node"}
 author: [rlctl]
 """
 
 EXAMPLES = r"""
-- name: Judge the nodes
+- name: Check the nodes
   rlctl_check: {fleet: limiter, address: 10.0.0.11, nodes: [{name: node-0, port: 7000, bus_port: 17000}]}
 """
 
 RETURN = r"""
-errors: {type: list, returned: always, description: what is wrong}
-warnings: {type: list, returned: always, description: what is unwise}
+errors: {type: list, returned: always, description: findings that fail the task}
+warnings: {type: list, returned: always, description: findings that do not}
 """
 
 _MIB = 1024 * 1024
@@ -43,8 +44,6 @@ _REACHABLE_S = 2.0
 
 
 class Report:
-    """What was found."""
-
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.params: dict[str, Any] = module.params
@@ -52,89 +51,88 @@ class Report:
         self.warnings: list[str] = []
 
     def systemctl(self, *argv: str) -> str:
-        """What systemctl prints."""
+        """Run systemctl and return its output without surrounding white space."""
         return str(self.module.run_command(["systemctl", *argv])[1]).strip()
 
-    def wrong(self, what: str, fix: str) -> None:
-        """Something that must be put right."""
+    def error(self, what: str, fix: str) -> None:
         self.errors.append(f"{what}; {fix}")
 
-    def unwise(self, what: str, fix: str) -> None:
-        """Something that works, but not well."""
+    def warning(self, what: str, fix: str) -> None:
         self.warnings.append(f"{what}; {fix}")
 
 
-def judge_host(report: Report) -> None:
-    """Kernel, limits, memory, clock, package."""
+def check_host(report: Report) -> None:
+    """Check kernel settings, limits, memory, clock and package of the host."""
     facts = report.params["facts"]
-    judge_kernel(report, facts)
+    check_kernel(report, facts)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if memory < report.params["memory_bytes"]:
-        report.wrong(
+        report.error(
             f"the host has {memory // _MIB} MiB, its nodes may take {report.params['memory_bytes'] // _MIB} MiB",
             "lower memory.maxmemory or put fewer nodes here",
         )
     if not facts["version"]:
         fix = "look at /etc/apt/sources.list, run apt-get update"
-        report.wrong(f"there is no package {report.params['package']}", fix)
+        report.error(f"there is no package {report.params['package']}", fix)
     if report.module.run_command(["timedatectl", "show", "-p", "NTPSynchronized", "--value"])[1].strip() == "no":
-        report.unwise("the clock is not synchronised", "limits count by it: install chrony or systemd-timesyncd")
+        report.warning("the clock is not synchronised", "rate limits count by it: install chrony or systemd-timesyncd")
     for unit in report.params["masked"]:
         if report.systemctl("is-active", unit) == "active":
-            report.unwise(f"{unit} runs beside the fleet", f"if nobody needs it: systemctl disable --now {unit}")
+            report.warning(f"{unit} runs beside the fleet", f"if it is not needed: systemctl disable --now {unit}")
 
 
-def judge_kernel(report: Report, facts: dict[str, Any]) -> None:
-    """Kernel settings, and how many files may be open."""
+def check_kernel(report: Report, facts: dict[str, Any]) -> None:
+    """Check kernel settings and the limit of open files."""
     for name, wanted in report.params["kernel"].items():
         found = facts["kernel"].get(name)
         if found is not None and found != wanted:
-            report.unwise(f"{name} is {found}, not {wanted}", "place.yml sets it; in a container the machine must")
+            fix = "place.yml sets it; for a container set it on the machine that runs it"
+            report.warning(f"{name} is {found}, not {wanted}", fix)
     limit, wanted = facts["open_files"], report.params["open_files"]
     if 0 <= limit < wanted:
-        report.unwise(f"servers may open {limit} files, not {wanted}", "raise the hard limit of the machine")
+        report.warning(f"servers may open {limit} files, not {wanted}", "raise the hard limit of the machine")
 
 
-def judge_node(report: Report, node: dict[str, Any]) -> None:
-    """Unit, files and sockets of one node."""
+def check_node(report: Report, node: dict[str, Any]) -> None:
+    """Check unit, files and sockets of one node."""
     fleet, name = report.params["fleet"], node["name"]
     kind = "-sentinel" if name.startswith("sentinel-") else ""
     unit = f"rlctl-{fleet}{kind}@{name}.service"
     if report.systemctl("is-enabled", unit) != "enabled":
-        report.wrong(f"{unit} is not enabled", "run place.yml")
-    judge_folder(report, Path("/etc/rlctl") / fleet / name, "root", 0o750)
-    judge_folder(report, Path("/var/lib/rlctl") / fleet / name, "rlctl", 0o700)
+        report.error(f"{unit} is not enabled", "run place.yml")
+    check_folder(report, Path("/etc/rlctl") / fleet / name, "root", 0o750)
+    check_folder(report, Path("/var/lib/rlctl") / fleet / name, "rlctl", 0o700)
     if report.systemctl("is-active", unit) != "active":
-        report.wrong(f"{unit} does not run", "`rlctl deploy` decides when it is safe to start")
+        report.error(f"{unit} does not run", "`rlctl deploy` decides when it is safe to start")
         return
     for port in filter(None, (node["port"], node.get("bus_port"))):
-        judge_socket(report, unit, port)
+        check_socket(report, unit, port)
 
 
-def judge_folder(report: Report, folder: Path, owner: str, mode: int) -> None:
-    """A folder and the files in it are their owner's, and nobody else reads them."""
+def check_folder(report: Report, folder: Path, owner: str, mode: int) -> None:
+    """Check owner and mode of a folder, and that other users cannot read its files."""
     if not folder.is_dir():
-        report.wrong(f"{folder} is missing", "run place.yml")
+        report.error(f"{folder} is missing", "run place.yml")
         return
     if (stat.S_IMODE(folder.stat().st_mode), folder.owner()) != (mode, owner):
-        report.wrong(f"{folder} is not {owner}'s alone", "run place.yml")
+        report.error(f"{folder} does not belong to {owner} with mode {mode:04o}", "run place.yml")
     for path in folder.iterdir():
-        # A server replaces its files while we look.
+        # A running server may replace a file between the listing and the stat.
         with suppress(FileNotFoundError):
             state = path.stat()
             if stat.S_ISREG(state.st_mode) and stat.S_IMODE(state.st_mode) & ~mode & 0o077:
-                report.wrong(
-                    f"others may read {path}", f"chmod it, and find out who changed it ({path.owner()}'s file)"
+                report.error(
+                    f"other users may read {path}", f"chmod it, and find out what changed it (it is {path.owner()}'s)"
                 )
 
 
-def judge_socket(report: Report, unit: str, port: int) -> None:
-    """A port is served at the fleet's address, and only there."""
+def check_socket(report: Report, unit: str, port: int) -> None:
+    """Check that the port is open on the fleet's address and closed on loopback."""
     address = report.params["address"]
     if not _answers(address, port):
-        report.wrong(f"{unit} runs, but nothing listens on {address}:{port}", f"see journalctl -u {unit}")
+        report.error(f"{unit} runs, but nothing listens on {address}:{port}", f"see journalctl -u {unit}")
     if _answers("127.0.0.1", port) and address != "127.0.0.1":
-        report.wrong(f"port {port} is open on loopback too", f"something else than {unit} listens there: ss -ltnp")
+        report.error(f"port {port} is open on loopback too", "find the other process that listens there: ss -ltnp")
 
 
 def _answers(address: str, port: int) -> bool:
@@ -146,7 +144,6 @@ def _answers(address: str, port: int) -> bool:
 
 
 def main() -> None:
-    """Look, and tell."""
     module = AnsibleModule(
         argument_spec={
             "facts": {"type": "dict"},
@@ -163,9 +160,9 @@ def main() -> None:
     )
     report = Report(module)
     if module.params["facts"] is not None:
-        judge_host(report)
+        check_host(report)
     for node in module.params["nodes"]:
-        judge_node(report, node)
+        check_node(report, node)
     for warning in report.warnings:
         module.warn(warning)
     if report.errors:

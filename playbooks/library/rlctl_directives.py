@@ -1,4 +1,4 @@
-"""Ansible module: tries directives on the host's own server program before anything of the fleet is changed."""
+"""Ansible module: tries directives on the host's server program, before the playbook changes files of the fleet."""
 
 import ctypes
 import os
@@ -19,10 +19,10 @@ module: rlctl_directives
 short_description: Check directives on the server that will run them
 description:
   - Starts C(server) once with C(directives), without a port, in a private folder, and ends it as soon as it is ready.
-  - Each directive that the server refuses costs one start more, so that all of them are named.
-  - Changes nothing, so it works in check mode too; where C(server) is not installed yet, nothing is checked.
+  - Starts it again for each directive that it refuses, so that the result names all of them.
+  - Changes nothing, so it works in check mode too. Checks nothing if C(server) is not installed yet.
 options:
-  server: {type: path, required: true, description: program}
+  server: {type: path, required: true, description: path of the server program}
   directives: {type: list, elements: str, required: true, description: "lines of a configuration file, without secrets"}
 author: [rlctl]
 """
@@ -50,14 +50,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Trial:
-    """A server program, started again for each mistake."""
-
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.server: str = module.params["server"]
 
     def refused(self, directives: list[str]) -> dict[str, str]:
-        """What the server does not start with, each with its error."""
+        """The directives that the server does not start with, each with the server's error."""
         found: dict[str, str] = {}
         left = list(directives)
         while not _is_ready(said := self.start(left)):
@@ -70,7 +68,7 @@ class Trial:
         return found
 
     def _refused_alone(self, directives: list[str], said: str) -> dict[str, str]:
-        """A server that takes its file and ends later, as Redis 8 over an unknown name, blames no line."""
+        """The same by one start for each directive: some errors name no line, as Redis 8's for an unknown directive."""
         if not _is_ready(bare := self.start([])):
             self.module.fail_json(msg=f"{self.server} does not start without directives either: {_last(bare)}")
         alone = {line.split(" ")[0]: self.start([line]) for line in directives}
@@ -80,7 +78,7 @@ class Trial:
         return found
 
     def start(self, directives: list[str]) -> str:
-        """What the server says until it is ready or has ended."""
+        """Start the server with these directives; returns its output until it was ready or ended."""
         with tempfile.TemporaryDirectory(prefix="rlctl-trial-") as name:
             folder = Path(name)
             (folder / "trial.conf").write_text("\n".join([*directives, *_OWN, ""]), encoding="utf-8")
@@ -112,7 +110,7 @@ class Trial:
 
 
 def _bounded() -> Callable[[], None]:
-    """The server ends with this module at the latest, and cannot take all memory of the host."""
+    """A preexec_fn that limits the server's memory and lets the kernel kill it when this module ends."""
     prctl = ctypes.CDLL(None).prctl if sys.platform.startswith("linux") else None
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = _MOST_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MOST_MEMORY_BYTES, hard)
@@ -131,14 +129,13 @@ def _is_ready(said: str) -> bool:
 
 
 def _last(said: str) -> str:
-    """The last line without its time; a crash report explains nothing."""
+    """The last line without its time, before any crash report."""
     lines = [line.strip() for line in said.partition("BUG REPORT START")[0].splitlines()]
-    told = [line for line in lines if line and not line.startswith("===")]
-    return _STAMP.sub("", told[-1]) if told else "it said nothing"
+    printed = [line for line in lines if line and not line.startswith("===")]
+    return _STAMP.sub("", printed[-1]) if printed else "it printed nothing"
 
 
 def main() -> None:
-    """Try, and tell."""
     module = AnsibleModule(
         argument_spec={
             "server": {"type": "path", "required": True},
@@ -151,9 +148,9 @@ def main() -> None:
         module.exit_json(changed=False, refused={}, msg=f"{server} is not installed yet: nothing was checked")
     refused = Trial(module).refused(directives)
     if refused:
-        told = "; ".join(f"redis.{name}: {error}" for name, error in refused.items())
+        errors = "; ".join(f"redis.{name}: {error}" for name, error in refused.items())
         module.fail_json(
-            msg=f"{server} does not start with {told}. Correct the topology's section `redis` and run again",
+            msg=f"{server} does not start with {errors}. Correct the topology's section `redis` and run again",
             refused=refused,
         )
     module.exit_json(changed=False, refused={})

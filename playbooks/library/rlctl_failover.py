@@ -1,4 +1,4 @@
-"""Ansible module: hands the primaries of one host over to replicas elsewhere, without losing a write."""
+"""Ansible module: fails the primaries of one host over to replicas on other hosts, without losing a write."""
 
 import json
 from typing import Any
@@ -6,27 +6,29 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: rlctl_handover
-short_description: Hand primaries over before their host is worked on
+module: rlctl_failover
+short_description: Fail over all primaries of a host before maintenance
 description:
-  - Asks the live fleet who is primary on C(address). Each hands over by C(rlctl failover), which loses nothing, to a
-    replica on another host that is in sync. Without such a replica it refuses, and nothing is changed.
-  - Sentinel chooses the new primary by itself. Where that is on C(address) too, it hands over again, a few times.
+  - Reads from the live fleet which primaries run on C(address), and orders a planned C(rlctl failover) for each. A
+    planned failover loses no write.
+  - Refuses, and changes nothing, if one of them has no replica in sync on another host.
+  - Sentinel chooses the new primary itself. If that node is on C(address) too, the module orders another failover, a
+    few times at most.
   - Runs on the control machine.
 options:
-  command: {type: list, elements: str, required: true, description: "rlctl with its -f"}
-  address: {type: str, required: true, description: the host}
+  command: {type: list, elements: str, required: true, description: "rlctl with its option -f"}
+  address: {type: str, required: true, description: address of the host}
 author: [rlctl]
 """
 
 EXAMPLES = r"""
-- name: Hand over
-  rlctl_handover: {command: [rlctl, -f, topology.yaml], address: 10.0.0.11}
+- name: Fail over the primaries of a host
+  rlctl_failover: {command: [rlctl, -f, topology.yaml], address: 10.0.0.11}
   delegate_to: localhost
 """
 
 RETURN = r"""
-handed_over: {type: list, returned: always, description: "primaries that were, or would be, handed over"}
+failed_over: {type: list, returned: always, description: "primaries that were failed over, or would be in check mode"}
 """
 
 _ROUNDS = 5
@@ -34,13 +36,13 @@ Node = dict[str, Any]
 
 
 class Fleet:
-    """The live fleet, through rlctl and its own doors."""
+    """The live fleet, read and changed by rlctl commands."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
 
-    def ask(self, *words: str) -> dict[str, Any]:
-        """What rlctl answers; status tells of trouble by its exit code, too, and is read all the same."""
+    def run_rlctl(self, *words: str) -> dict[str, Any]:
+        """Run an rlctl command and return its JSON. `status` prints it also when its exit code reports a problem."""
         code, out, err = self.module.run_command([*self.module.params["command"], *words, "-o", "json"])
         try:
             return dict(json.loads(out))
@@ -49,48 +51,46 @@ class Fleet:
             raise
 
     def nodes(self) -> list[Node]:
-        """Every data node as it is now."""
-        return [node for node in self.ask("status")["nodes"] if node["role"] in {"primary", "replica"}]
+        """The fleet's data nodes, read anew at each call."""
+        return [node for node in self.run_rlctl("status")["nodes"] if node["role"] in {"primary", "replica"}]
 
     def primaries_on(self, address: str) -> list[Node]:
-        """Those that must hand over."""
         return [node for node in self.nodes() if node["role"] == "primary" and node["host"] == address]
 
     def replica_of(self, primary: Node) -> Node:
-        """A replica in sync on another host."""
+        """A replica in sync on another host; fails the task if there is none."""
         for node in self.nodes():
             follows = node["role"] == "replica" and node["shard"] == primary["shard"] and node["link"] == "up"
             if follows and node["host"] != primary["host"]:
                 return node
         self.module.fail_json(
-            msg=f"{primary['id']} has no replica in sync on another host, so it cannot hand over; nothing was changed. "
-            "Bring the fleet to health with `rlctl deploy`, and run again"
+            msg=f"{primary['id']} has no replica in sync on another host, so it cannot fail over; nothing was changed. "
+            "Repair the fleet with `rlctl deploy`, and run again"
         )
         raise AssertionError
 
-    def hand_over(self, primary: Node) -> None:
-        """Let a replica take over; returns once the fleet has it so."""
-        self.ask("failover", str(primary["shard"]), "--yes")
+    def fail_over(self, primary: Node) -> None:
+        """Order a planned failover of the primary's shard; returns once it is done."""
+        self.run_rlctl("failover", str(primary["shard"]), "--yes")
 
     def clear(self, address: str) -> None:
-        """Hand over until no primary is there, each time from a fleet that is healthy again."""
+        """Fail over until the host has no primary, and wait for a healthy fleet after each round."""
         left = self.primaries_on(address)
         for _ in range(_ROUNDS):
             for primary in left:
-                self.hand_over(primary)
-            self.ask("status", "--wait")
+                self.fail_over(primary)
+            self.run_rlctl("status", "--wait")
             left = self.primaries_on(address)
             if not left:
                 return
         named = ", ".join(node["id"] for node in left)
         self.module.fail_json(
-            msg=f"after {_ROUNDS} hand-overs {address} still has a primary ({named}): Sentinel chose a replica there "
+            msg=f"after {_ROUNDS} failovers {address} still has a primary ({named}): Sentinel chose a replica there "
             "each time. No node was stopped; run again, or put fewer nodes of the fleet on this host"
         )
 
 
 def main() -> None:
-    """One primary after the other."""
     module = AnsibleModule(
         argument_spec={
             "command": {"type": "list", "elements": "str", "required": True},
@@ -104,7 +104,7 @@ def main() -> None:
         fleet.replica_of(primary)
     if primaries and not module.check_mode:
         fleet.clear(module.params["address"])
-    module.exit_json(changed=bool(primaries), handed_over=[node["id"] for node in primaries])
+    module.exit_json(changed=bool(primaries), failed_over=[node["id"] for node in primaries])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ansible module: folders and files of a host, all in one go, with check mode and diff."""
+"""Ansible module: creates, replaces and removes files and folders of a host in one call, with check mode and diff."""
 
 import errno
 import grp
@@ -14,19 +14,19 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rlctl_files
-short_description: Put folders and files on a host in one round trip
+short_description: Place files and folders on a host in one round trip
 description:
-  - Writes what differs, whole and atomically, with owner and mode from the first moment.
-  - An existing file with C(keep) that matches it belongs to the server and is left alone; one that does not match is
-    moved aside as C(X.damaged) first.
-  - On the controller, entries are repeated for each node of C(for_each) (C(%i) is its name, C(%u) its value), and
-    C(source) is read; C(optional) sources may be missing.
+  - Replaces each file that differs atomically. The new file has its owner and mode from the start.
+  - C(keep) is a regular expression for files that the server owns. An existing file that matches it stays unchanged;
+    one that does not match is first moved to C(X.damaged).
+  - The action plugin on the control machine repeats the entries for each node of C(for_each) (C(%i) is the node's name,
+    C(%u) its value) and reads C(source). A source with C(optional) may be missing.
 options:
-  for_each: {type: raw, description: names of nodes, or a mapping of them to their ids}
+  for_each: {type: raw, description: "names of nodes, or a mapping of names to node ids"}
   folders: {type: list, elements: dict, description: "path, owner, group, mode"}
   files: {type: list, elements: dict, description: "path, content or source, owner, group, mode, keep"}
-  absent: {type: list, elements: path, description: files and folders to remove, with all that is in them}
-  emptied: {type: list, elements: path, description: "folders to remove at the end, and only when they are empty"}
+  absent: {type: list, elements: path, description: files and folders to remove, with their contents}
+  emptied: {type: list, elements: path, description: "folders to remove last; a folder that is not empty is an error"}
 author: [rlctl]
 """
 
@@ -41,8 +41,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-changed_paths: {type: list, returned: always, description: what differed}
-moved_aside: {type: list, returned: always, description: files that were not this node's any more}
+changed_paths: {type: list, returned: always, description: paths that differed}
+moved_aside: {type: list, returned: always, description: files that did not match C(keep) and were moved}
 """
 
 _PLACE = {
@@ -57,13 +57,13 @@ _FILE = {
     "secret": {"type": "str", "no_log": True},
     "keep": {"type": "str"},
 }
-# The largest file that is compared with what it should be.
+# The largest file that is read for comparison.
 _MOST_BYTES = 1024 * 1024
 Entry = dict[str, Any]
 
 
 class Placing:
-    """One run: what differed, and what it looked like."""
+    """Applies the entries of one run and records the changed paths and their diffs."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
@@ -72,7 +72,7 @@ class Placing:
         self.diffs: list[dict[str, str]] = []
 
     def folder(self, entry: Entry) -> None:
-        """A folder with this owner and mode."""
+        """Create the folder, or correct its owner and mode."""
         path = Path(entry["path"])
         exists = path.is_dir()
         if exists and not self._attributes_differ(path, entry):
@@ -81,15 +81,15 @@ class Placing:
         if self.module.check_mode:
             return
         if path.parent.stat().st_uid != os.geteuid():
-            raise PermissionError(errno.EPERM, "the folder above it is not root's, so it may be a link by now")
+            raise PermissionError(errno.EPERM, "its parent folder is not root's, so it may be a link by now")
         if not exists:
-            # Nobody may enter before it is its owner's.
+            # No other user may enter before chown and chmod below.
             path.mkdir(mode=0o700)
         os.chown(path, *_ids(entry))
         path.chmod(int(entry["mode"], 8))
 
     def file(self, entry: Entry) -> None:
-        """A file with this content, owner and mode."""
+        """Write the file, or correct its owner and mode; a file that matches `keep` stays as it is."""
         path, wanted = Path(entry["path"]), entry["secret"] if entry["content"] is None else entry["content"]
         there = _read(path)
         if there is not None and entry["keep"] is not None:
@@ -105,7 +105,7 @@ class Placing:
             self._write(path, wanted, entry)
 
     def absent(self, entry: Entry) -> None:
-        """Neither file nor folder; of a link only the link."""
+        """Remove the file or folder; of a symbolic link only the link."""
         path = Path(entry["path"])
         if not path.exists() and not path.is_symlink():
             return
@@ -118,7 +118,7 @@ class Placing:
             path.unlink()
 
     def emptied(self, entry: Entry) -> None:
-        """No folder; one that holds anything is left, and that is an error."""
+        """Remove the folder; OSError if it is not empty."""
         path = Path(entry["path"])
         if not path.exists():
             return
@@ -135,7 +135,7 @@ class Placing:
             ) as out:
                 out.write(text)
                 out.flush()
-                # By descriptor: in the service user's folder the name may be a link by now.
+                # By descriptor: the service user may have replaced the name in its own folder with a link.
                 os.fchown(out.fileno(), *_ids(entry))
                 os.fchmod(out.fileno(), int(entry["mode"], 8))
                 os.fsync(out.fileno())
@@ -166,14 +166,17 @@ def _ids(entry: Entry) -> tuple[int, int]:
 
 
 def _read(path: Path) -> str | None:
-    """The text of a regular file, None where there is no file. The service user may have put anything else there."""
+    """The text of a regular file, None if there is no file.
+
+    OSError for a link, FIFO or oversized file: the service user may put anything into its folder.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     except OSError as failure:
         if failure.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "it is a link, and root follows none here") from failure
+            raise OSError(errno.ELOOP, "it is a symbolic link, which is not followed as root") from failure
         raise
     try:
         return _bounded(descriptor)
@@ -183,7 +186,7 @@ def _read(path: Path) -> str | None:
 
 def _bounded(descriptor: int) -> str:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     with os.fdopen(descriptor, "rb", closefd=False) as stream:
         found = stream.read(_MOST_BYTES + 1)
     if len(found) > _MOST_BYTES:
@@ -192,7 +195,7 @@ def _bounded(descriptor: int) -> str:
 
 
 def main() -> None:
-    """Folders first, in the order given."""
+    # Folders come first: the files are written into them.
     module = AnsibleModule(
         argument_spec={
             "folders": {"type": "list", "elements": "dict", "default": [], "options": _PLACE},
@@ -215,8 +218,8 @@ def main() -> None:
                 place(entry)
             except OSError as failure:
                 module.fail_json(
-                    msg=f"cannot change {entry['path']}: {failure.strerror}; what was there is as it was. "
-                    "Put it right (space, mount options, permissions) and run again",
+                    msg=f"cannot change {entry['path']}: {failure.strerror}; it was left as it was. "
+                    "Fix the cause (space, mount options, permissions) and run again",
                     changed_paths=placing.changed,
                 )
     module.exit_json(

@@ -1,4 +1,4 @@
-"""Ansible module: what the roles must know of a host before they touch it; reads, never writes, needs no root."""
+"""Ansible module: reads the facts of a host that the roles need before they change it. Needs no root."""
 
 import ipaddress
 import os
@@ -10,11 +10,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rlctl_host_facts
-short_description: Read what the roles must know of a host
-description: [Reads the system, the package, kernel settings and the fleets that are there. Changes nothing.]
+short_description: Read the facts of a host that the roles need
+description: [Reads the system, the package, kernel settings, and the fleets and nodes on the host. Changes nothing.]
 options:
   fleet: {type: str, required: true, description: name of the fleet}
-  package: {type: str, required: true, description: the server's package}
+  package: {type: str, required: true, description: name of the server's package}
   sysctl: {type: list, elements: str, default: [], description: names of kernel settings to read}
 author: [rlctl]
 """
@@ -33,14 +33,14 @@ CONFIG, STATE = Path("/etc/rlctl"), Path("/var/lib/rlctl")
 
 
 def os_release() -> tuple[str, str]:
-    """Distribution and its version, such as debian and 12."""
+    """Id and version of the distribution, such as `debian` and `12`."""
     lines = Path("/etc/os-release").read_text(encoding="utf-8").splitlines()
     values = dict(line.split("=", 1) for line in lines if "=" in line)
     return values.get("ID", "").strip('"'), values.get("VERSION_ID", "").strip('"')
 
 
 def package_versions(module: AnsibleModule, package: str) -> tuple[str, str]:
-    """Installed and candidate version as Debian writes them; empty where there is none."""
+    """Installed and candidate version as Debian writes them; empty if there is none."""
     if shutil.which("apt-cache") is None:
         return "", ""
     code, installed, _ = module.run_command(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", package])
@@ -52,36 +52,36 @@ def package_versions(module: AnsibleModule, package: str) -> tuple[str, str]:
 
 
 def upstream(version: str) -> str:
-    """7.0.15 of 5:7.0.15-1~deb12u7."""
+    """The upstream part of a Debian version: `7.0.15` for `5:7.0.15-1~deb12u7`."""
     return version.partition(":")[2].partition("-")[0] if ":" in version else version.partition("-")[0]
 
 
 def operators(fleet: str) -> list[str]:
-    """Addresses that operators came from, this connection's included; the list only grows."""
+    """Addresses from which operators logged in over ssh so far, this connection included."""
     known = _lines(CONFIG / fleet / "operators")
     peer = os.environ.get("SSH_CONNECTION", "").split(" ")[0].removeprefix("::ffff:")
     return sorted({*known, peer} & {text for text in (*known, peer) if _is_ipv4(text)}, key=ipaddress.IPv4Address)
 
 
 def fleets() -> list[str]:
-    """Fleets that have settings or data here."""
+    """Fleets with settings or data on this host."""
     return sorted(_folders(CONFIG) | _folders(STATE))
 
 
 def nodes(fleet: str) -> list[str]:
-    """Nodes of the fleet that left settings or data here."""
+    """Nodes of the fleet with settings or data on this host."""
     return sorted(_folders(CONFIG / fleet) | _folders(STATE / fleet))
 
 
 def kernel(names: list[str]) -> dict[str, str | None]:
-    """Kernel settings and huge pages as they are now; None where the kernel has no such thing."""
+    """Current kernel settings and huge page mode; None for a setting that the kernel does not have."""
     found = {name: _first_line(Path("/proc/sys") / name.replace(".", "/")) for name in names}
     pages = _first_line(Path("/sys/kernel/mm/transparent_hugepage/enabled"))
     return found | {"transparent_hugepage": pages and pages.partition("[")[2].partition("]")[0]}
 
 
 def free_bytes(folder: Path) -> int:
-    """What is free where the folder is, or will be."""
+    """Free bytes on the file system of the folder, which may not exist yet."""
     return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
@@ -112,7 +112,6 @@ def _is_ipv4(text: str) -> bool:
 
 
 def main() -> None:
-    """Everything at once: a round trip costs more than a look."""
     module = AnsibleModule(
         argument_spec={
             "fleet": {"type": "str", "required": True},

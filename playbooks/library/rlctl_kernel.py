@@ -1,4 +1,4 @@
-"""Ansible module: puts kernel settings in force now; a host that does not let it gets a warning."""
+"""Ansible module: sets kernel settings at once, and warns about those that the host does not let it set."""
 
 import json
 from pathlib import Path
@@ -8,39 +8,38 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rlctl_kernel
-short_description: Put kernel settings in force
+short_description: Set kernel settings at once
 description:
-  - Writes below /proc/sys and /sys what differs, and remembers in C(record) what was there before.
-  - In a container the kernel's settings are read-only; this is a warning, no failure.
+  - Writes the settings that differ below /proc/sys and /sys, and saves their previous values in C(record).
+  - Only warns about a setting that cannot be written, since most are read-only in a container.
 options:
-  sysctl: {type: dict, default: {}, description: settings by their names}
+  sysctl: {type: dict, default: {}, description: values by the settings' names}
   huge_pages: {type: str, description: mode of transparent huge pages}
-  record: {type: path, required: true, description: JSON file}
-  state: {type: str, choices: [present, absent], default: present, description: absent puts back what is recorded}
+  record: {type: path, required: true, description: JSON file on the host}
+  state: {type: str, choices: [present, absent], default: present, description: absent restores the recorded values}
 author: [rlctl]
 """
 
 EXAMPLES = r"""
-- name: Put kernel settings in force
+- name: Set kernel settings
   rlctl_kernel: {sysctl: {vm.overcommit_memory: "1"}, huge_pages: never, record: /etc/rlctl/.host/kernel.json}
 """
 
 RETURN = r"""
-settings: {type: dict, returned: always, description: what was, or would be, set}
+settings: {type: dict, returned: always, description: "values that were set, or would be in check mode"}
 """
 
 _HUGE_PAGES = "transparent_hugepage"
 
 
 def path_of(name: str) -> Path:
-    """The file of a setting."""
     if name == _HUGE_PAGES:
         return Path("/sys/kernel/mm/transparent_hugepage/enabled")
     return Path("/proc/sys") / name.replace(".", "/")
 
 
 def value_of(name: str) -> str | None:
-    """The setting's value now; None where the kernel has no such thing."""
+    """The setting's current value; None if the kernel does not have it."""
     try:
         text = path_of(name).read_text(encoding="ascii").strip()
     except OSError:
@@ -49,7 +48,7 @@ def value_of(name: str) -> str | None:
 
 
 def can_write(name: str) -> bool:
-    """Whether the host lets this be set; opening changes nothing."""
+    """Whether the setting can be written; opening its file changes nothing."""
     try:
         path_of(name).open("r+", encoding="ascii").close()
     except OSError:
@@ -58,20 +57,20 @@ def can_write(name: str) -> bool:
 
 
 def recorded(module: AnsibleModule, record: Path) -> dict[str, Any]:
-    """What was there before an earlier run set it."""
+    """The values that settings had before the first run changed them."""
     if not record.exists():
         return {}
     try:
         return dict(json.loads(record.read_text(encoding="utf-8")))
     except ValueError as failure:
         module.fail_json(
-            msg=f"{record} is damaged: {failure}. Remove it and run again; what was set before rlctl is not known then"
+            msg=f"{record} is damaged: {failure}. Remove it and run again; the values from before rlctl are lost then"
         )
         raise
 
 
-def remember(record: Path, before: dict[str, Any]) -> None:
-    """Whole or not at all: a run may be killed here."""
+def write_record(record: Path, before: dict[str, Any]) -> None:
+    """Replace the record atomically, since a run may be killed at any point."""
     record.parent.mkdir(parents=True, exist_ok=True)
     unfinished = record.with_suffix(".new")
     unfinished.write_text(json.dumps(before), encoding="utf-8")
@@ -79,7 +78,6 @@ def remember(record: Path, before: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Set what differs, remember what was."""
     module = AnsibleModule(
         argument_spec={
             "sysctl": {"type": "dict", "default": {}},
@@ -92,11 +90,11 @@ def main() -> None:
     try:
         settle(module, Path(module.params["record"]))
     except OSError as failure:
-        module.fail_json(msg=f"cannot write {failure.filename}: {failure.strerror}. Put it right and run again")
+        module.fail_json(msg=f"cannot write {failure.filename}: {failure.strerror}. Fix the cause and run again")
 
 
 def settle(module: AnsibleModule, record: Path) -> None:
-    """Bring the settings to what is wanted, or back to what was."""
+    """Set the wanted values, or with state absent the recorded ones, and end the module."""
     known = recorded(module, record)
     wanted = dict(known)
     if module.params["state"] == "present":
@@ -107,10 +105,13 @@ def settle(module: AnsibleModule, record: Path) -> None:
     differing = {name: value for name, value in wanted.items() if found[name] not in {value, None}}
     settable = {name: value for name, value in differing.items() if can_write(name)}
     for name in sorted(differing.keys() - settable.keys()):
-        module.warn(f"{name} is {found[name]} and cannot be set to {differing[name]} here: the host must set it itself")
+        module.warn(
+            f"{name} is {found[name]} and cannot be set to {differing[name]} here; "
+            "in a container, set it on the machine that runs it"
+        )
     if not module.check_mode:
         if module.params["state"] == "present" and settable:
-            remember(record, {name: found[name] for name in settable} | known)
+            write_record(record, {name: found[name] for name in settable} | known)
         for name, value in settable.items():
             path_of(name).write_text(value, encoding="ascii")
         if module.params["state"] == "absent":

@@ -1,4 +1,4 @@
-"""Ansible module: starts nodes that rlctl's planner decided to start, all at once, and tells what became of each."""
+"""Ansible module: starts the nodes that rlctl's planner named, all at once, and reports the result of each."""
 
 import json
 import re
@@ -13,13 +13,13 @@ DOCUMENTATION = r"""
 module: rlctl_launch
 short_description: Start nodes
 description:
-  - Gives each node the token that its start-guard asks for, starts its unit, and waits until it is active.
-  - A node that does not come up fails alone: C(nodes) tells of each, and the task itself does not fail.
+  - Writes the token that the node's start-guard wants, starts the unit, and waits until it is active.
+  - The task does not fail for a node that does not start. C(nodes) has the result of each node.
 options:
   fleet: {type: str, required: true, description: name of the fleet}
   launches: {type: dict, required: true, description: "by node: follow, the address and port of its primary, or null"}
   unit: {type: str, required: true, description: "unit of a node; %i is its name"}
-  timeout: {type: int, default: 120, description: seconds until all are up}
+  timeout: {type: int, default: 120, description: seconds to wait until all are active}
 author: [rlctl]
 """
 
@@ -37,17 +37,17 @@ _STATES = ("ActiveState", "SubState", "Result")
 _SETTLED = {"active", "failed", "inactive"}
 _SHOWN_LINES = 5
 _GUARD = "start-guard"
-# What systemd says of a start that failed, and those of its words that tell why; the server tells the other reasons.
+# systemd's lines about a failed start, and those among them with the reason. Other reasons are in the server's lines.
 _FAILED = re.compile(r"Main process exited|Failed at step|Failed with result")
 _REASON = re.compile(r"Failed at step|Failed to set up|status=2\d\d/|code=(killed|dumped)|timed out")
 _NO_NAMESPACES = re.compile(r"step USER|status=217/")
-# A line of the configuration file that the server refuses, whose value is a password.
+# A refused line of the configuration file whose value is a password.
 _PASSWORD = re.compile(r"^(>>> '(?:requirepass|masterauth|primaryauth|user|sentinel|tls-\S*-pass))\b.*$", re.IGNORECASE)
 State = dict[str, str]
 
 
 class Launcher:
-    """The units of one batch."""
+    """Starts the units of one batch of nodes."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
@@ -57,27 +57,27 @@ class Launcher:
         self.begin = self._journal_end()
 
     def states(self) -> dict[str, State]:
-        """What systemd says of each node's unit."""
+        """The properties in `_STATES` of each node's unit."""
         wanted = [word for name in _STATES for word in ("-p", name)]
         _, out, _ = self.module.run_command(["systemctl", "show", *wanted, *self.units.values()])
         blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
         return dict(zip(self.units, blocks, strict=True))
 
-    def order(self, node: str) -> None:
-        """The token, and whom to follow; both are used up by the start."""
+    def write_token(self, node: str) -> None:
+        """Write the node's start token and its --replicaof option; the start removes both."""
         self.run_folder.mkdir(parents=True, exist_ok=True)
         primary = self.launches[node].get("follow")
         option = f"--replicaof {primary['address']} {primary['port']}" if primary else ""
         (self.run_folder / f"{node}.env").write_text(f'RLCTL_FOLLOW="{option}"\n', encoding="ascii")
         (self.run_folder / f"{node}.go").touch()
 
-    def forget(self, node: str) -> None:
-        """A token must not outlive its order."""
+    def remove_token(self, node: str) -> None:
+        # A token that stayed after a failed start would allow a later start that the planner did not decide.
         for suffix in ("go", "env"):
             (self.run_folder / f"{node}.{suffix}").unlink(missing_ok=True)
 
     def start(self, nodes: list[str]) -> str:
-        """Start them together, wait until each is up or is not coming; what systemd itself complained of."""
+        """Start the nodes and wait until each is active or has failed; returns what systemctl printed."""
         units = [self.units[node] for node in nodes]
         self.module.run_command(["systemctl", "reset-failed", *units])
         _, out, err = self.module.run_command(["systemctl", "start", "--no-block", *units])
@@ -86,20 +86,21 @@ class Launcher:
             time.sleep(_POLL_S)
         return f"{out}{err}".strip()
 
-    def last_words(self, node: str) -> str:
-        """Why it did not come up this time, in the words of the server or of systemd."""
+    def failure_reason(self, node: str) -> str:
+        """Why the last start failed, from the journal of the server and of systemd; empty if it has no reason."""
         unit = self.units[node]
         _, out, _ = self.module.run_command(["journalctl", "-q", "--no-pager", "-o", "json", *self.begin, "-u", unit])
-        said = [text.removeprefix(f"{unit}: ") for text in telling(entries(out))]
-        return " / ".join(list(dict.fromkeys(said))[-_SHOWN_LINES:])
+        lines = [text.removeprefix(f"{unit}: ") for text in failure_lines(entries(out))]
+        return " / ".join(list(dict.fromkeys(lines))[-_SHOWN_LINES:])
 
     def _journal_end(self) -> list[str]:
-        """The option that leaves out of the journal what was there before; whole seconds would let some of it in."""
+        """The journalctl option that skips all entries up to now."""
+        # By cursor: --since counts whole seconds, and would show some of the earlier entries.
         _, out, _ = self.module.run_command(["journalctl", "-q", "--no-pager", "-n", "0", "--show-cursor"])
         return journal_after(out) or ["--since", f"@{int(time.time())}"]
 
     def _all_settled(self, nodes: list[str]) -> bool:
-        """Jobs are done; a unit that waits for its automatic restart is not settled."""
+        """Whether no job of these units is left; a unit that waits for its automatic restart still has one."""
         states = self.states()
         _, jobs, _ = self.module.run_command(["systemctl", "list-jobs", "--no-legend", "--plain"])
         waiting = {word for line in jobs.splitlines() for word in line.split()}
@@ -107,47 +108,46 @@ class Launcher:
 
 
 def journal_after(shown: str) -> list[str]:
-    """The option for what comes after the cursor that journalctl shows; an empty journal has none."""
+    """The option for entries after the cursor that journalctl printed; empty for an empty journal."""
     cursor = shown.strip().rpartition("-- cursor: ")[2]
     return ["--after-cursor", cursor] if cursor else []
 
 
 def entries(journal: str) -> Iterator[tuple[str, str]]:
-    """Who said what; a line that is no text has nothing for people."""
+    """Identifier and message of each journal entry; binary messages are left out."""
     for line in journal.splitlines():
         entry = json.loads(line)
         if isinstance(entry.get("MESSAGE"), str):
             yield entry.get("SYSLOG_IDENTIFIER", ""), entry["MESSAGE"]
 
 
-def telling(said: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """The lines that tell why a start failed; what start-guard then says of the automatic restart is no reason."""
+def failure_lines(journal: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The messages with the reason of a failed start, without start-guard's about the automatic restart after it."""
     has_failed = False
-    for who, text in said:
-        # A child that does not come to its program yet has the program's name in brackets.
-        if who == "systemd" or who.startswith("("):
+    for identifier, text in journal:
+        # Before systemd's child executes the program, its identifier is the program's name in brackets.
+        if identifier == "systemd" or identifier.startswith("("):
             has_failed = has_failed or _FAILED.search(text) is not None
             if _REASON.search(text):
                 yield text
-        # The server's banner says nothing.
-        elif text.strip() and not text.startswith(" ") and not (who == _GUARD and has_failed):
+        # Lines that begin with a space are the server's banner.
+        elif text.strip() and not text.startswith(" ") and not (identifier == _GUARD and has_failed):
             yield _PASSWORD.sub(r"\1 (value not shown)'", text.strip())
 
 
 def result_of(launcher: Launcher, node: str, state: State, complaint: str) -> State:
-    """What became of one node."""
+    """Status and message of one node after its start."""
     if state["ActiveState"] == "active":
         return {"status": "changed", "message": ""}
     how = f"{state['ActiveState']} ({state['SubState']}, {state['Result']})"
-    unit, why = launcher.units[node], launcher.last_words(node) or complaint
+    unit, why = launcher.units[node], launcher.failure_reason(node) or complaint
     hint = f"See `journalctl -u {unit}`"
     if _NO_NAMESPACES.search(why):
-        hint = f"Where a host allows no user namespaces, set redis_host_private_users to auto. {hint}"
+        hint = f"If the host allows no user namespaces, set redis_host_private_users to auto. {hint}"
     return {"status": "failed", "message": f"{node} did not come up, {unit} is {how}: {why}. {hint}"}
 
 
 def main() -> None:
-    """Start what does not run."""
     module = AnsibleModule(
         argument_spec={
             "fleet": {"type": "str", "required": True},
@@ -166,16 +166,16 @@ def main() -> None:
         )
     try:
         for node in down:
-            launcher.order(node)
+            launcher.write_token(node)
         complaint = launcher.start(down) if down else ""
         states = launcher.states()
         nodes |= {node: result_of(launcher, node, states[node], complaint) for node in down}
     except OSError as failure:
-        why = f"{failure.filename}: {failure.strerror}; put it right and run again"
+        why = f"{failure.filename}: {failure.strerror}; fix the cause and run again"
         nodes |= {node: {"status": "failed", "message": f"{node} was not started: {why}"} for node in down}
     finally:
         for node in down:
-            launcher.forget(node)
+            launcher.remove_token(node)
     changed = any(result["status"] == "changed" for result in nodes.values())
     module.exit_json(changed=changed, nodes=nodes)
 

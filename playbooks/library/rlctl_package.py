@@ -1,4 +1,4 @@
-"""Ansible module: Debian packages, with their own services masked before they come; works where python3-apt is not."""
+"""Ansible module: installs Debian packages and masks their services first. Works without python3-apt on the host."""
 
 import json
 from pathlib import Path
@@ -7,16 +7,16 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rlctl_package
-short_description: Install packages without starting what is in them
+short_description: Install packages without starting their services
 description:
-  - C(masked) units are masked before C(names) are installed; where the first of them is there already, the units may be
-    in somebody's use and are left alone.
-  - C(record) remembers what was installed and masked, so that rlctl_package_removal can remove this and nothing else.
-  - Unlike ansible.builtin.apt it needs nothing on the host, so check mode works on an empty one.
+  - Masks the units in C(masked) before it installs C(names). If the first package is installed already, its units may
+    be in use and stay unmasked.
+  - Writes what it installed and masked to C(record), so that rlctl_package_removal can remove this and nothing else.
+  - Unlike ansible.builtin.apt it needs nothing on the host, so check mode works on a fresh host.
 options:
-  names: {type: list, elements: str, default: [], description: packages}
+  names: {type: list, elements: str, default: [], description: names of packages}
   masked: {type: list, elements: str, default: [], description: units of the first package}
-  record: {type: path, required: true, description: JSON file}
+  record: {type: path, required: true, description: JSON file on the host}
 author: [rlctl]
 """
 
@@ -26,8 +26,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-packages: {type: list, returned: always, description: what was, or would be, installed}
-version: {type: str, returned: always, description: "upstream version of the first package, empty without it"}
+packages: {type: list, returned: always, description: "packages that were installed, or would be in check mode"}
+version: {type: str, returned: always, description: "upstream version of the first package, empty if not installed"}
 """
 
 _APT = ("apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300")
@@ -38,42 +38,40 @@ Record = dict[str, list[str]]
 
 
 class Host:
-    """The packages of this host."""
-
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.record_path = Path(module.params["record"])
 
     def run(self, *argv: str) -> tuple[int, str]:
-        """Exit code, and everything the program said."""
+        """Exit code and all output of the program."""
         code, out, err = self.module.run_command(list(argv), environ_update=_ENVIRONMENT)
         return code, f"{out}\n{err}"
 
     def installed(self) -> set[str]:
-        """Names of the packages that are fully there."""
+        """Names of the packages that are completely installed."""
         _, listed = self.run("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
         words = [line.split(" ") for line in listed.splitlines()]
         return {word[1] for word in words if len(word) > 1 and word[0] == "installed"}
 
     def version(self) -> str:
-        """7.0.15 of 5:7.0.15-1~deb12u7: the first package's."""
+        """The first package's upstream version: `7.0.15` for `5:7.0.15-1~deb12u7`."""
         first = self.module.params["names"][:1]
         code, version = self.run("dpkg-query", "-W", "-f", "${Version}", *first) if first else (1, "")
         return version.strip().rpartition(":")[2].partition("-")[0] if code == 0 else ""
 
     def recorded(self) -> Record:
-        """What earlier runs installed and masked."""
+        """Packages and units that earlier runs installed and masked."""
         if not self.record_path.exists():
             return {"packages": [], "masked": []}
         found = json.loads(self.record_path.read_text(encoding="utf-8"))
         return {"packages": found["packages"], "masked": found["masked"]}
 
     def is_kept(self) -> bool:
-        """Whether the packages were left here by the last fleet, and no fleet has come since."""
+        """Whether the last fleet was removed with its packages kept, and no fleet was placed since."""
         return self.record_path.exists() and bool(json.loads(self.record_path.read_text(encoding="utf-8")).get("kept"))
 
-    def remember(self, packages: set[str], masked: set[str]) -> None:
-        """Add to the record."""
+    def add_to_record(self, packages: set[str], masked: set[str]) -> None:
+        """Add packages and units to the record; it no longer counts as kept without a fleet."""
         known = self.recorded()
         text = json.dumps(
             {
@@ -88,7 +86,7 @@ class Host:
 
 
 def install(host: Host) -> list[str]:
-    """The packages that were missing."""
+    """Install the missing packages and return their names; in check mode only return them."""
     names, units = host.module.params["names"], host.module.params["masked"]
     before = host.installed()
     missing = [name for name in names if name not in before]
@@ -97,7 +95,7 @@ def install(host: Host) -> list[str]:
     masked = set(units) if missing[0] == names[0] else set()
     if masked:
         host.run("systemctl", "mask", *sorted(masked))
-    host.remember(set(missing), masked)
+    host.add_to_record(set(missing), masked)
     host.run("dpkg", "--configure", "-a")  # a run that was killed may have left a package half-way
     code, said = host.run(*_APT, *_INSTALL, *missing)
     if code != 0:  # the lists may be missing, or older than the archive
@@ -106,7 +104,7 @@ def install(host: Host) -> list[str]:
         said = updated + said
     if code != 0:
         host.module.fail_json(msg=_why(missing, said))
-    host.remember(host.installed() - before, masked)
+    host.add_to_record(host.installed() - before, masked)
     return missing
 
 
@@ -120,7 +118,6 @@ def _why(names: list[str], said: str) -> str:
 
 
 def main() -> None:
-    """Install what is missing."""
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "default": []},
@@ -134,10 +131,10 @@ def main() -> None:
         was_kept = host.is_kept()
         packages = install(host)
         if was_kept and not module.check_mode:
-            host.remember(set(), set())
+            host.add_to_record(set(), set())
         module.exit_json(changed=bool(packages) or was_kept, packages=packages, version=host.version())
     except OSError as failure:
-        module.fail_json(msg=f"cannot write {host.record_path}: {failure.strerror}. Put it right and run again")
+        module.fail_json(msg=f"cannot write {host.record_path}: {failure.strerror}. Fix the cause and run again")
 
 
 if __name__ == "__main__":

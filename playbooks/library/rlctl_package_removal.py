@@ -1,4 +1,4 @@
-"""Ansible module: what becomes of the packages that rlctl_package installed once the host's last fleet is gone."""
+"""Ansible module: keeps or removes the packages that rlctl_package installed, after the host's last fleet is gone."""
 
 import json
 import os
@@ -14,10 +14,9 @@ DOCUMENTATION = r"""
 module: rlctl_package_removal
 short_description: Keep or remove the packages that rlctl installed
 description:
-  - C(state=kept) leaves them installed and remembers that no fleet needs them.
+  - C(state=kept) leaves them installed and records that no fleet needs them.
   - C(state=absent) removes, and never purges, those that nothing else uses. A package stays while a process runs from
-    it, a unit that is not rlctl's refers to it, its folders hold a file that is not from a package, or another package
-    needs it.
+    it, a unit that is not rlctl's refers to it, its folders hold a file from no package, or another package needs it.
   - Units that were masked before their package came stay masked while the package stays.
 options:
   record: {type: path, required: true, description: JSON file that rlctl_package wrote}
@@ -31,9 +30,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-packages: {type: list, returned: always, description: "what was, or would be, removed"}
+packages: {type: list, returned: always, description: "packages that were removed, or would be in check mode"}
 kept: {type: list, returned: always, description: packages that stay}
-reasons: {type: list, returned: always, description: "which packages stay, and with state absent why, in words"}
+reasons: {type: list, returned: always, description: "which packages stay, and with C(state=absent) why"}
 """
 
 _ENVIRONMENT = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
@@ -45,7 +44,7 @@ _UNIT_FOLDERS = (
 )
 _PROGRAM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")
 _UNIT_SUFFIXES = (".service", ".socket", ".timer", ".target", ".path")
-# Made by the packages' scripts when they are installed, so that dpkg does not list them.
+# The packages' install scripts create folders here, which dpkg does not list.
 _DATA_FOLDERS = ("/etc", "/var/lib", "/var/log")
 _NEEDED = "needed by another package"
 Files = dict[str, frozenset[str]]
@@ -53,7 +52,7 @@ Files = dict[str, frozenset[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What rlctl installed and masked, and whether it left that without a fleet."""
+    """What rlctl installed and masked; `kept` if no fleet is left on the host."""
 
     packages: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
@@ -62,20 +61,20 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What may use the packages."""
+    """Everything on the host that may use the packages."""
 
     files: Files
-    # By process, such as "redis-server (pid 812)": the files that it maps.
+    # Mapped files by process, such as "redis-server (pid 812)".
     processes: dict[str, frozenset[str]]
-    # By unit file that is not rlctl's: the paths and units that it names.
+    # Paths and units named in each unit file that is not rlctl's.
     units: dict[str, frozenset[str]]
     running: frozenset[str]
-    # By package: files in its folders that no package brought.
+    # Files in each package's folders that came from no package.
     foreign: dict[str, tuple[str, ...]]
 
 
 def reason(package: str, usage: Usage) -> str:
-    """Why a package must stay; empty where nothing uses it."""
+    """Why a package must stay; empty if nothing uses it."""
     files = usage.files[package]
     units = {Path(path).name for path in files if path.endswith(_UNIT_SUFFIXES)}
     found = [
@@ -92,16 +91,16 @@ def reason(package: str, usage: Usage) -> str:
 
 
 def sentences(kept: dict[str, str], masked: Iterable[str]) -> list[str]:
-    """Which packages stay and why, one sentence a reason."""
-    told = []
+    """The packages that stay with the reason, one sentence for each reason, then the units that stay masked."""
+    found = []
     for why in dict.fromkeys(kept.values()):
         names = ", ".join(sorted(name for name, own in kept.items() if own == why))
-        told.append(f"{names}: still installed" + (f" ({why})" if why else ""))
-    return told + [f"{unit}: still masked" for unit in masked if told]
+        found.append(f"{names}: still installed" + (f" ({why})" if why else ""))
+    return found + [f"{unit}: still masked" for unit in masked if found]
 
 
 def words(text: str) -> frozenset[str]:
-    """Paths and units that a unit file names; an instance stands for its template."""
+    """Paths and units that a unit file names, an instance as the name of its template."""
     found: set[str] = set()
     for line in text.replace("\\\n", " ").splitlines():
         key, _, value = line.strip().partition("=")
@@ -115,31 +114,29 @@ def words(text: str) -> frozenset[str]:
 
 
 def refused(said: str) -> set[str]:
-    """The packages that dpkg did not process."""
+    """The packages that dpkg's output lists as not processed."""
     listed = said.partition("Errors were encountered while processing:\n")[2]
     return {line.strip().partition(":")[0] for line in listed.splitlines() if line.startswith(" ")}
 
 
 class Host:
-    """The packages of this host, and what uses them."""
-
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.path = Path(module.params["record"])
 
     def run(self, *argv: str) -> tuple[int, str]:
-        """Exit code, and everything the program said."""
+        """Exit code and all output of the program."""
         code, out, err = self.module.run_command(list(argv), environ_update=_ENVIRONMENT)
         return code, f"{out}\n{err}"
 
     def installed(self) -> set[str]:
-        """Names of the packages that are fully there."""
+        """Names of the packages that are completely installed."""
         _, listed = self.run("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
         lines = [line.split(" ") for line in listed.splitlines()]
         return {line[1] for line in lines if len(line) > 1 and line[0] == "installed"}
 
     def record(self) -> Record:
-        """What earlier runs installed and masked."""
+        """The record that earlier runs wrote."""
         if not self.path.exists():
             return Record()
         found = json.loads(self.path.read_text(encoding="utf-8"))
@@ -147,8 +144,8 @@ class Host:
             packages=tuple(found["packages"]), masked=tuple(found["masked"]), kept=bool(found.get("kept", False))
         )
 
-    def remember(self, record: Record) -> None:
-        """Whole or not at all; nothing where nothing is left of it."""
+    def write_record(self, record: Record) -> None:
+        """Replace the record atomically; remove it if no package is left."""
         if not record.packages:
             self.path.unlink(missing_ok=True)
             return
@@ -157,7 +154,7 @@ class Host:
         unfinished.replace(self.path)
 
     def usage(self, packages: list[str], others: set[str]) -> Usage:
-        """What the machine shows of all that could use these packages."""
+        """Find everything that uses these packages; `others` are all other installed packages."""
         listed = {name: self._listed(name) for name in packages}
         files = {name: with_real_paths(paths) for name, paths in listed.items()}
         known = frozenset().union(*files.values())
@@ -186,19 +183,19 @@ class Host:
         return frozenset(re.sub(r"@[^@]*(\.\w+)$", r"@\1", name) for name in names)
 
     def without_dependents(self, packages: list[str]) -> list[str]:
-        """Those of them that dpkg would remove."""
+        """The packages that dpkg would remove, since no installed package depends on them."""
         _, said = self.run("dpkg", "--no-act", "--remove", *packages)
         return sorted(set(packages) - refused(said))
 
     def remove(self, packages: list[str]) -> None:
-        """Remove them; their configuration files and data stay, as with dpkg by hand."""
+        """Remove the packages; their configuration files and data stay, as with `dpkg --remove` by hand."""
         code, said = self.run("dpkg", "--remove", *packages)
         if code != 0:
             self.module.fail_json(msg=f"cannot remove {', '.join(packages)}: {said.strip()}. Run again")
 
 
 def processes() -> Iterator[tuple[str, frozenset[str]]]:
-    """Each process of this file system with the files that it maps; a container has a file system of its own."""
+    """Each process with the files that it maps, without processes of containers: they have another root."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended
             if shares_root(process):
@@ -207,7 +204,7 @@ def processes() -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def shares_root(process: Path) -> bool:
-    """Whether a process sees this file system; where root may not look, as in some containers, it is taken for one."""
+    """Whether a process sees this root file system; True if root may not read that, as in some containers."""
     try:
         return os.path.samestat((process / "root").stat(), Path("/").stat())
     except PermissionError:
@@ -215,7 +212,7 @@ def shares_root(process: Path) -> bool:
 
 
 def mapped(process: Path) -> Iterator[str]:
-    """The program and the libraries of a process; where root may not look, the program that it names."""
+    """Program and libraries of a process; only argv[0] if root may not read its maps."""
     try:
         maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
     except PermissionError:
@@ -225,7 +222,7 @@ def mapped(process: Path) -> Iterator[str]:
 
 
 def units(own: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Each unit file, drop-in or link that enables a unit, but those of rlctl and of the packages themselves."""
+    """Each unit file, drop-in and enabling link on the host, except those of rlctl and of the packages themselves."""
     for folder in _UNIT_FOLDERS:
         for base, _, names in os.walk(folder):
             for path in (Path(base, name) for name in sorted(names)):
@@ -241,12 +238,12 @@ def units(own: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def is_masked(unit: str) -> bool:
-    """Whether nothing can start it."""
+    """Whether the unit is masked."""
     return os.path.realpath(Path("/etc/systemd/system", unit)) == "/dev/null"
 
 
 def text_of(path: Path) -> str:
-    """The text of a unit file; nothing where a link leads nowhere."""
+    """The text of a unit file; empty for a dangling link."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -254,7 +251,7 @@ def text_of(path: Path) -> str:
 
 
 def foreign(package: str, own: frozenset[str], brought: frozenset[str]) -> tuple[str, ...]:
-    """What lies in the folders that only these packages use and came from none of them."""
+    """Files in the folders of a package that no package brought."""
     folders = {path for path in own if Path(path).is_dir() and not Path(path).is_symlink()}
     folders |= {f"{base}/{package.removesuffix('-server')}" for base in _DATA_FOLDERS}
     inside = {str(path) for folder in folders for path in Path(folder).glob("*")}
@@ -262,13 +259,13 @@ def foreign(package: str, own: frozenset[str], brought: frozenset[str]) -> tuple
 
 
 def with_real_paths(paths: frozenset[str]) -> frozenset[str]:
-    """Files as listed and as they really are: Debian's redis-server is a link to a program of redis-tools."""
+    """Files as listed and as resolved: Debian's redis-server is a link to a program of redis-tools."""
     files = {path for path in paths if not Path(path).is_dir()}
     return frozenset(files | set(map(os.path.realpath, files)))
 
 
 def settle(host: Host) -> tuple[list[str], dict[str, str], Record]:
-    """What goes, what stays and why, and the record of what stays."""
+    """Packages to remove, packages that stay with their reasons, and the record of those that stay."""
     record, there = host.record(), host.installed()
     ours = [name for name in record.packages if name in there]
     if not ours:
@@ -286,7 +283,6 @@ def settle(host: Host) -> tuple[list[str], dict[str, str], Record]:
 
 
 def main() -> None:
-    """Remove what may go, remember what stays."""
     module = AnsibleModule(
         argument_spec={
             "record": {"type": "path", "required": True},
@@ -304,12 +300,12 @@ def main() -> None:
             if unmasked := sorted(set(before.masked) - set(after.masked)):
                 host.run("systemctl", "unmask", *unmasked)
             if before != after:
-                host.remember(after)
+                host.write_record(after)
         module.exit_json(
             changed=before != after, packages=going, kept=sorted(kept), reasons=sentences(kept, after.masked)
         )
     except OSError as failure:
-        module.fail_json(msg=f"cannot write {host.path}: {failure.strerror}. Put it right and run again")
+        module.fail_json(msg=f"cannot write {host.path}: {failure.strerror}. Fix the cause and run again")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ansible module: whether units with this sandbox can start with PrivateUsers=yes; tries it, in check mode too."""
+"""Ansible module: tries whether units with this sandbox start with PrivateUsers=yes, also in check mode."""
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -6,9 +6,9 @@ DOCUMENTATION = r"""
 module: rlctl_private_users
 short_description: Try PrivateUsers=yes
 description:
-  - Runs C(true) as a transient unit with C(sandbox) and C(PrivateUsers=yes), which leaves nothing. Where that ends with
-    217/USER, and C(PrivateUsers=no) works, units cannot have a user namespace here.
-  - The whole sandbox counts. Many containers allow a user namespace by itself, but not together with C(ProtectProc).
+  - Runs C(true) as a transient unit with C(sandbox) and C(PrivateUsers=yes), which leaves nothing behind. If that ends
+    with 217/USER, and C(PrivateUsers=no) works, the host does not allow user namespaces for these units.
+  - Tries the whole sandbox, since many containers allow a user namespace alone, but not together with C(ProtectProc).
 options:
   sandbox: {type: str, required: true, description: "lines of a [Service] section"}
 author: [rlctl]
@@ -24,40 +24,39 @@ RETURN = r"""
 possible: {type: bool, returned: always, description: whether units can start with PrivateUsers=yes}
 """
 
-# The service user and its folders may not be there yet, and a trial is not restarted.
+# The service user and its folders may not exist yet, and the trial must not be restarted.
 _LEFT_OUT = {"User", "Group", "ReadWritePaths", "Restart", "RestartSec", "TimeoutStopSec", "PrivateUsers"}
 _SYSTEMD_RUN = ("systemd-run", "--wait", "--quiet", "--collect", "--description=rlctl tries PrivateUsers=")
-# Debian gives every system this user.
+# This user exists on every Debian system.
 _USER = ("--property=User=daemon", "--property=Group=daemon")
 _EXIT_USER = 217
 
 
 def trial(sandbox: str, private_users: str) -> list[str]:
-    """The command that runs `true` with this sandbox."""
+    """The command line that runs `true` with this sandbox."""
     lines = [line for line in sandbox.splitlines() if "=" in line and line.partition("=")[0] not in _LEFT_OUT]
     properties = [f"--property={line}" for line in (*lines, f"PrivateUsers={private_users}")]
     return [*_SYSTEMD_RUN, *_USER, *properties, "/bin/true"]
 
 
 def is_possible(module: AnsibleModule) -> bool:
-    """Fails the task where the answer is unclear: a guess would change the units of a fleet."""
+    """Whether the trial works. Fails the task if the answer is unclear: a wrong one would change the fleet's units."""
     sandbox = module.params["sandbox"]
     code, _, said = module.run_command(trial(sandbox, "yes"))
     if code == _EXIT_USER:
-        # systemd gives the same code when the user cannot be set up for another reason.
+        # systemd ends with the same code if the user cannot be set up for another reason.
         code, _, said = module.run_command(trial(sandbox, "no"))
         if code == 0:
             return False
     if code != 0:
         module.fail_json(
-            msg=f"cannot tell whether units can have PrivateUsers=yes: systemd-run ended with {code}: {said.strip()}. "
+            msg=f"cannot try PrivateUsers=yes for the units: systemd-run ended with {code}: {said.strip()}. "
             "Set redis_host_private_users to true or false and run again"
         )
     return True
 
 
 def main() -> None:
-    """Try it."""
     module = AnsibleModule(
         argument_spec={"sandbox": {"type": "str", "required": True}},
         supports_check_mode=True,

@@ -1,4 +1,4 @@
-"""Ansible module: stops nodes and removes all that is theirs, and the fleet's own things with the last one."""
+"""Ansible module: stops nodes and removes their files; with the last node also the fleet's units and folders."""
 
 import shutil
 import time
@@ -10,11 +10,12 @@ DOCUMENTATION = r"""
 module: rlctl_remove
 short_description: Remove nodes from a host
 description:
-  - Stops and disables the units of C(nodes) (of all, without it), then removes their settings and data.
-  - With the last node the fleet's units, firewall table and folders go. C(fleets_left) tells whether others are here.
+  - Stops and disables the units of C(nodes), then removes their settings and data.
+  - With the last node it removes the fleet's unit files, firewall table and folders. C(fleets_left) names the other
+    fleets on the host.
 options:
   fleet: {type: str, required: true, description: name of the fleet}
-  nodes: {type: list, elements: str, description: names of nodes; all of the fleet where it is not given}
+  nodes: {type: list, elements: str, description: "names of nodes, by default all of the fleet"}
 author: [rlctl]
 """
 
@@ -34,12 +35,12 @@ _POLL_S = 0.1
 
 
 def folders(base: Path) -> list[str]:
-    """Names of the folders in there."""
+    """Names of the folders below `base`."""
     return sorted(p.name for p in base.iterdir() if p.is_dir() and p.name[0] != ".") if base.is_dir() else []
 
 
 class Fleet:
-    """What one fleet has on this host."""
+    """Units, files and folders of one fleet on this host."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
@@ -52,23 +53,22 @@ class Fleet:
         )
 
     def nodes(self) -> list[str]:
-        """Nodes that left anything here."""
+        """Nodes with a unit, settings or data on this host."""
         patterns = (f"rlctl-{self.name}@*", f"rlctl-{self.name}-sentinel@*")
         listed = self.systemctl("list-units", "--all", "--plain", "--no-legend", *patterns)
         loaded = {line.split()[0].partition("@")[2].removesuffix(".service") for line in listed.splitlines()}
         return sorted(loaded | {node for place in self.places for node in folders(place)})
 
     def unit(self, node: str) -> str:
-        """The unit that runs a node."""
         kind = "-sentinel" if node.startswith("sentinel-") else ""
         return f"rlctl-{self.name}{kind}@{node}.service"
 
     def systemctl(self, *argv: str) -> str:
-        """What systemctl prints."""
+        """Run systemctl and return its output."""
         return str(self.module.run_command(["systemctl", *argv])[1])
 
     def stop(self, nodes: list[str]) -> list[str]:
-        """Stop and disable; the nodes that do not end."""
+        """Stop and disable the nodes; returns those that still run after the time limit."""
         units = [self.unit(node) for node in nodes]
         self.systemctl("disable", "--quiet", *units)
         self.systemctl("stop", "--no-block", *units)
@@ -79,15 +79,15 @@ class Fleet:
         return left
 
     def remove(self, node: str) -> None:
-        """Everything of one node."""
+        """Remove settings, data and start tokens of one node."""
         for path in (place / node for place in self.places):
             if path.exists():
                 shutil.rmtree(path)
         for suffix in ("go", "env"):
             (RUN / self.name / f"{node}.{suffix}").unlink(missing_ok=True)
 
-    def remove_itself(self) -> None:
-        """What all nodes of the fleet shared."""
+    def remove_shared(self) -> None:
+        """Remove the firewall table, unit files and folders that all nodes of the fleet shared."""
         self.systemctl("disable", "--quiet", "--now", f"rlctl-{self.name}-firewall.service")
         for path in self.unit_files:
             path.unlink()
@@ -102,7 +102,6 @@ class Fleet:
 
 
 def main() -> None:
-    """Stop, then delete; a node that does not end keeps its files."""
     module = AnsibleModule(
         argument_spec={
             "fleet": {"type": "str", "required": True},
@@ -119,19 +118,19 @@ def main() -> None:
     results = {node: {"status": "changed", "message": ""} for node in wanted}
     if module.check_mode:
         module.exit_json(changed=bool(wanted) or last, nodes=results, fleets_left=left)
-    stubborn = fleet.stop(wanted) if wanted else []
-    for node in stubborn:
-        results[node] = {"status": "failed", "message": f"{fleet.unit(node)} does not end; its files were left"}
+    still_running = fleet.stop(wanted) if wanted else []
+    for node in still_running:
+        results[node] = {"status": "failed", "message": f"{fleet.unit(node)} did not stop; its files were kept"}
     try:
         for node in wanted:
-            if node not in stubborn:
+            if node not in still_running:
                 fleet.remove(node)
-        if last and not stubborn:
-            fleet.remove_itself()
+        if last and not still_running:
+            fleet.remove_shared()
     except OSError as failure:
-        module.fail_json(msg=f"cannot remove {failure.filename}: {failure.strerror}. Put it right and run again")
-    if stubborn:
-        module.fail_json(msg="; ".join(results[node]["message"] for node in stubborn), nodes=results)
+        module.fail_json(msg=f"cannot remove {failure.filename}: {failure.strerror}. Fix the cause and run again")
+    if still_running:
+        module.fail_json(msg="; ".join(results[node]["message"] for node in still_running), nodes=results)
     module.exit_json(changed=bool(wanted) or last, nodes=results, fleets_left=left)
 
 

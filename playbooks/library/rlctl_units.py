@@ -1,20 +1,20 @@
-"""Ansible module: enables units, loads the fleet's firewall table, runs what is no server of Redis."""
+"""Ansible module: enables units, loads the fleet's firewall table, and runs units that are not Redis servers."""
 
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rlctl_units
-short_description: Enable units, load the fleet's firewall table, run helpers
+short_description: Enable units, load the fleet's firewall table, run helper units
 description:
-  - Makes systemd read changed unit files, and enables units. Only what C(running) names is started.
-  - Whether a unit file changes in this run is what C(reload) says; in check mode systemd does not know of it.
-  - Loads the firewall table whose C(revision) is not in force. Other tables are not touched.
+  - Makes systemd reload changed unit files, and enables units. Starts only the units in C(running).
+  - C(reload) says that a unit file changed in this run, which systemd cannot know in check mode.
+  - Loads the firewall table if its C(revision) is not in force. Leaves other tables unchanged.
 options:
-  enabled: {type: list, elements: str, default: [], description: units to come with the host}
-  reload: {type: bool, default: false, description: whether their unit file was changed}
-  firewall: {type: dict, description: "unit, table, revision"}
-  running: {type: list, elements: str, default: [], description: units to run}
-  restarted: {type: bool, default: false, description: whether they must read their files anew}
+  enabled: {type: list, elements: str, default: [], description: units that start when the host boots}
+  reload: {type: bool, default: false, description: whether a unit file changed}
+  firewall: {type: dict, description: "unit, table and revision of the firewall table"}
+  running: {type: list, elements: str, default: [], description: units that must run}
+  restarted: {type: bool, default: false, description: whether to restart the units in C(running)}
 author: [rlctl]
 """
 
@@ -33,7 +33,7 @@ _PROPERTIES = ("Id", "UnitFileState", "NeedDaemonReload", "ActiveState")
 
 
 def properties(module: AnsibleModule, units: list[str]) -> list[dict[str, str]]:
-    """What systemd says of each, in this order."""
+    """The properties in `_PROPERTIES` of each unit, in the order of the units."""
     if not units:
         return []
     arguments = [word for name in _PROPERTIES for word in ("-p", name)]
@@ -42,16 +42,15 @@ def properties(module: AnsibleModule, units: list[str]) -> list[dict[str, str]]:
 
 
 def must_run(module: AnsibleModule, *argv: str) -> None:
-    """Run it, or end with what it said."""
+    """Run a command; fail the task with its output if it fails."""
     code, out, err = module.run_command(list(argv))
     if code != 0:
         module.fail_json(
-            msg=f"`{' '.join(argv)}` failed on the host: {(err or out).strip()}. Put it right and run again"
+            msg=f"`{' '.join(argv)}` failed on the host: {(err or out).strip()}. Fix the cause and run again"
         )
 
 
 def main() -> None:
-    """Read, compare, do."""
     module = AnsibleModule(
         argument_spec={
             "enabled": {"type": "list", "elements": "str", "default": []},
@@ -89,7 +88,7 @@ def main() -> None:
 
 
 def has_revision(module: AnsibleModule, firewall: dict[str, str]) -> bool:
-    """Whether this very table is in force; each carries an empty chain named by its text."""
+    """Whether this revision of the table is loaded: the table has an empty chain named after the hash of its text."""
     nft = module.get_bin_path("nft", opt_dirs=["/usr/sbin"])
     chain = ["list", "chain", "inet", firewall["table"], f"revision_{firewall['revision']}"]
     return nft is not None and module.run_command([nft, *chain])[0] == 0

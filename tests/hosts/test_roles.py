@@ -156,7 +156,7 @@ class TestPlaced:
         root(Fleet.run.lab, "chmod 644 /etc/rlctl/limiter/node-0/static.conf")
         found = Fleet.run.play("check", "--limit", "h1")
         assert found.code == 2
-        assert "others may read /etc/rlctl/limiter/node-0/static.conf" in found.out
+        assert "other users may read /etc/rlctl/limiter/node-0/static.conf" in found.out
         predicted = Fleet.run.must_play("place", "--check", "--limit", "h1").recap("h1")["changed"]
         assert predicted == Fleet.run.must_play("place", "--limit", "h1").recap("h1")["changed"] == 1
 
@@ -197,8 +197,8 @@ class TestPlaced:
         assert predicted.changed() == Fleet.run.must_play("place", redis_host_open_files=30_000).changed()
         tasks = {task for _host, task in predicted.changes()}
         assert {task.rpartition(" : ")[2] for task in tasks} == {
-            *("Place the unit of data nodes", "Let data nodes come with the host"),
-            *("Place the unit of sentinels", "Let sentinels come with the host"),
+            *("Place the unit of data nodes", "Enable the units of data nodes"),
+            *("Place the unit of sentinels", "Enable the units of sentinels"),
         }
         assert "LimitNOFILE=30000" in root(Fleet.run.lab, f"systemctl show -p LimitNOFILE {Fleet.run.unit('node-0')}")
         Fleet.run.must_play("place")

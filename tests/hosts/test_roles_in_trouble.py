@@ -119,7 +119,7 @@ def test_a_full_disk(run: HandRun) -> None:
     root(run, 1, "rm -rf /etc/rlctl && mkdir /etc/rlctl && mount -t tmpfs -o size=64k tmpfs /etc/rlctl")
     root(run, 1, "head -c 1m /dev/zero >/etc/rlctl/.filler 2>/dev/null; true")
     try:
-        refused(run.play("place"), "No space left on device", "Put it right", "run again")
+        refused(run.play("place"), "No space left on device", "Fix the cause", "run again")
     finally:
         root(run, 1, "umount /etc/rlctl; rm -rf /etc/rlctl")
 
@@ -128,7 +128,7 @@ def test_no_rlctl_on_the_control_machine(run: HandRun) -> None:
     played = run.play("place", "--limit", "h1", rlctl_command=["/nonexistent/rlctl"])
     assert played.code == 2
     said = re.sub(r"\s+", " ", played.out)
-    assert "h1: `rlctl render config --stage` failed here, on the control machine" in said
+    assert "h1: `rlctl render config --stage` failed on the control machine" in said
 
 
 def test_another_version_than_the_topology_wants(run: HandRun) -> None:

@@ -221,7 +221,7 @@ def test_a_planned_failover_behind_sentinel_answers_every_write(make_fleet: Call
     assert value(fleet, report["to"]) == sum(load.acked for load in loads)
 
 
-def test_the_playbooks_hand_over_in_the_same_way(make_fleet: Callable[..., LocalFleet]) -> None:
+def test_the_playbooks_fail_over_in_the_same_way(make_fleet: Callable[..., LocalFleet]) -> None:
     """One way to move a primary: behind Sentinel another would let go of writes too soon, and lose them."""
     fleet = make_fleet(sentinel_document())
     fleet.document["local"]["spread"] = True
@@ -230,7 +230,7 @@ def test_the_playbooks_hand_over_in_the_same_way(make_fleet: Callable[..., Local
     node = next(node for node in fleet.status()["nodes"] if node["role"] == "primary")
     called = {"ANSIBLE_MODULE_ARGS": {"command": fleet.argv(), "address": node["host"]}}
     done = subprocess.run(
-        [sys.executable, str(LIBRARY / "rlctl_handover.py")],
+        [sys.executable, str(LIBRARY / "rlctl_failover.py")],
         env=fleet.env(),
         input=json.dumps(called),
         capture_output=True,
@@ -238,7 +238,7 @@ def test_the_playbooks_hand_over_in_the_same_way(make_fleet: Callable[..., Local
         timeout=PATIENCE_S,
         check=False,
     )
-    assert json.loads(done.stdout)["handed_over"] == [node["id"]], done.stdout + done.stderr
+    assert json.loads(done.stdout)["failed_over"] == [node["id"]], done.stdout + done.stderr
     assert member(fleet, "primary") != node["name"]
     assert last_outcome(fleet) == ("failover", "done", ["done"])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible callback: results and the end as lines of JSON, for the rlctl that runs the playbook."""
+"""Ansible callback: writes task results and the playbook's end as lines of JSON, for the rlctl that runs it."""
 
 import json
 import os
@@ -37,36 +37,31 @@ class CallbackModule(CallbackBase):
         self._file = Path(named).open("a", encoding="utf-8") if named else None  # noqa: SIM115 - open until Ansible ends
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """It went well."""
-        self._tell(result, "changed" if result._result.get("changed") else "ok")
+        self._write_result(result, "changed" if result._result.get("changed") else "ok")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: FBT001, FBT002 - Ansible's signature
-        """It failed, unless that was expected; of a loop each item has told already why."""
+        # Each failed item of a loop was written by v2_runner_item_on_failed, with its reason.
         if result._task.loop is None or "results" not in result._result:
-            self._tell(result, "ok" if ignore_errors else "failed")
+            self._write_result(result, "ok" if ignore_errors else "failed")
 
     def v2_runner_on_skipped(self, result: Any) -> None:
-        """It did not concern the host."""
-        self._tell(result, "skipped")
+        self._write_result(result, "skipped")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        """The host did not answer."""
-        self._tell(result, "unreachable")
+        self._write_result(result, "unreachable")
 
     def v2_runner_item_on_failed(self, result: Any) -> None:
-        """One item of a loop failed, and only here is told why."""
-        self._tell(result, "failed", item=self._get_item_label(result._result))
+        self._write_result(result, "failed", item=self._get_item_label(result._result))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """The end."""
         totals = {}
         for host in sorted(stats.processed):
             counts = stats.summarize(host)
             totals[host] = {name: counts[name] for name in ("ok", "changed", "failures", "unreachable")}
         self._write({"event": "end", "stats": totals})
 
-    def _tell(self, result: Any, status: str, item: object = None) -> None:
-        """One event; a result that tells of nodes is one for each of them."""
+    def _write_result(self, result: Any, status: str, item: object = None) -> None:
+        """Write one event, or one for each node if the result has `nodes`."""
         event = {
             "event": "result",
             "host": result._host.get_name(),
@@ -81,8 +76,8 @@ class CallbackModule(CallbackBase):
         if not isinstance(nodes, dict) or not nodes:
             self._write(event)
             return
-        for name, told in nodes.items():
-            self._write({**event, "status": told["status"], "message": told["message"] or None, "node": name})
+        for name, own in nodes.items():
+            self._write({**event, "status": own["status"], "message": own["message"] or None, "node": name})
 
     def _write(self, event: Result) -> None:
         if self._file is not None:
@@ -91,7 +86,7 @@ class CallbackModule(CallbackBase):
 
 
 def _message(result: Result, status: str, action: str) -> str | None:
-    """Why it failed, or what a playbook says by debug; nothing of a task that may show secrets."""
+    """The reason of a failure, or the text of a debug task; None for a task under no_log, which may hold secrets."""
     says = status in {"failed", "unreachable"} or (status == "ok" and action.rpartition(".")[2] == "debug")
     if "censored" in result or not says:
         return None

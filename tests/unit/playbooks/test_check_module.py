@@ -106,13 +106,13 @@ class Place:
         ports = {tuple(one.split(":")) for one in served.split()}
         monkeypatch.setattr(CHECK, "_answers", lambda address, port: (address, str(port)) in ports)
         monkeypatch.setattr(
-            CHECK, "judge_folder", lambda _report, path, owner, mode: self.folders.append((str(path), owner, mode))
+            CHECK, "check_folder", lambda _report, path, owner, mode: self.folders.append((str(path), owner, mode))
         )
 
     def errors(self, node: dict[str, Any], **units: Mapping[str, str]) -> list[str]:
         params = {"fleet": "limiter", "address": self.address}
         report = CHECK.Report(Called(params=params, answer=host(**units)))
-        CHECK.judge_node(report, node)
+        CHECK.check_node(report, node)
         return [error.partition(";")[0] for error in report.errors]
 
 
@@ -164,7 +164,7 @@ def test_on_loopback_itself_its_ports_are_open_there(monkeypatch: pytest.MonkeyP
 
 def findings(folder: Path, owner: str | None = None, mode: int = 0o750) -> list[str]:
     report = CHECK.Report(Called(params={}))
-    CHECK.judge_folder(report, folder, owner or getpass.getuser(), mode)
+    CHECK.check_folder(report, folder, owner or getpass.getuser(), mode)
     return [error.partition(";")[0] for error in report.errors]
 
 
@@ -173,9 +173,9 @@ def test_a_folder_is_its_owners(tmp_path: Path) -> None:
     assert findings(folder) == [f"{folder} is missing"]
     folder.mkdir(mode=0o750)
     assert findings(folder) == []
-    assert findings(folder, owner="another") == [f"{folder} is not another's alone"]
+    assert findings(folder, owner="another") == [f"{folder} does not belong to another with mode 0750"]
     folder.chmod(0o755)
-    assert findings(folder) == [f"{folder} is not {getpass.getuser()}'s alone"]
+    assert findings(folder) == [f"{folder} does not belong to {getpass.getuser()} with mode 0750"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_file_is_no_more_open_than_its_folder(tmp_path: Path, mode: int, *, is
     file = tmp_path / "static.conf"
     file.touch()
     file.chmod(mode)
-    assert findings(tmp_path) == ([f"others may read {file}"] if is_found else [])
+    assert findings(tmp_path) == ([f"other users may read {file}"] if is_found else [])
 
 
 def test_only_files_are_judged_within_a_folder(tmp_path: Path) -> None:

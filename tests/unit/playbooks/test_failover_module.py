@@ -1,4 +1,4 @@
-"""Handing primaries over before their host is worked on: who goes where, how often, and when it refuses."""
+"""Failing primaries over before maintenance of their host: to which replica, how often, and when it refuses."""
 
 import json
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.playbooks.calling import Answer, Failed, load, run
 
-HANDOVER = load("rlctl_handover")
+FAILOVER = load("rlctl_failover")
 HERE, THERE, ELSEWHERE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 COMMAND = ["rlctl", "-f", "topology.yaml"]
 
@@ -53,26 +53,26 @@ def two_shards() -> Fleet:
     return Fleet(nodes, heirs=["node-2"])
 
 
-def hand_over(monkeypatch: pytest.MonkeyPatch, fleet: Fleet, *, check: bool = False) -> dict[str, Any]:
-    return run(HANDOVER, monkeypatch, fleet, check=check, command=COMMAND, address=HERE)[0]
+def fail_over(monkeypatch: pytest.MonkeyPatch, fleet: Fleet, *, check: bool = False) -> dict[str, Any]:
+    return run(FAILOVER, monkeypatch, fleet, check=check, command=COMMAND, address=HERE)[0]
 
 
-def test_each_primary_of_the_host_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_primary_of_the_host_is_failed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = two_shards()
-    assert hand_over(monkeypatch, fleet) == {"changed": True, "handed_over": ["node-0"]}
+    assert fail_over(monkeypatch, fleet) == {"changed": True, "failed_over": ["node-0"]}
     assert fleet.orders == [["failover", "0", "--yes"], ["status", "--wait"]]
 
 
 def test_a_host_without_a_primary_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = two_shards()
     fleet.nodes[0]["host"] = ELSEWHERE
-    assert hand_over(monkeypatch, fleet) == {"changed": False, "handed_over": []}
+    assert fail_over(monkeypatch, fleet) == {"changed": False, "failed_over": []}
     assert fleet.orders == []
 
 
 def test_check_mode_tells_and_orders_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = two_shards()
-    assert hand_over(monkeypatch, fleet, check=True) == {"changed": True, "handed_over": ["node-0"]}
+    assert fail_over(monkeypatch, fleet, check=True) == {"changed": True, "failed_over": ["node-0"]}
     assert fleet.orders == []
 
 
@@ -92,7 +92,7 @@ def test_without_a_replica_elsewhere_nothing_is_ordered(
 ) -> None:
     fleet = Fleet([node("node-0", HERE, "primary"), other])
     with pytest.raises(Failed, match=r"node-0 has no replica in sync on another host.*nothing was changed"):
-        hand_over(monkeypatch, fleet, check=check)
+        fail_over(monkeypatch, fleet, check=check)
     assert fleet.orders == []
 
 
@@ -100,7 +100,7 @@ def test_every_primary_needs_its_replica_before_the_first_moves(monkeypatch: pyt
     fleet = two_shards()
     fleet.nodes[1]["host"] = HERE
     with pytest.raises(Failed, match="node-1 has no replica"):
-        hand_over(monkeypatch, fleet)
+        fail_over(monkeypatch, fleet)
     assert fleet.orders == []
 
 
@@ -111,19 +111,19 @@ def three_of_sentinel(*heirs: str) -> Fleet:
     )
 
 
-def test_it_hands_over_again_where_sentinel_chose_a_replica_of_the_same_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_fails_over_again_where_sentinel_chose_a_replica_of_the_same_host(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = three_of_sentinel("node-1", "node-0", "node-2")
-    hand_over(monkeypatch, fleet)
+    fail_over(monkeypatch, fleet)
     assert fleet.orders == [["failover", "0", "--yes"], ["status", "--wait"]] * 3
 
 
 def test_it_gives_up_after_five_elections(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = three_of_sentinel(*["node-1", "node-0"] * 3)
-    with pytest.raises(Failed, match=r"after 5 hand-overs 10.0.0.1 still has a primary \(node-1\): Sentinel chose"):
-        hand_over(monkeypatch, fleet)
+    with pytest.raises(Failed, match=r"after 5 failovers 10.0.0.1 still has a primary \(node-1\): Sentinel chose"):
+        fail_over(monkeypatch, fleet)
     assert len(fleet.orders) == 10
 
 
 def test_an_answer_that_is_no_json_says_what_rlctl_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Failed, match=r"`rlctl status` answered 3 and no JSON: no topology$"):
-        run(HANDOVER, monkeypatch, lambda _argv: (3, "", "no topology\n"), command=COMMAND, address=HERE)
+        run(FAILOVER, monkeypatch, lambda _argv: (3, "", "no topology\n"), command=COMMAND, address=HERE)

@@ -84,7 +84,8 @@ def test_what_the_host_does_not_let_be_set_is_warned_of(monkeypatch: pytest.Monk
     monkeypatch.setattr(KERNEL, "can_write", lambda name: name != OVERCOMMIT)
     result, called = settle(monkeypatch, {OVERCOMMIT: "1", BACKLOG: "9000"})
     assert result == {"changed": True, "settings": {BACKLOG: "9000"}}
-    assert called.warned == [f"{OVERCOMMIT} is 0 and cannot be set to 1 here: the host must set it itself"]
+    fix = "in a container, set it on the machine that runs it"
+    assert called.warned == [f"{OVERCOMMIT} is 0 and cannot be set to 1 here; {fix}"]
     assert record(root) == {BACKLOG: "4096"}
 
 
@@ -96,6 +97,6 @@ def test_only_an_existing_file_can_be_written(root: Path) -> None:
 
 def test_a_record_that_cannot_be_written_sets_nothing(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     (root / "etc").touch()
-    with pytest.raises(Failed, match=r"cannot write .*/etc: File exists. Put it right and run again"):
+    with pytest.raises(Failed, match=r"cannot write .*/etc: File exists. Fix the cause and run again"):
         settle(monkeypatch, {OVERCOMMIT: "1"})
     assert now(root, OVERCOMMIT) == "0"

@@ -168,9 +168,9 @@ def test_a_token_that_cannot_be_written_starts_nothing(launch: Any, monkeypatch:
     def refuse(_launcher: object, node: str) -> None:
         raise OSError(28, "No space left on device", f"/run/{node}.go")
 
-    monkeypatch.setattr(LAUNCH.Launcher, "order", refuse)
+    monkeypatch.setattr(LAUNCH.Launcher, "write_token", refuse)
     result, _, starts = launch({"node-0": [DOWN], "node-1": [UP]})
-    why = "node-0 was not started: /run/node-0.go: No space left on device; put it right and run again"
+    why = "node-0 was not started: /run/node-0.go: No space left on device; fix the cause and run again"
     assert result == {"changed": False, "nodes": {"node-0": {"status": "failed", "message": why}, "node-1": OK}}
     assert starts == []
 
@@ -182,7 +182,7 @@ def test_the_journal_of_earlier_starts_is_left_out(monkeypatch: pytest.MonkeyPat
         params={"launches": {"node-0": {}}, "unit": UNIT, "fleet": "limiter"},
         answer=lambda argv: (0, shown if "--show-cursor" in argv else "", ""),
     )
-    assert LAUNCH.Launcher(module).last_words("node-0") == ""
+    assert LAUNCH.Launcher(module).failure_reason("node-0") == ""
     assert since in " ".join(module.ran[-1])
 
 
@@ -199,4 +199,4 @@ def test_what_the_guard_says_of_the_restart_is_no_reason() -> None:
         ("systemd", "Scheduled restart job, restart counter is at 1."),
         ("start-guard", "node-0 has no token"),
     ]
-    assert list(LAUNCH.telling(said)) == ["no space"]
+    assert list(LAUNCH.failure_lines(said)) == ["no space"]

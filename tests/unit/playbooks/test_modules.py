@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.playbooks.calling import Answer, Answers, Called, Failed, load, run
 
-FILES, KERNEL, HANDOVER = load("rlctl_files"), load("rlctl_kernel"), load("rlctl_handover")
+FILES, KERNEL, FAILOVER = load("rlctl_files"), load("rlctl_kernel"), load("rlctl_failover")
 LAUNCH, FACTS, CHECK = load("rlctl_launch"), load("rlctl_host_facts"), load("rlctl_check")
 DIRECTIVES = load("rlctl_directives")
 PRIVATE_USERS = load("rlctl_private_users")
@@ -57,9 +57,9 @@ def _oversized(path: Path) -> None:
 @pytest.mark.parametrize(
     ("put", "why"),
     [
-        pytest.param(_link, "it is a link", id="a link to another file"),
-        pytest.param(os.mkfifo, "it is no regular file", id="a FIFO without a writer"),
-        pytest.param(os.mkdir, "it is no regular file", id="a folder"),
+        pytest.param(_link, "it is a symbolic link", id="a link to another file"),
+        pytest.param(os.mkfifo, "it is not a regular file", id="a FIFO without a writer"),
+        pytest.param(os.mkdir, "it is not a regular file", id="a folder"),
         pytest.param(_oversized, "it is larger than 1 MiB", id="a file that would fill the memory"),
     ],
 )
@@ -110,8 +110,8 @@ def test_a_file_that_its_server_replaces_meanwhile_is_no_finding(
     readable.chmod(0o644)
     monkeypatch.setattr(Path, "iterdir", lambda _folder: iter([gone, readable]))
     report = CHECK.Report(called())
-    CHECK.judge_folder(report, tmp_path, getpass.getuser(), 0o700)
-    assert [error.partition(";")[0] for error in report.errors] == [f"others may read {readable}"]
+    CHECK.check_folder(report, tmp_path, getpass.getuser(), 0o700)
+    assert [error.partition(";")[0] for error in report.errors] == [f"other users may read {readable}"]
 
 
 def test_a_torn_record_of_kernel_settings_is_named(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_torn_record_of_kernel_settings_is_named(tmp_path: Path) -> None:
 
 def test_a_record_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = tmp_path / "kernel.json"
-    KERNEL.remember(record, {"a": "1"})
+    KERNEL.write_record(record, {"a": "1"})
 
     def full(path: Path, *_words: object, **_more: object) -> None:
         path.touch()
@@ -131,12 +131,12 @@ def test_a_record_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(OSError):  # noqa: PT011 - that it fails is not the point
-        KERNEL.remember(record, {"a": "2"})
+        KERNEL.write_record(record, {"a": "2"})
     assert json.loads(record.read_text(encoding="utf-8")) == {"a": "1"}
 
 
-class Choosy(HANDOVER.Fleet):  # type: ignore[misc] - the module has no types here
-    """A fleet of Sentinel that hands over to these nodes, one after the other."""
+class Choosy(FAILOVER.Fleet):  # type: ignore[misc] - the module has no types here
+    """A fleet of Sentinel that fails over to these nodes, one after the other."""
 
     def __init__(self, *chosen: str) -> None:
         self.module = called()
@@ -150,22 +150,22 @@ class Choosy(HANDOVER.Fleet):  # type: ignore[misc] - the module has no types he
             for name, host in address.items()
         ]
 
-    def hand_over(self, primary: dict[str, Any]) -> None:
+    def fail_over(self, primary: dict[str, Any]) -> None:
         assert primary["id"] == self.primary
         self.primary = self.chosen.pop(0)
 
-    def ask(self, *words: str) -> dict[str, Any]:
+    def run_rlctl(self, *words: str) -> dict[str, Any]:
         self.asked.append(words)
         return {}
 
 
-def test_a_primary_hands_over_by_rlctl_failover() -> None:
+def test_a_primary_fails_over_by_rlctl_failover() -> None:
     fleet = Choosy("node-0")
-    HANDOVER.Fleet.hand_over(fleet, {"id": "node-0", "shard": 2})
+    FAILOVER.Fleet.fail_over(fleet, {"id": "node-0", "shard": 2})
     assert fleet.asked == [("failover", "2", "--yes")]
 
 
-def test_a_primary_that_stays_on_its_host_hands_over_again() -> None:
+def test_a_primary_that_stays_on_its_host_fails_over_again() -> None:
     fleet = Choosy("node-0", "node-1", "node-0", "node-2")
     fleet.clear("10.0.0.11")
     assert fleet.primary == "node-2"
@@ -217,7 +217,7 @@ EXITED = ("systemd", "u.service: Main process exited, code=exited, status=1/FAIL
 def test_why_a_start_failed(said: list[tuple[str, str]], told: list[str]) -> None:
     lines = [json.dumps({"SYSLOG_IDENTIFIER": who, "MESSAGE": text}) for who, text in said]
     journal = "\n".join([*lines, json.dumps({"MESSAGE": [255, 10]})])
-    assert list(LAUNCH.telling(LAUNCH.entries(journal))) == told
+    assert list(LAUNCH.failure_lines(LAUNCH.entries(journal))) == told
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_directives_that_a_server_of_a_host_dies_of_together_have_no_name() -> N
 def test_a_server_of_a_host_that_never_starts_is_not_the_files_fault() -> None:
     broken = trial()
     broken.start = lambda _directives: "=== REDIS BUG REPORT START\nregisters"  # type: ignore[method-assign]
-    with pytest.raises(Failed, match="does not start without directives either: it said nothing"):
+    with pytest.raises(Failed, match="does not start without directives either: it printed nothing"):
         broken.refused(["hz 50"])
 
 

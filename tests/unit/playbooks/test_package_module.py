@@ -146,5 +146,5 @@ def test_packages_that_were_left_here_are_taken_over(
 
 def test_a_record_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, record: Path) -> None:
     record.parent.touch()
-    with pytest.raises(Failed, match=r"cannot write .*packages.json: File exists. Put it right"):
+    with pytest.raises(Failed, match=r"cannot write .*packages.json: File exists. Fix the cause"):
         install(monkeypatch, record, Host(set()))

@@ -230,7 +230,7 @@ def test_what_goes_and_what_is_remembered(
     host = Machine(tmp_path / "packages.json", state, usage(**found), said)
     gone, kept, after = REMOVAL.settle(host)
     assert (gone, set(kept)) == (going, set(FILES) - set(going))
-    host.remember(after)
+    host.write_record(after)
     left = sorted(set(FILES) - set(going))
     expected = {"packages": left, "masked": RECORD["masked"] if masked else [], "kept": True}
     assert json.loads(host.path.read_text(encoding="utf-8")) == expected if left else not host.path.exists()
@@ -240,7 +240,7 @@ def test_a_fleet_that_comes_again_takes_the_packages_over(tmp_path: Path) -> Non
     (tmp_path / "packages.json").write_text(json.dumps(RECORD | {"kept": True}), encoding="utf-8")
     host = PACKAGE.Host(SimpleNamespace(params={"record": str(tmp_path / "packages.json")}))
     assert host.is_kept()
-    host.remember(set(), set())
+    host.add_to_record(set(), set())
     assert not host.is_kept()
     assert host.recorded() == {"packages": sorted(RECORD["packages"]), "masked": RECORD["masked"]}
 

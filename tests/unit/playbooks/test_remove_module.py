@@ -160,7 +160,7 @@ def test_files_go_only_after_their_server_has_ended(monkeypatch: pytest.MonkeyPa
 
 def test_a_node_that_does_not_end_keeps_its_files_and_the_fleets(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     host.slow = {"node-0": 10**6}
-    with pytest.raises(Failed, match=r"^rlctl-limiter@node-0\.service does not end; its files were left$"):
+    with pytest.raises(Failed, match=r"^rlctl-limiter@node-0\.service did not stop; its files were kept$"):
         remove(monkeypatch, host)
     assert host.now_s == pytest.approx(150, abs=0.2)
     assert host.there() == ["etc/limiter/node-0", "var/limiter/node-0"]
@@ -172,5 +172,5 @@ def test_what_cannot_be_removed_is_named(monkeypatch: pytest.MonkeyPatch, host: 
         raise OSError(30, "Read-only file system", str(path))
 
     monkeypatch.setattr(REMOVE.shutil, "rmtree", refuse)
-    with pytest.raises(Failed, match=r"cannot remove .*/etc/limiter/node-0: Read-only file system. Put it right"):
+    with pytest.raises(Failed, match=r"cannot remove .*/etc/limiter/node-0: Read-only file system. Fix the cause"):
         remove(monkeypatch, host)

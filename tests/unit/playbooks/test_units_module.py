@@ -74,7 +74,7 @@ A, B = "rlctl-limiter@node-0.service", "rlctl-limiter@node-1.service"
             {"firewall": FIREWALL},
             [["enable", "--quiet", FIREWALL["unit"]]],
             [FIREWALL["unit"]],
-            id="the firewall does not come with the host",
+            id="the firewall is not enabled",
         ),
         pytest.param(
             host({B: {"ActiveState": "failed"}}), {"running": [A, B]}, [["restart", B]], [], id="one does not run"
@@ -105,7 +105,7 @@ def test_all_at_once_come_in_this_order(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_change_that_fails_says_what_systemd_said(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = host({A: {"UnitFileState": "disabled"}}, broken="enable")
-    with pytest.raises(Failed, match=f"`systemctl enable --quiet {A}` failed on the host: no such unit. Put it right"):
+    with pytest.raises(Failed, match=f"`systemctl enable --quiet {A}` failed on the host: no such unit. Fix the cause"):
         settle(monkeypatch, answer, enabled=[A])
 
 
