@@ -16,7 +16,7 @@ from tests.driver import Fleet, Ran, wait_for
 from tests.reruns import until_undisturbed
 
 # How errors say that a busy machine, or a bug, let a deadline pass: no twin was ready, and nothing was measured.
-DEADLINE_MISSED = ": not so after "
+DEADLINE_MISSED = ": timed out after "
 
 
 def drill(fleet: Fleet, scenario: str, *words: str, expect: int = 0) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ansible as a child process: the one of our own interpreter, its outcome read from events and never from text."""
+"""Runs playbooks with the Ansible of rlctl's own interpreter; results are read from events, never from its output."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from rlctl.system.process import OWN_PYTHON
 
 LOOK_EVERY_S = 0.05
 END_S = 10.0
-# `python -m ansible`, which on Linux the kernel ends when rlctl itself is killed (1 is PR_SET_PDEATHSIG). Ansible keeps
-# nearly every object that it makes: looking for garbage among them takes a tenth of its time.
+# Runs `python -m ansible`. On Linux the kernel ends it when rlctl is killed (1 is PR_SET_PDEATHSIG). The threshold
+# saves a tenth of the time: Ansible keeps nearly every object that it creates, so early collections find nothing.
 _ATTACHED = (
     "import ctypes, gc, runpy, signal, sys; gc.set_threshold(50_000); "
     "sys.platform.startswith('linux') and ctypes.CDLL(None).prctl(1, signal.SIGTERM); "
@@ -27,7 +27,7 @@ _ATTACHED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Playbook:
-    """One call: a playbook of this folder, on these hosts of an inventory; variables never stand in argv."""
+    """One run of a playbook on some hosts of an inventory. Variables are passed in a file, never in argv."""
 
     path: Path
     inventory: Path
@@ -38,7 +38,7 @@ class Playbook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsibleSettings:
-    """What all calls share: the state folder whose secrets count, and where connections are kept open."""
+    """Settings of all runs: the state folder (RLCTL_HOME), and the folder of shared ssh connections."""
 
     home: Path
     sockets: Path
@@ -47,8 +47,11 @@ class AnsibleSettings:
 def run_playbook(
     call: Playbook, settings: AnsibleSettings, on_event: Callable[[Event], None], check_stop: Callable[[], None]
 ) -> PlaybookRun:
-    """Run it to its end; `check_stop` raises to end it early. Unreachable where it breaks off without its own end."""
-    # Beside the inventory, in the fleet's own private folder: what a killed run leaves goes with the fleet.
+    """Run a playbook to its end and pass each event to `on_event`.
+
+    `check_stop` raises to end the run early. Unreachable if Ansible ends without reporting the playbook's end.
+    """
+    # Beside the inventory, in the fleet's private folder: destroy removes what a killed run leaves.
     with tempfile.TemporaryDirectory(prefix="run-", dir=call.inventory.parent) as name:
         folder = Path(name)
         events, log, variables = folder / "events", folder / "log", folder / "variables.json"
@@ -71,7 +74,6 @@ def run_playbook(
 
 
 def playbook_argv(call: Playbook, variables: Path) -> list[str]:
-    """The command line."""
     argv = [*OWN_PYTHON, "-c", _ATTACHED, "playbook", str(call.path), "--inventory", str(call.inventory)]
     argv += ["--limit", ",".join(call.hosts), "--extra-vars", f"@{variables}"]
     return [*argv, "--check"] if call.check else argv
@@ -80,7 +82,7 @@ def playbook_argv(call: Playbook, variables: Path) -> list[str]:
 def playbook_environment(
     own: Mapping[str, str], call: Playbook, settings: AnsibleSettings, folder: Path
 ) -> dict[str, str]:
-    """Ours without what would change Ansible's ways; ssh's agent and settings stay the user's, and keys of vaults."""
+    """The environment of a run: `own` without ANSIBLE_* variables, which may change results; ANSIBLE_VAULT_* stay."""
     kept = {
         name: value
         for name, value in own.items()
@@ -100,8 +102,6 @@ def playbook_environment(
 
 
 class _EventReader:
-    """The events so far."""
-
     def __init__(self, path: Path, on_event: Callable[[Event], None]) -> None:
         self._path = path
         self._on_event = on_event
@@ -110,7 +110,7 @@ class _EventReader:
         self.end: End | None = None
 
     def read_new(self) -> None:
-        """Take in the lines that are complete by now."""
+        """Read the lines that were completed since the last call."""
         with self._path.open("rb") as stream:
             stream.seek(self._position)
             text = stream.read()
@@ -136,11 +136,11 @@ def _start(argv: Sequence[str], environment: Mapping[str, str], log: Path) -> "s
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                # Ctrl-C is for rlctl alone: it ends the playbook at a point of its own choice.
+                # Ctrl-C must reach rlctl only, which ends the playbook at the next stop check.
                 start_new_session=True,
             )
     except OSError as failure:
-        raise Unreachable(f"cannot run Ansible: {failure.strerror}", hint="install rlctl anew") from failure
+        raise Unreachable(f"cannot run Ansible: {failure.strerror}", hint="install rlctl again") from failure
 
 
 def _is_running(process: "subprocess.Popen[bytes]") -> bool:
@@ -152,9 +152,9 @@ def _is_running(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """The whole session, which is ours alone; its workers outlive Ansible when only Ansible is ended."""
     if process.poll() is not None:
         return
+    # The whole process group: Ansible's workers keep running when only Ansible ends.
     os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(END_S)
@@ -164,8 +164,8 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _aborted(call: Playbook, code: int, log: str) -> Unreachable:
-    said = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
     return Unreachable(
-        f"Ansible broke {call.path.name} off with {code}: {' / '.join(said[-3:]) or 'it left no word'}",
-        hint="what was done stays; mend the cause and run the same command again",
+        f"Ansible aborted {call.path.name} with exit code {code}: {' / '.join(lines[-3:]) or 'it printed nothing'}",
+        hint="fix the cause and run the same command again; completed tasks stay done",
     )

@@ -1,4 +1,4 @@
-"""A child process that is talked to line by line, and that does not outlive its purpose."""
+"""A child process with pipes: rlctl sends and reads lines, and ends it when it is no longer needed."""
 
 import subprocess
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from rlctl.errors import TimedOut, Unreachable
 
 
 class Child:
-    """A program with pipes to its standard input and output; its end of input tells it that we are gone."""
+    """A program whose input and output are pipes. It should end at the end of its input: then rlctl is gone."""
 
     def __init__(self, argv: Sequence[str], *, detached: bool = False, reads_output: bool = True) -> None:
         self._argv = list(argv)
@@ -27,7 +27,8 @@ class Child:
             )
         except OSError as failure:
             raise Unreachable(
-                f"cannot run {argv[0]}: {failure.strerror}", hint="it must be an executable that this user may run"
+                f"cannot run {argv[0]}: {failure.strerror}",
+                hint="check that it is an executable that this user may run",
             ) from failure
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._errors: list[str] = []
@@ -47,11 +48,10 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process."""
         return self._process.pid
 
     def send_line(self, line: str) -> None:
-        """Send one line; one who is gone hears nothing."""
+        """Send one line; does nothing if the child has ended or its input is closed."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{line}\n")
@@ -60,14 +60,14 @@ class Child:
             return
 
     def read_line(self, *, timeout_s: float) -> str | None:
-        """The next line it says; None once it has ended; TimedOut when it says nothing."""
+        """The next line of the child's output; None once it has ended; TimedOut if no line comes in time."""
         try:
             return self._lines.get(timeout=timeout_s)
         except Empty:
-            raise TimedOut(f"{self._argv[0]} says nothing for {timeout_s:g} s", hint=self.last_errors()) from None
+            raise TimedOut(f"{self._argv[0]} printed nothing for {timeout_s:g} s", hint=self.last_errors()) from None
 
     def close(self) -> None:
-        """End its input."""
+        """Close the child's input."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -75,17 +75,17 @@ class Child:
             return
 
     def wait(self, *, timeout_s: float) -> int:
-        """Its exit code; TimedOut while it runs on."""
+        """Wait for the child to end and return its exit code; TimedOut if it still runs."""
         try:
             code = self._process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired as failure:
-            raise TimedOut(f"{self._argv[0]} does not end within {timeout_s:g} s", hint="") from failure
+            raise TimedOut(f"{self._argv[0]} did not end within {timeout_s:g} s", hint="") from failure
         for reader in self._readers:
             reader.join(timeout=timeout_s)
         return code
 
     def end(self, *, patience_s: float = 5.0) -> None:
-        """Close its input, wait a little, then kill it."""
+        """Close the child's input, and kill it if it does not end within `patience_s`."""
         self.close()
         try:
             self.wait(timeout_s=patience_s)
@@ -97,11 +97,10 @@ class Child:
                 stream.close()
 
     def kill(self) -> None:
-        """SIGKILL."""
         self._process.kill()
 
     def last_errors(self) -> str:
-        """What it said on its standard error, the last of it."""
+        """The last lines of the child's standard error, on one line."""
         return " / ".join(line.strip() for line in self._errors[-3:] if line.strip())
 
     def _collect_lines(self) -> None:

@@ -1,4 +1,4 @@
-"""The Docker engine of this machine, through its SDK, and `docker compose`, through its command."""
+"""The Docker engine of this machine through its SDK, and `docker compose` through the docker command."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ _START_HINT = "start Docker, or name its socket in DOCKER_HOST; then run the sam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container as the engine lists it; `folders` are those of this machine that are mounted into it."""
+    """A container as the engine lists it; `folders` are this machine's folders that it mounts."""
 
     name: str
     labels: Mapping[str, str]
@@ -44,7 +44,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A network of the engine's, and the addresses that it takes."""
+    """A Docker network with its IPv4 subnets."""
 
     name: str
     labels: Mapping[str, str]
@@ -52,14 +52,14 @@ class Network:
 
 
 class DockerEngine:
-    """The engine that the operator's docker command talks to, if it is one of this machine."""
+    """The engine that the operator's docker command uses; Refused if it is not on this machine."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
     @cached_property
     def host(self) -> str:
-        """Where the engine is, by DOCKER_HOST, else by the docker command's context."""
+        """The engine's socket as a URL: DOCKER_HOST, else the host of the docker command's context."""
         named = os.environ.get("DOCKER_HOST")
         if not named:
             try:
@@ -69,12 +69,12 @@ class DockerEngine:
                     f"Docker's context cannot be read: {failure}", hint="see `docker context ls`"
                 ) from failure
             named = (context.Host if context is not None else None) or f"{_LOCAL}/var/run/docker.sock"
-        # The SDK's own spelling of the socket, which nobody else understands.
+        # Only the SDK understands this form.
         named = named.replace("http+unix://", _LOCAL)
         if not named.startswith(_LOCAL):
             raise Refused(
                 f"the Docker engine {named} is not reached through a socket of this machine; "
-                "a container there could not mount the nodes' folders of here",
+                "a remote Docker engine cannot mount this machine's node folders",
                 hint="run rlctl on the machine of the engine, or unset DOCKER_HOST (or choose another docker context)",
             )
         return named
@@ -86,34 +86,34 @@ class DockerEngine:
             return docker.APIClient(base_url=self.host, version="auto", timeout=ANSWER_S, max_pool_size=32)
 
     def check_users(self) -> None:
-        """Refuse an engine whose user ids are not this machine's: nodes could not read their files."""
+        """Refuse an engine that maps user ids: the nodes could not read their files."""
         with self._sdk_errors("the Docker engine"):
             options = self._api.info().get("SecurityOptions") or ()
         mapped = [name for name in ("rootless", "userns") if any(f"name={name}" in option for option in options)]
         if mapped:
             raise Refused(
-                f"the Docker engine maps user ids ({mapped[0]}): a node could not read its 0600 files of this user's",
+                f"the Docker engine maps user ids ({mapped[0]}): a node could not read its files (0600, this user's)",
                 hint="use an engine without user namespaces; this version of rlctl does not support them",
             )
 
     def compose_version(self) -> str:
-        """The version of `docker compose`."""
+        """The version of `docker compose`; Unreachable if it is not installed."""
         done = self._docker("compose", "version", "--short", timeout_s=ANSWER_S)
         found = re.search(r"\d+\.\d+[\w.+-]*", done.output)
         if done.code != 0 or found is None:
             raise Unreachable(
-                f"`docker compose` is missing: {last_line(done) or 'the command knows no version of it'}",
+                f"`docker compose` is missing: {last_line(done) or 'it printed no version'}",
                 hint="install the Compose plugin: docker-compose-plugin, or docker-compose-v2",
             )
         return found.group()
 
     def compose(self, project: str, file: Path, variables: Path, *words: str) -> Finished:
-        """Run one `docker compose` command on a project's file; what the operator's environment names is not meant."""
+        """Run a `docker compose` command for this project and file; overrides the operator's COMPOSE_* variables."""
         what = ("--project-name", project, "--env-file", str(variables), "--file", str(file))
         return self._docker("compose", *what, *words, timeout_s=COMPOSE_S)
 
     def containers(self, project: str) -> tuple[Container, ...]:
-        """The containers of a compose project, whatever their state."""
+        """The containers of a compose project in any state."""
         with self._sdk_errors(f"the containers of {project}"):
             found = self._api.containers(all=True, filters={"label": f"{PROJECT}={project}"})
         return tuple(
@@ -127,7 +127,6 @@ class DockerEngine:
         )
 
     def networks(self) -> tuple[Network, ...]:
-        """All networks of the engine."""
         with self._sdk_errors("the networks"):
             found = self._api.networks()
         return tuple(
@@ -135,17 +134,17 @@ class DockerEngine:
         )
 
     def remove_network(self, name: str) -> None:
-        """Remove a network; one that is not there needs no removing."""
+        """Remove a network; does nothing if there is none."""
         with self._sdk_errors(f"network {name}"), suppress(NotThere):
             self._api.remove_network(name)
 
     def start(self, name: str) -> None:
-        """Start a container; a running one is left alone."""
+        """Start a container; does nothing if it runs."""
         with self._sdk_errors(f"container {name}"):
             self._api.start(name)
 
     def signal(self, name: str, number: int) -> None:
-        """Signal a container's server; one that is gone needs none."""
+        """Send a signal to a container's server; does nothing if the container does not run."""
         with self._sdk_errors(f"container {name}"):
             try:
                 self._api.kill(name, number)
@@ -154,19 +153,19 @@ class DockerEngine:
                     raise
 
     def remove(self, name: str, *, patience_s: int) -> None:
-        """Stop a container, politely at first, and remove it with its anonymous volumes."""
+        """Stop a container (SIGKILL after `patience_s`) and remove it with its anonymous volumes."""
         with self._sdk_errors(f"container {name}"), suppress(NotThere):
             self._api.stop(name, timeout=patience_s)
             self._api.remove_container(name, v=True, force=True)
 
     def log_since(self, name: str, since: datetime) -> str:
         """Output of a container from `since` on; empty if the container is gone."""
-        # Not from the engine's StartedAt: the engine sets it late, after a fast server's last words.
+        # Not from the engine's StartedAt: the engine sets it late, after the last output of a server that ends at once.
         done = self._docker("logs", "--since", since.isoformat(), name, timeout_s=ANSWER_S)
         return f"{done.output}\n{done.errors}" if done.code == 0 else ""
 
     def log(self, name: str) -> str:
-        """What a container said; nothing where there is none."""
+        """Output of a container; empty if there is none."""
         with self._sdk_errors(f"container {name}"):
             try:
                 return str(self._api.logs(name).decode("utf-8", "replace"))
@@ -174,14 +173,14 @@ class DockerEngine:
                 return ""
 
     def grow_memory(self, name: str, limit_bytes: int) -> None:
-        """Raise a container's limit of memory to this; a higher one stays, since it may be in use."""
+        """Raise a container's memory limit; a higher limit stays, since the server may use that memory."""
         with self._sdk_errors(f"container {name}"):
             now = self._api.inspect_container(name)["HostConfig"]["Memory"]
             if 0 < now < limit_bytes:
                 self._api.update_container(name, mem_limit=limit_bytes, memswap_limit=2 * limit_bytes)
 
     def image_id(self, image: str) -> str | None:
-        """The image that this machine has under this name."""
+        """The id of an image by its name; None if this machine does not have it."""
         with self._sdk_errors(f"image {image}"):
             try:
                 return str(self._api.inspect_image(image)["Id"])
@@ -189,28 +188,28 @@ class DockerEngine:
                 return None
 
     def pull(self, image: str) -> None:
-        """Fetch an image, with the docker command and so with its logins."""
+        """Pull an image with the docker command, which has the operator's registry logins."""
         done = self._docker("pull", "--quiet", image, timeout_s=PULL_S)
         if done.code != 0:
             raise Unreachable(
                 f"image {image} is not on this machine, and `docker pull {image}` failed: {last_line(done)}",
-                hint="see to the registry, or load the image by hand, or name another in docker.image",
+                hint="check the registry, load the image with `docker load`, or name another one in docker.image",
             )
 
     def run_once(self, image: str, *words: str, options: Sequence[str] = ()) -> Finished:
-        """Run a command of an image in a container that is thrown away."""
+        """Run a command of an image in a temporary container without a network."""
         argv = ("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL", *options)
         return self._docker("run", *argv, "--entrypoint", words[0], image, *words[1:], timeout_s=ANSWER_S)
 
     def argv(self, *words: str) -> list[str]:
-        """A docker command that talks to this engine."""
+        """The command line of a docker command for this engine."""
         return ["docker", "--host", self.host, *words]
 
     def checked_output(self, *words: str, timeout_s: float = ANSWER_S) -> str:
-        """What a docker command that must not fail answers."""
+        """Output of a docker command; Unreachable if it fails."""
         done = self._docker(*words, timeout_s=timeout_s)
         if done.code != 0:
-            raise Unreachable(f"docker {words[0]} fails: {last_line(done)}", hint="`rlctl doctor` looks at the engine")
+            raise Unreachable(f"`docker {words[0]}` failed: {last_line(done)}", hint="`rlctl doctor` checks the engine")
         return done.output.strip()
 
     def _docker(self, *words: str, timeout_s: float) -> Finished:
@@ -219,18 +218,18 @@ class DockerEngine:
 
     @contextmanager
     def _sdk_errors(self, what: str) -> Iterator[None]:
-        """The SDK's failures in our words."""
+        """Turn failures of the SDK into Unreachable errors about `what`."""
         try:
             yield
         except APIError as failure:
-            text = f"{what}: the Docker engine refuses: {_explanation(failure)}"
-            raise Unreachable(text, hint="mend the cause and run the same command again") from failure
+            text = f"{what}: the Docker engine reports an error: {_explanation(failure)}"
+            raise Unreachable(text, hint="fix the cause and run the same command again") from failure
         except (DockerException, RequestException) as failure:
             raise Unreachable(f"{what}: the Docker engine does not answer: {failure}", hint=_START_HINT) from failure
 
 
 def _check_socket(host: str) -> None:
-    """Why an engine does not answer is told by its socket, better than by what the SDK makes of it."""
+    """Connect to the engine's socket: its error says why the engine does not answer, which the SDK's does not."""
     path = host.removeprefix(_LOCAL)
     with socket.socket(socket.AF_UNIX) as probe:
         try:
@@ -239,7 +238,7 @@ def _check_socket(host: str) -> None:
             if failure.errno in {errno.EACCES, errno.EPERM}:
                 raise Unreachable(
                     f"this user may not use the Docker socket {path}: {failure.strerror}",
-                    hint="join its group (often `docker`) and log in anew, or run rlctl as a user who may",
+                    hint="join its group (often `docker`) and log in again, or run rlctl as a user with access",
                 ) from failure
             raise Unreachable(
                 f"no Docker engine answers at {path}: {failure.strerror or failure}", hint=_START_HINT
@@ -258,6 +257,6 @@ def _explanation(failure: Any) -> str:  # noqa: ANN401  the SDK carries no annot
 
 
 def last_line(done: Finished) -> str:
-    """What a command said last, which is why it failed."""
+    """The last line that a command printed, usually the reason of its failure."""
     lines = [line.strip() for line in (done.errors or done.output).splitlines() if line.strip()]
     return lines[-1] if lines else ""

@@ -1,4 +1,4 @@
-"""Files that hold secrets or state: private modes, whole or not at all."""
+"""Files with secrets or state: private modes and atomic replacement."""
 
 import os
 import stat
@@ -13,12 +13,12 @@ from rlctl.system.trust import link_problem, path_problem, state_problem
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
-# Far more than any file of rlctl's; what is larger is not read to its end.
+# Far more than any file of rlctl's; a larger one is refused.
 MOST_BYTES = 64 * 2**20
 
 
 def make_private_folder(path: Path) -> None:
-    """Create the folder and its missing parents, mode 0700; Refused where it exists and others can change it."""
+    """Create the folder and its missing parents, mode 0700; Refused if other users can change an existing one."""
     create_folder(path)
     check_folder(path)
 
@@ -32,31 +32,31 @@ def create_folder(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    # Not `parents=True`: it gives parents the mode that the umask leaves.
+    # Not `parents=True`: it creates the parents with the umask's mode.
     if not path.parent.exists():
         _create(path.parent)
     path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def check_folder(path: Path) -> None:
-    """Refused where another user can change the folder; one that is missing is fine."""
+    """Refused if another user can change the folder; a missing folder is fine."""
     try:
         found = path_problem(path)
     except OSError as failure:
-        raise cannot("look at", path, failure) from failure
+        raise cannot("read the mode of", path, failure) from failure
     if found is not None:
         raise found.refusal()
 
 
 def open_own(path: str | Path, flags: int) -> int:
-    """Open a file of RLCTL_HOME, new ones with mode 0600; Refused where it is a link or another user can change it.
+    """Open a file of RLCTL_HOME; a new one gets mode 0600. Refused if it is a link or another user can change it.
 
-    Has the signature of an opener for `open`. OSError as from `os.open`.
+    Use it as the `opener` of `open`. Raises OSError as `os.open` does.
     """
     path = Path(path)
     check_folder(path.parent)
     try:
-        # A pipe in the place of a file would wait for its other end.
+        # O_NONBLOCK: if the path is a FIFO, open would wait for its other end.
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE_FILE)
     except OSError as failure:
         if failure.errno in {ELOOP, EMLINK}:
@@ -66,20 +66,20 @@ def open_own(path: str | Path, flags: int) -> int:
     if found is not None:
         os.close(handle)
         raise found.refusal()
-    # Programs that get it as their output, as Ansible does, want it blocking.
+    # A program that gets it as its output, such as Ansible, needs it blocking.
     os.set_blocking(handle, True)
     return handle
 
 
 def write_all(handle: int, text: str) -> None:
-    """Write the whole text, in one piece unless the disk fills up; OSError as from `os.write`."""
+    """Write the whole text, with one write unless the disk fills up; OSError as from `os.write`."""
     data = text.encode()
     while data:
         data = data[os.write(handle, data) :]
 
 
 def write_private(path: Path, text: str, *, durable: bool = False) -> None:
-    """Write the whole file or nothing; `durable` also survives a power cut, which costs a disk flush."""
+    """Replace the file atomically. With `durable` it also survives a power cut, at the cost of a disk flush."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -97,12 +97,12 @@ def write_private(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def replace_text(path: Path, before: str, after: str) -> None:
-    """Write a file of the user's anew, whole or not at all, mode and owner kept; Refused when it is not `before`."""
+    """Replace a file of the user atomically, with its mode and owner; Refused if its text is no longer `before`."""
     check_unchanged(path, before)
     place = path.resolve()
     try:
         if not os.access(place, os.W_OK):
-            # Its folder may be writable, but whoever took the right away from the file meant it.
+            # The rename below needs the folder's permission only, but a read-only file must stay as it is.
             raise PermissionError(EACCES, os.strerror(EACCES))
         was = place.stat()
         handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
@@ -122,22 +122,22 @@ def replace_text(path: Path, before: str, after: str) -> None:
 
 
 def check_unchanged(path: Path, before: str) -> None:
-    """Refused when the file is no longer what was read of it."""
+    """Refused if the file no longer has the text `before`."""
     try:
         found = path.read_bytes()
     except OSError as failure:
         raise cannot("read", path, failure) from failure
     if found != before.encode("utf-8"):
-        raise Refused(f"{path} has changed meanwhile", hint="look at it and run the command again")
+        raise Refused(f"{path} has changed meanwhile", hint="check the file and run the command again")
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add one line with a single write, so that lines of two writers never mix."""
+    """Append a line with a single write, so that lines of two writers never mix."""
     try:
         handle = open_own(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(handle).st_size
-            # A writer that died in the middle of its line must not take ours along.
+            # A writer that was killed may have left half a line: ours must start on its own line.
             is_torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
             write_all(handle, f"{chr(10) if is_torn else ''}{line}\n")
         finally:
@@ -147,13 +147,16 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_given(path: Path, most: int = MOST_BYTES) -> bytes:
-    """A file or pipe that the user named, at most one byte more than `most`; OSError where it cannot be read."""
+    """Read a file or pipe that the user named, at most `most` + 1 bytes, so that the caller can see an excess.
+
+    InvalidFile for a device. OSError if it cannot be read.
+    """
     with open(path, "rb", opener=_open_given) as stream:
         return stream.read(most + 1)
 
 
 def _open_given(path: str, flags: int) -> int:
-    """A device such as /dev/zero has no end, and reading another may do something."""
+    # A device such as /dev/zero has no end, and reading some devices has side effects.
     mode = Path(path).stat().st_mode
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise InvalidFile(f"{path}:1: this is a device, neither a file nor a pipe", hint="name a file")
@@ -161,12 +164,12 @@ def _open_given(path: str, flags: int) -> int:
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a file that the user named, or None where there is no such file."""
+    """The text of a file that the user named; None if it does not exist."""
     return _read_text(path, _open_given)
 
 
 def read_own(path: Path) -> str | None:
-    """The text of a file of RLCTL_HOME, or None where there is no such file; Refused as by `open_own`."""
+    """The text of a file of RLCTL_HOME; None if it does not exist. Refused as by `open_own`."""
     return _read_text(path, open_own)
 
 
@@ -186,7 +189,7 @@ def _read_text(path: Path, opener: Callable[[str, int], int]) -> str | None:
 
 
 def read_damaged(path: Path) -> str:
-    """Like `read_own`, for files that servers write: nothing where it is missing, and what is no text is replaced."""
+    """The text of a file that a server writes: empty if missing, bytes that are not UTF-8 replaced."""
     try:
         with open(path, "rb", opener=open_own) as stream:
             return stream.read().decode("utf-8", "replace")
@@ -197,12 +200,12 @@ def read_damaged(path: Path) -> str:
 
 
 def cannot(verb: str, path: Path, failure: OSError) -> Unreachable:
-    """What to raise where the system refuses to `verb` a file or folder."""
-    told = limit_reached(failure)
-    if told is not None:
-        return told
+    """The error for an OSError at a file or folder, such as "cannot write FILE: No space left on device"."""
+    at_limit = limit_reached(failure)
+    if at_limit is not None:
+        return at_limit
     reason = failure.strerror or str(failure)
     return Unreachable(
         f"cannot {verb} {path}: {reason}",
-        hint="free space or fix the permissions, or point RLCTL_HOME at a folder that this user can write",
+        hint="free some space, fix the permissions, or set RLCTL_HOME to a folder that this user can write",
     )

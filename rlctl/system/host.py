@@ -1,4 +1,4 @@
-"""Reads the facts of this machine: no privileges, no subprocess, and what cannot be read is None."""
+"""Reads the facts of this machine without privileges or subprocesses; a fact that cannot be read is None."""
 
 import ctypes
 import os
@@ -32,7 +32,7 @@ _MEMINFO: Final = Path("/proc/meminfo")
 
 
 class _Timex(ctypes.Structure):
-    """The head of `struct timex`, up to the status word, with ample room for the rest."""
+    """`struct timex` up to its status word, with enough room for the rest."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -46,28 +46,28 @@ class _Timex(ctypes.Structure):
 
 
 def busy_s() -> float:
-    """Seconds that this machine's processors have spent on work since it started, all processors together."""
+    """Seconds that all processors of this machine together were busy since boot."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
 
 
 def processors() -> int:
-    """How many processors share that work."""
+    """Number of logical processors of this machine."""
     return psutil.cpu_count() or 1
 
 
 def own_addresses() -> frozenset[str]:
-    """Every address of this machine."""
+    """All addresses of this machine's network interfaces."""
     return frozenset(one.address for found in psutil.net_if_addrs().values() for one in found)
 
 
 def routed_networks() -> tuple[IPv4Network, ...]:
-    """The networks that this machine has a route to, the default route aside; none where it does not tell."""
+    """The networks in this machine's routing table, without the default route; empty if it cannot be read."""
     return parse_routes(_text(_ROUTES))
 
 
 def read_host_facts(state_folder: Path) -> HostFacts:
-    """Everything the host checks need, read now; it never raises."""
+    """Read all facts that the host checks need; never raises."""
     soft, hard = _open_files()
     disk_total, disk_free = _disk(state_folder)
     memory = _memory()
@@ -93,7 +93,7 @@ def read_host_facts(state_folder: Path) -> HostFacts:
 
 
 def _text(path: Path) -> str:
-    """The file's text; an unreadable file is empty, which no parser takes for a fact."""
+    """The file's text; empty if it cannot be read, which every parser turns into None."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -101,7 +101,7 @@ def _text(path: Path) -> str:
 
 
 def _reserved_ports() -> tuple[tuple[int, int], ...] | None:
-    # An empty file is a fact here, so an unreadable one must not look like it.
+    # Here an empty file means that no port is reserved, so an unreadable file must not look like one.
     try:
         return parse_reserved_ports((_PROC_SYS / "net/ipv4/ip_local_reserved_ports").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -122,7 +122,7 @@ def _memory() -> MemoryFacts:
 
 
 def _memory_by_psutil() -> MemoryFacts:
-    """Memory and swap where there is no /proc, as on macOS."""
+    # macOS has no /proc.
     try:
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
     except (OSError, ValueError, RuntimeError):
@@ -136,7 +136,7 @@ def _memory_by_psutil() -> MemoryFacts:
 
 
 def _clock_synchronised() -> bool | None:
-    """Asks the kernel's clock discipline; with modes 0 the call changes nothing and needs no privileges."""
+    # With modes 0, adjtimex changes nothing and needs no privileges.
     try:
         adjtimex = ctypes.CDLL(None).adjtimex
     except (OSError, AttributeError):  # macOS has no adjtimex
@@ -147,7 +147,7 @@ def _clock_synchronised() -> bool | None:
 
 
 def _disk(folder: Path) -> tuple[int | None, int | None]:
-    """Total and free bytes where the folder is, or where it would be made."""
+    """Total and free bytes of the file system of the folder, which may not exist yet."""
     try:
         place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
         usage = shutil.disk_usage(place)

@@ -1,4 +1,4 @@
-"""What was read from one machine, and the pure parsers that turn the system's texts into it."""
+"""Facts of one machine, and parsers for the kernel's texts that they come from."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -11,12 +11,12 @@ _KIB: Final = 1024
 _LONGEST_NUMBER: Final = 20  # digits of the largest 64-bit number
 _HIGHEST_PORT: Final = 65_535
 _CLOCK_UNSYNCHRONISED: Final = 0x40  # STA_UNSYNC of <sys/timex.h>
-_CLOCK_ERROR: Final = 5  # TIME_ERROR, what the call returns while the clock cannot be trusted
+_CLOCK_ERROR: Final = 5  # TIME_ERROR, which adjtimex returns while the clock is not synchronised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Facts of one machine that servers run on; None is a fact that could not be read."""
+    """Facts of a machine that servers run on; None if a fact could not be read."""
 
     platform: Platform | None = None
     overcommit_memory: int | None = None
@@ -40,8 +40,6 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFacts:
-    """The memory part of the facts, read together."""
-
     total_bytes: int | None = None
     available_bytes: int | None = None
     swap_total_bytes: int | None = None
@@ -49,26 +47,26 @@ class MemoryFacts:
 
 
 def parse_platform(text: str) -> Platform | None:
-    """The platform by the name that `sys.platform` gives it."""
+    """The platform for a value of `sys.platform`; None if rlctl does not support it."""
     if text.startswith("linux"):
         return "linux"
     return "darwin" if text == "darwin" else None
 
 
 def parse_count(text: str) -> int | None:
-    """A file that holds one number which is never negative."""
+    """The number in a file that holds one number; None for anything else, negative numbers included."""
     word = text.strip()
     return int(word) if word.isascii() and word.isdigit() and len(word) <= _LONGEST_NUMBER else None
 
 
 def parse_thp_mode(text: str) -> str | None:
-    """The chosen one of `always [madvise] never`."""
+    """The active mode in a text such as `always [madvise] never`: here madvise."""
     chosen = [word[1:-1] for word in text.split() if word.startswith("[") and word.endswith("]")]
     return chosen[0] if len(chosen) == 1 and chosen[0] else None
 
 
 def parse_port_range(text: str) -> PortRange | None:
-    """The two ports of `ip_local_port_range`, both inside the range."""
+    """First and last port of `ip_local_port_range`."""
     ports = [parse_count(word) for word in text.split()]
     if len(ports) != 2:
         return None
@@ -79,7 +77,7 @@ def parse_port_range(text: str) -> PortRange | None:
 
 
 def parse_reserved_ports(text: str) -> tuple[PortRange, ...] | None:
-    """The ranges of `ip_local_reserved_ports`, such as `8080,17000-17005`; an empty file reserves none."""
+    """The ranges in `ip_local_reserved_ports`, such as `8080,17000-17005`; an empty text has none."""
     if not text.strip():
         return ()
     words = [part.strip().split("-") for part in text.split(",")]
@@ -89,7 +87,7 @@ def parse_reserved_ports(text: str) -> tuple[PortRange, ...] | None:
 
 
 def parse_meminfo(text: str) -> MemoryFacts:
-    """Memory and swap of `/proc/meminfo`, in bytes; what is not there stays None."""
+    """Memory and swap of `/proc/meminfo`, in bytes; None for a missing line."""
     lines = (line.partition(":") for line in text.splitlines())
     found = {label.strip(): _kib_to_bytes(value) for label, _, value in lines}
     swap_total, swap_free = found.get("SwapTotal"), found.get("SwapFree")
@@ -110,12 +108,12 @@ def _kib_to_bytes(text: str) -> int | None:
 
 
 def parse_clock(returned: int, status: int) -> bool | None:
-    """Whether the clock is synchronised, by what `adjtimex` returned (-1: refused) and its status word."""
+    """Whether the clock is synchronised, from the return value of `adjtimex` (-1: failed) and its status word."""
     if returned < 0:
         return None
     return returned != _CLOCK_ERROR and not status & _CLOCK_UNSYNCHRONISED
 
 
 def parse_limit(value: int, infinity: int) -> int:
-    """A resource limit as a number that can be compared, `UNLIMITED` when there is none."""
+    """A resource limit as a number for comparison; `UNLIMITED` if there is none."""
     return UNLIMITED if value == infinity or value < 0 else value

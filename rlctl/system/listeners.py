@@ -1,4 +1,4 @@
-"""Which sockets of this machine accept connections, as Linux tells every user."""
+"""Listening TCP sockets of this machine, read from the Linux kernel without privileges."""
 
 import socket
 import struct
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rlctl.system.open_files import raise_at_limit
 
-# sock_diag(7): the kernel looks at listening sockets only. To read /proc/net/tcp it walks its table of all connections,
-# which takes 10 ms on a machine with 24 GB, also where there are none.
+# With sock_diag(7) the kernel visits listening sockets only. For /proc/net/tcp it walks its table of all connections,
+# which takes 10 ms on a machine with 24 GB even if the table is empty.
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY, _ERROR, _DONE = 20, 2, 3
 _REQUEST_DUMP = 0x301
@@ -24,20 +24,20 @@ _TABLE_LISTENS = "0A"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListeningSocket:
-    """A socket that accepts connections: the user of its process, and the number by which the process holds it."""
+    """A listening socket: user id of its process, and the inode by which /proc/PID/fd shows it."""
 
     uid: int
     inode: int
 
 
 def listening_socket(address: str, port: int) -> ListeningSocket | None:
-    """The socket that accepts what is sent there; None where there is none, or the system does not say."""
+    """The socket that accepts connections to this address; None if there is none or the system does not show it."""
     try:
         found = dict(_dumped())
     except OSError as failure:
         raise_at_limit(failure)
         found = dict(_tabled())
-    # The kernel prefers the socket of the very address.
+    # As the kernel does, prefer a socket bound to this address over one bound to all addresses.
     return found.get((socket.inet_aton(address), port)) or found.get((bytes(4), port))
 
 
@@ -45,7 +45,7 @@ _Found = Iterator[tuple[tuple[bytes, int], ListeningSocket]]
 
 
 def _dumped() -> _Found:
-    """OSError where this kernel has no sock_diag for TCP."""
+    """Listening sockets by sock_diag; OSError if this kernel does not have it for TCP."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as channel:
         request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 1 << _LISTEN)
         channel.send(_HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + request)

@@ -1,4 +1,4 @@
-"""What a playbook did, as its events tell: one JSON object a line. Pure."""
+"""Events of a playbook run, one JSON object a line, and the results by host and node. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """What became of a task on one host; `node` where it tells of one node alone."""
+    """Result of a task on one host, or for one node of it if `node` is set."""
 
     host: str
     task: str
@@ -20,12 +20,11 @@ class TaskResult:
 
     @property
     def is_failure(self) -> bool:
-        """Whether it failed, or the host could not be reached."""
         return self.status in {"failed", "unreachable"}
 
     @property
     def reason(self) -> str:
-        """Why it failed, for people."""
+        """Why the task failed, for messages."""
         if self.status == "unreachable":
             return f"cannot be reached: {self.message or 'no reason was given'}"
         return f"{self.task}: {self.message or 'failed; its message may hold secrets and is not shown'}"
@@ -33,7 +32,7 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The playbook came to its own end; how many failures each host had, unreachable counted."""
+    """End of the playbook, with the number of failures of each host; an unreachable host counts as one."""
 
     failures: Mapping[str, int]
 
@@ -43,43 +42,43 @@ Event = TaskResult | End
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaybookRun:
-    """The events of a run that ended by itself."""
+    """The results of a run that reached the playbook's end."""
 
     results: tuple[TaskResult, ...]
     failures: Mapping[str, int]
 
     def changes(self, host: str) -> tuple[str, ...]:
-        """The tasks that changed the host, or would in check mode."""
+        """Names of the tasks that changed the host, or would in check mode."""
         own = (one for one in self.results if one.host == host and one.status == "changed")
         return tuple(dict.fromkeys(one.task for one in own))
 
     def messages(self, host: str) -> tuple[str, ...]:
-        """What the playbook had to say of a host where nothing failed."""
+        """Texts that debug tasks printed for the host."""
         return tuple(one.message for one in self.results if one.host == host and one.status == "ok" and one.message)
 
     def problem(self, host: str) -> str | None:
-        """Why the host did not get through, in the words of its last failure; None when it did."""
+        """The host's last failure; None if it had none."""
         if host not in self.failures:
-            return "the playbook did not come to it"
+            return "the playbook did not run on it"
         if not self.failures[host]:
             return None
         own = [one.reason for one in self.results if one.host == host and one.is_failure]
-        return own[-1] if own else "it failed, and no task tells why"
+        return own[-1] if own else "it failed, and no task reported why"
 
     def refused(self, host: str) -> Mapping[str, str]:
         """The directives that the host's server does not start with, each with its error."""
         return {name: error for one in self.results if one.host == host for name, error in one.refused.items()}
 
     def node_problem(self, host: str, node: str) -> str | None:
-        """The same for one node: its own failure first, then its host's; none where it is told to be well."""
-        told = [one for one in self.results if one.node == node]
-        if told:
-            return told[-1].reason if told[-1].is_failure else None
+        """The node's last failure, or its host's if no task reported on the node; None if there was none."""
+        own = [one for one in self.results if one.node == node]
+        if own:
+            return own[-1].reason if own[-1].is_failure else None
         return self.problem(host)
 
 
 def parse_events(lines: Iterable[str]) -> Iterator[Event]:
-    """The events that matter here; a line that is none of ours is passed over."""
+    """Parse the lines that are known events; other lines are skipped."""
     for line in lines:
         try:
             event = _event(json.loads(line))
@@ -95,7 +94,7 @@ def _event(document: dict[str, Any]) -> Event | None:
             item = document.get("item")
             return TaskResult(
                 host=str(document["host"]),
-                # Ansible puts the role before a task's name, which says all by itself.
+                # Ansible puts the role's name before the task's, which is clear without it.
                 task=str(document["task"]).rpartition(" : ")[2] + (f" ({item})" if item else ""),
                 status=str(document["status"]),
                 message=document.get("message"),

@@ -1,4 +1,4 @@
-"""Ports: who answers at one, whether one is free, and a run of free ones for a throw-away fleet."""
+"""Ports of this machine: whether one is free or answers, and a range of free ones for a throw-away fleet."""
 
 import random
 import socket
@@ -18,25 +18,30 @@ ATTEMPTS = 200
 
 
 def free_base_port(count: int) -> int:
-    """A base whose ports, sentinel ports and bus ports are all free and below the ephemeral range."""
+    """A base port for `count` nodes whose data, sentinel and bus ports are free and below the ephemeral range."""
     highest = _first_ephemeral_port() - BUS_PORT_OFFSET - count
     if highest <= LOWEST:
-        raise Unreachable("the ephemeral port range leaves no room for bus ports", hint="see ip_local_port_range")
+        raise Unreachable(
+            "the ephemeral port range leaves no room for bus ports", hint="sysctl net.ipv4.ip_local_port_range"
+        )
     for _ in range(ATTEMPTS):
         base = random.randrange(LOWEST, highest)  # noqa: S311  spreads parallel runs, guards nothing
         if all(map(is_free, ports_of(base, count))):
             return base
-    raise Unreachable(f"no {count} free ports in a row after {ATTEMPTS} tries", hint="end what holds them")
+    raise Unreachable(
+        f"no {count} free ports in a row after {ATTEMPTS} tries",
+        hint="end processes that listen on many ports: ss -ltnp",
+    )
 
 
 def _first_ephemeral_port() -> int:
-    """Where the system's own outgoing ports begin; a bus port there may be taken at any moment."""
+    # Any outgoing connection may take a port of the ephemeral range at any moment.
     setting = Path("/proc/sys/net/ipv4/ip_local_port_range")
     return int(setting.read_text(encoding="ascii").split()[0]) if setting.exists() else EPHEMERAL_DEFAULT
 
 
 def answers(address: str, port: int) -> bool:
-    """Whether somebody takes a connection there."""
+    """Whether a process accepts connections at this address within a second."""
     try:
         with socket.create_connection((address, port), timeout=1.0):
             return True
@@ -46,7 +51,7 @@ def answers(address: str, port: int) -> bool:
 
 
 def listening_pids() -> dict[tuple[str, int], int]:
-    """The pid behind each address and port that a process of this machine listens on, where the system tells."""
+    """Pid by address and port of all listening processes of this machine; empty if the system does not show them."""
     try:
         found = psutil.net_connections("tcp")
     except psutil.AccessDenied:
@@ -56,7 +61,7 @@ def listening_pids() -> dict[tuple[str, int], int]:
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody has this loopback port."""
+    """Whether the loopback port is unused."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -67,6 +72,6 @@ def is_free(port: int) -> bool:
 
 
 def ports_of(base: int, count: int) -> Iterable[int]:
-    """Of so many nodes: data, sentinel and bus ports."""
+    """Data, sentinel and bus ports of `count` nodes."""
     for port in range(base, base + count):
         yield from (port, port + SENTINEL_PORT_OFFSET, port + BUS_PORT_OFFSET)

@@ -1,4 +1,4 @@
-"""Processes: run one to its end with a deadline, or start a detached server and find it again."""
+"""Processes: run a program with a deadline, or start a detached server and find it again later."""
 
 import contextlib
 import json
@@ -20,21 +20,21 @@ from rlctl.system.files import cannot, open_own, read_damaged, write_private
 from rlctl.system.listeners import ListeningSocket
 from rlctl.system.open_files import raise_at_limit
 
-# Our own interpreter, blind to the working folder: there anybody may have put a module that is called like one of ours.
+# rlctl's own interpreter. -P keeps the working folder off sys.path: it may hold a module with the name of one of ours.
 OWN_PYTHON = (sys.executable, "-P")
-# So long an operation of rlctl's that is told to end may take to its next safe point.
+# Time that an rlctl operation may take to reach its next safe point after SIGTERM.
 END_S = 30.0
 _LOOK_EVERY_S = 0.05
-# The start is computed from ticks; two readings of it may differ by rounding.
+# The start time is computed from ticks, so two readings may differ by rounding.
 _SAME_START_S = 0.05
 # What Linux appends to the working folder of a process when the folder is removed.
 _REMOVED = " (deleted)"
-_PROGRAM_HINT = "try it by hand; it must be an executable that this user may run"
+_PROGRAM_HINT = "run it by hand to see why; it must be an executable that this user may run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What a program printed and how it ended; where it `timed_out`, it had been told to."""
+    """Output and exit code of a program; `timed_out` if it was ended because it took too long."""
 
     code: int
     output: str
@@ -43,17 +43,14 @@ class Finished:
 
 
 class Runner(Protocol):
-    """Something that runs a program to its end."""
-
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
-        """Run it; a program that is missing is Unreachable, one that takes too long TimedOut."""
+        """Run a program to its end. Unreachable if it cannot be started; TimedOut if it takes too long."""
 
 
 class ProcessRunner:
-    """Runs real programs: no shell, no inherited input."""
+    """Runs programs without a shell and without input."""
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
-        """Run it; a program that is missing is Unreachable, one that takes too long TimedOut."""
         try:
             done = subprocess.run(
                 list(argv),
@@ -74,15 +71,15 @@ class ProcessRunner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GracefulRunner:
-    """Runs programs that may hold a fleet's lock: they are told to end before they are killed.
+    """Runs programs that may hold a fleet's lock: ends them with SIGTERM, and with SIGKILL only after `END_S`.
 
-    Ctrl-C is for rlctl alone, which passes it on; a program that was told so tells how it ended.
+    The program does not get Ctrl-C from the terminal; `is_stopped` ends it. The result has its output in any case.
     """
 
     is_stopped: Callable[[], bool]
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
-        """Run it; a program that is missing is Unreachable, one that takes too long is told to end."""
+        """Run a program. Unreachable if it cannot be started; `timed_out` if it took too long and was ended."""
         try:
             process = subprocess.Popen(
                 list(argv),
@@ -97,13 +94,13 @@ class GracefulRunner:
             raise_at_limit(failure)
             raise Unreachable(f"cannot run {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
         with process:
-            said = self._listen(process, timeout_s)
-            late = said is None and not self.is_stopped()
-            output, errors = said or _end(process)
+            printed = self._wait(process, timeout_s)
+            late = printed is None and not self.is_stopped()
+            output, errors = printed or _end(process)
         return Finished(code=process.returncode, output=output, errors=errors, timed_out=late)
 
-    def _listen(self, process: "subprocess.Popen[str]", timeout_s: float) -> tuple[str, str] | None:
-        """What it says until it ends; nothing yet when it is to be ended."""
+    def _wait(self, process: "subprocess.Popen[str]", timeout_s: float) -> tuple[str, str] | None:
+        """The program's output and errors once it has ended; None if it must be ended."""
         clock = SystemClock()
         until_s = clock.monotonic() + timeout_s
         while not self.is_stopped() and clock.monotonic() < until_s:
@@ -113,7 +110,7 @@ class GracefulRunner:
 
 
 def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    """Tell it to end, and after a while make it; what it said until then."""
+    """Send SIGTERM, and SIGKILL to its whole group after `END_S`; returns its output and errors."""
     process.terminate()
     try:
         return process.communicate(timeout=END_S)
@@ -124,9 +121,9 @@ def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process for good: a pid alone is soon somebody else's.
+    """Identifies a process by pid and start time, since the kernel reuses pids.
 
-    Its start is counted from the machine's own: the time of day is set anew at times, and nobody has died then.
+    The start time counts from boot, so that a change of the wall clock does not make it another process.
     """
 
     pid: int
@@ -134,19 +131,18 @@ class ProcessId:
 
     @classmethod
     def ours(cls) -> "ProcessId":
-        """This process."""
         return cls(pid=os.getpid(), started=_started_s(psutil.Process()))
 
     @classmethod
     def of(cls, pid: int) -> "ProcessId | None":
-        """The process that has this pid now."""
+        """The process that has this pid now; None if there is none."""
         try:
             return cls(pid=pid, started=_started_s(psutil.Process(pid)))
         except psutil.Error:
             return None
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs; a zombie does not, once all its threads have let go of its ports."""
+        """Whether this process still runs. A zombie counts while some of its threads still hold its ports."""
         try:
             process = psutil.Process(self.pid)
             same = abs(_started_s(process) - self.started) < _SAME_START_S
@@ -155,28 +151,28 @@ class ProcessId:
             return False
 
     def is_ending(self) -> bool:
-        """Whether it is as good as gone, but some of its threads have not let go of its ports yet."""
+        """Whether this process is a zombie some of whose threads still hold its ports."""
         try:
             return self.is_alive() and psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
 
     def is_stopped(self) -> bool:
-        """Whether somebody paused this very process."""
+        """Whether this process is paused, as by SIGSTOP."""
         try:
             return self.is_alive() and psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
         except psutil.Error:
             return False
 
     def works_in(self, folder: Path) -> bool:
-        """Whether that is its working folder; where the system does not tell, it is not."""
+        """Whether `folder` is the process's working folder; False if the system does not show that."""
         try:
             return Path(psutil.Process(self.pid).cwd().removesuffix(_REMOVED)) == folder.resolve()
         except (psutil.Error, OSError):
             return False
 
     def holds(self, socket: ListeningSocket) -> bool:
-        """Whether the socket is this very process's; where the system does not tell, it is not."""
+        """Whether this process has the socket open; False if the system does not show that."""
         try:
             links = Path(f"/proc/{self.pid}/fd").iterdir() if self.is_alive() else ()
             return any(_target(link) == f"socket:[{socket.inode}]" for link in links)
@@ -185,18 +181,18 @@ class ProcessId:
             return False
 
     def send(self, number: signal.Signals) -> None:
-        """Signal this very process; one that is gone needs none."""
+        """Send a signal to this process; does nothing if it has ended."""
         if self.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def save(self, path: Path) -> None:
-        """Remember it in a file."""
+        """Write the process's identity to a file that `load` reads."""
         write_private(path, json.dumps({"pid": self.pid, "started": self.started}) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "ProcessId | None":
-        """The process remembered in the file; a damaged file remembers none."""
+        """The process that `save` wrote to the file; None if the file is missing or damaged."""
         try:
             record = json.loads(read_damaged(path))
             return cls(pid=int(record["pid"]), started=float(record["started"]))
@@ -216,13 +212,13 @@ def _started_s(process: psutil.Process) -> float:
 
 
 def processes_below(folder: Path) -> dict[Path, list[tuple[ProcessId, str]]]:
-    """All processes that work right below the folder, by their own one, each with its command line."""
+    """Processes whose working folder is a direct subfolder of `folder`, by that subfolder, with their command lines."""
     parent, found = folder.resolve(), dict[Path, list[tuple[ProcessId, str]]]()
     for process in psutil.process_iter():
         try:
             own = Path(process.cwd().removesuffix(_REMOVED))
             if own.parent == parent:
-                # Looks share their objects, whose start is read once: after the clock was set anew it is another.
+                # psutil caches Process objects with their start time, which is wrong after the wall clock was set.
                 one = ProcessId.of(process.pid)
                 if one is not None:
                     found.setdefault(own, []).append((one, " ".join(process.cmdline())))
@@ -233,7 +229,7 @@ def processes_below(folder: Path) -> dict[Path, list[tuple[ProcessId, str]]]:
 
 
 def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
-    """Start a server that outlives us: own session, private umask, a bare environment. Returns its pid."""
+    """Start a server that outlives rlctl: own session, umask 077, minimal environment. Returns its pid."""
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
     try:
         sink = open(output, "ab", opener=open_own)  # noqa: SIM115  closed below, once the server has it
@@ -254,17 +250,17 @@ def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
         except OSError as failure:
             raise_at_limit(failure)
             raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
-    # The server outlives us on purpose; without this the interpreter warns that it still runs.
+    # The server outlives rlctl on purpose. Without this, Popen warns at exit that the child still runs.
     child.returncode = 0
     return child.pid
 
 
 def reap(pid: int) -> None:
-    """Collect a child that ended, so that it does not stay as a zombie of ours."""
+    """Wait for a child of this process that has ended, so that it does not stay a zombie."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
 def find_program(names: Sequence[str]) -> str | None:
-    """The first of these programs on PATH."""
+    """Path of the first of these programs that is on PATH; None if none is."""
     return next((found for name in names if (found := shutil.which(name))), None)

@@ -1,6 +1,6 @@
-"""One connection to one server: bounded in time and size, raw replies, errors that say what kind they are.
+"""A connection to one server, with bounded time and reply size, raw replies, and a class for each kind of error.
 
-No client library: rlctl must know which node said what, and a library's time-outs count for one read, not for a reply.
+Not a client library: rlctl must know which node sent a reply, and a library's time-out covers one read, not one reply.
 """
 
 import socket
@@ -15,18 +15,18 @@ from rlctl.limits.resp import Incomplete, command, parse
 from rlctl.secrets import Secret
 from rlctl.system.open_files import limit_reached
 
-Reply = Any  # str, int, None or nested lists of them: what the protocol carries
+Reply = Any  # str, int, None or nested lists of them
 
 _CHUNK = 1 << 16
 _LARGEST_REPLY = 32 << 20
 _SHOWN_CHARS = 120
-# The form that people type: what is no Redis server makes the least of it.
+# An inline command: another kind of server takes the least harm from it.
 _GREETING = b"PING\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """How to open a connection; `ca` is the certificate that a fleet with TLS is verified by."""
+    """User and password of a connection; `ca` is the PEM certificate that TLS verifies the server with."""
 
     username: str | None = None
     password: Secret | None = None
@@ -34,7 +34,7 @@ class Credentials:
 
 
 class LinkFailure(Exception):
-    """The server could not be talked to; `reason` is one word, the message the evidence."""
+    """The server could not be reached or used; `reason` is one word, the message has the evidence."""
 
     def __init__(self, reason: str, evidence: str) -> None:
         super().__init__(evidence)
@@ -42,42 +42,42 @@ class LinkFailure(Exception):
 
 
 class Closed(LinkFailure):
-    """Nothing listens there, or the connection ended."""
+    """No process listens at the address, or the connection was closed."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("closed", evidence)
 
 
 class Silent(LinkFailure):
-    """Something listens and does not answer in time."""
+    """A process listens at the address and does not answer in time."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("silent", evidence)
 
 
 class NotRedis(LinkFailure):
-    """What answers does not speak the protocol, or not with our certificate authority."""
+    """The process at the address does not speak the Redis protocol, or has no certificate of the fleet's authority."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("stranger", evidence)
 
 
 class InvalidReply(LinkFailure):
-    """A server that took our login, or needs none, answers what no Redis server answers."""
+    """A server that accepted the login, or needs none, sent a reply that is not valid Redis protocol."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("nonsense", evidence)
 
 
 class Unproven(LinkFailure):
-    """What listens there is not proven to be the node: it gets no password."""
+    """The process at the address is not proven to be the node, so rlctl sends it no password."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("unproven", evidence)
 
 
 class HandshakeDropped(LinkFailure):
-    """The TLS handshake was cut off: by another process, or by a server that is just ending."""
+    """The peer closed the connection during the TLS handshake: another process, or a server that is shutting down."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("dropped", evidence)
@@ -94,14 +94,14 @@ class Full(LinkFailure):
 
 
 class LoginRefused(LinkFailure):
-    """The server does not accept our user or password."""
+    """The server does not accept the user or password."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("denied", evidence)
 
 
 class CommandFailed(Exception):
-    """An error reply; `prefix` is its first word."""
+    """The server sent an error reply; `prefix` is its first word."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -109,39 +109,39 @@ class CommandFailed(Exception):
 
 
 def no_proof() -> str | None:
-    """For servers that the caller has just started itself."""
+    """The `why_unproven` for servers that the caller started itself: every process is accepted."""
     return None
 
 
 class NodeLink:
-    """A connection that is opened at the first call and never retries by itself.
+    """A connection to a node that opens at the first call and never retries.
 
-    `why_unproven` is asked before a password is sent without TLS; what it says keeps the password here.
+    Before a password is sent without TLS, `why_unproven` must return None; any reason it returns raises Unproven.
     """
 
     def __init__(
         self,
         address: str,
         port: int,
-        login: Credentials,
+        credentials: Credentials,
         *,
         timeout_s: float = 2.0,
         why_unproven: Callable[[], str | None] = no_proof,
     ) -> None:
         self.endpoint = f"{address}:{port}"
         self._address = (address, port)
-        self._login = login
+        self._credentials = credentials
         self._timeout_s = timeout_s
         self._why_unproven = why_unproven
         self._channel: _Channel | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether a call would go over a connection that is there already."""
+        """Whether the next call uses an existing connection."""
         return self._channel is not None
 
     def call(self, *words: object) -> Reply:
-        """One command, one reply; an error reply raises CommandFailed."""
+        """Send one command and return its reply; CommandFailed for an error reply."""
         [reply] = self.pipeline([words])
         if isinstance(reply, CommandFailed):
             raise reply
@@ -150,10 +150,10 @@ class NodeLink:
     def pipeline(
         self, commands: Sequence[Sequence[object]], *, answer_s: float | None = None
     ) -> list[Reply | CommandFailed]:
-        """All commands in one write; error replies come back as values, in order.
+        """Send all commands in one write and return their replies in order; error replies are CommandFailed values.
 
-        Connecting, logging in and all replies together take at most `answer_s`, by default the link's own time-out. The
-        proof that the server is the node takes its own time.
+        Connecting, logging in and all replies together take at most `answer_s`, by default the link's time-out. The
+        call of `why_unproven` does not count.
         """
         limit_s = self._timeout_s if answer_s is None else answer_s
         deadline_s = time.monotonic() + limit_s
@@ -170,28 +170,28 @@ class NodeLink:
         return replies
 
     def close(self) -> None:
-        """Drop the connection; the next call opens a new one."""
+        """Close the connection; the next call opens a new one."""
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.close()
 
     def abort(self) -> None:
-        """End the call that another thread makes at this moment: it fails as Closed."""
+        """End the current call of another thread: it fails with Closed."""
         channel = self._channel
         if channel is not None:
             channel.abort()
 
     def _open(self, deadline_s: float) -> tuple["_Channel", float]:
-        """A channel that is logged in, and the deadline, later by the time that the proof took."""
-        self._channel = channel = _Channel.connect(self._address, self._login.ca, deadline_s)
-        if self._login.password is not None:
-            if self._login.ca is None:
+        """Connect and log in; returns the channel and the deadline, later by the time that `why_unproven` took."""
+        self._channel = channel = _Channel.connect(self._address, self._credentials.ca, deadline_s)
+        if self._credentials.password is not None:
+            if self._credentials.ca is None:
                 deadline_s += self._check_before_password(channel, deadline_s)
-            self._log_in(channel, self._login.password, deadline_s)
+            self._log_in(channel, self._credentials.password, deadline_s)
         return channel, deadline_s
 
     def _check_before_password(self, channel: "_Channel", deadline_s: float) -> float:
-        """Refuse a server that does not ask for a password, or is not proven to be the node; seconds the proof took."""
+        """Refuse a server that wants no password or is not proven to be the node. Returns the seconds of the proof."""
         channel.send_bytes(_GREETING, deadline_s)
         try:
             answer = channel.read(deadline_s)
@@ -206,15 +206,15 @@ class NodeLink:
         return time.monotonic() - asked_s
 
     def _log_in(self, channel: "_Channel", password: Secret, deadline_s: float) -> None:
-        who = () if self._login.username is None else (self._login.username,)
-        channel.send([("AUTH", *who, password.reveal())], deadline_s)
+        user = () if self._credentials.username is None else (self._credentials.username,)
+        channel.send([("AUTH", *user, password.reveal())], deadline_s)
         answer = channel.read(deadline_s)
         if isinstance(answer, CommandFailed):
             raise LoginRefused(f"{self.endpoint}: {answer}")
 
 
 class _Channel:
-    """An open socket and what has arrived on it."""
+    """An open socket and its unread data."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._socket = channel
@@ -297,14 +297,14 @@ def _decoded(reply: object) -> Reply | CommandFailed:
 
 
 def _check_login(replies: Sequence[Reply | CommandFailed], endpoint: str) -> None:
-    """A server whose users changed after the login answers so to every command."""
+    # A server whose users changed after the login sends these errors to every command.
     for reply in replies:
         if isinstance(reply, CommandFailed) and reply.prefix in {"NOAUTH", "WRONGPASS"}:
             raise LoginRefused(f"{endpoint}: {reply}")
 
 
 def _translated(failure: BaseException, endpoint: str, limit_s: float) -> BaseException:
-    """What a failure means for the connection; what is no failure of it stays what it is."""
+    """The LinkFailure for a failure of the connection; any other exception unchanged."""
     import ssl  # noqa: PLC0415  as above
 
     match failure:

@@ -1,4 +1,4 @@
-"""Orders that servers may refuse, or not answer: errors in rlctl's words."""
+"""Turns a server's error reply, or a broken connection, into an error that names the node."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,13 +7,13 @@ from rlctl.errors import Refused, Unreachable
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.nodes import NodeName
 
-LOOK = "`rlctl status` shows who is the primary now"
+LOOK = "`rlctl status` shows which node is the primary now"
 UNCHANGED = "nothing was changed; `rlctl status` shows the fleet"
 
 
 @contextmanager
 def named_errors(node: NodeName, hint: str) -> Iterator[None]:
-    """What a server refuses, or a connection that breaks, in rlctl's words; what got lost may have been obeyed."""
+    """Raise Refused for an error reply, and Unreachable for a broken connection: the command may have run then."""
     try:
         yield
     except CommandFailed as failure:

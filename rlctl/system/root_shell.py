@@ -1,4 +1,4 @@
-"""A shell as root on another machine that waits for commands: a fault must not wait for a log-in."""
+"""A root shell on another machine that stays open, so that a drill's fault need not wait for a log-in."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from rlctl.errors import Unreachable
 from rlctl.system.child import Child
 
 ANSWER_S = 30.0
-# Root needs no sudo, and may have none.
+# sudo may be missing on a machine where the ssh user is root.
 COMMAND = 'if [ "$(id -u)" = 0 ]; then exec sh; else exec sudo -n sh; fi'
 _END = "rlctl-end"
 
 
 class RootShell:
-    """Runs small scripts one after another; each answers with what it printed, or fails by name."""
+    """Runs small scripts one after another; each returns its output or fails with its own error."""
 
     def __init__(self, argv: Sequence[str], where: str) -> None:
         self._where = where
@@ -20,9 +20,9 @@ class RootShell:
         self._asked = 0
 
     def run(self, script: str) -> str:
-        """What the script printed; a script that fails, or a connection that is gone, is Unreachable."""
+        """Run a script and return its output. Unreachable if it fails or the connection ended."""
         self._asked += 1
-        # Numbered, so that a late answer to an earlier script is never taken for one to this.
+        # The number keeps a late answer to an earlier script from being taken for this one's.
         end = f"{_END} {self._asked} "
         self._child.send_line(f"( {script}\n) 2>&1 </dev/null; code=$?; echo; echo {end}$code")
         lines: list[str] = []
@@ -30,7 +30,7 @@ class RootShell:
             if line.startswith(end):
                 said = "\n".join(lines).strip()
                 if line != f"{end}0":
-                    raise Unreachable(f"{self._where}: {said or line}", hint="try the same by hand there, as root")
+                    raise Unreachable(f"{self._where}: {said or line}", hint="run the same commands there as root")
                 return said
             lines = [] if line.startswith(f"{_END} ") else [*lines, line]
         raise Unreachable(
@@ -38,5 +38,4 @@ class RootShell:
         )
 
     def close(self) -> None:
-        """Hang up."""
         self._child.end()

@@ -1,4 +1,4 @@
-"""A private user, network and process namespace: a fleet inside it needs no root, and dies whole with its parent."""
+"""A private user, network and process namespace: a fleet in it needs no root and ends with its parent process."""
 
 import contextlib
 import fcntl
@@ -13,14 +13,14 @@ from rlctl.system.process import Runner, find_program
 
 _PROBE_S = 10.0
 _NFT_S = 10.0
-# Ordinary users lack these folders on PATH, although they may run what lies there.
+# Ordinary users may run programs in these folders, but do not have them on PATH.
 _SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _INTERFACE = struct.Struct("16sh22x")
 
 
 def enter_argv(argv: Sequence[str]) -> list[str]:
-    """How to run a program as the first process of new namespaces, killed when we are."""
+    """The command line that runs a program as first process of new namespaces; the kernel kills it with its parent."""
     return [
         *("setpriv", "--pdeathsig", "KILL"),
         *("unshare", "--user", "--map-root-user", "--net", "--pid", "--mount-proc"),
@@ -29,7 +29,7 @@ def enter_argv(argv: Sequence[str]) -> list[str]:
 
 
 def why_unavailable(runner: Runner) -> str | None:
-    """Why this machine gives no sandbox with packet filters of its own, or None where it does."""
+    """Why this machine cannot run a sandbox with its own packet filter; None if it can."""
     for program in ("unshare", "setpriv"):
         if find_program([program]) is None:
             return f"there is no {program} (package util-linux)"
@@ -41,26 +41,26 @@ def why_unavailable(runner: Runner) -> str | None:
     except (Unreachable, TimedOut) as failure:
         return failure.message
     if done.code:
-        return f"namespaces are refused here: {' '.join(done.errors.split()) or f'exit {done.code}'}"
+        return f"this machine refuses namespaces: {' '.join(done.errors.split()) or f'exit {done.code}'}"
     return None
 
 
 def own_packet_filter(runner: Runner) -> "PacketFilter":
-    """The packet filter of the network that we are in."""
+    """The packet filter of the current network namespace."""
     program = find_nft()
     if program is None:
-        raise Unreachable("there is no nft to cut a network with", hint="install the package nftables")
+        raise Unreachable("cannot partition the network: there is no nft", hint="install the package nftables")
     return PacketFilter(runner, [program])
 
 
 def find_nft() -> str | None:
-    """The packet filter's program."""
+    """Path of nft; None if it is not installed."""
     beside = (str(Path(folder) / "nft") for folder in _SBIN)
     return find_program(["nft", *beside])
 
 
 def raise_loopback() -> None:
-    """Bring up the interface that a new network namespace has, and that is down there."""
+    """Bring up the loopback interface, which is down in a new network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
         asked = fcntl.ioctl(channel, _SIOCGIFFLAGS, _INTERFACE.pack(b"lo", 0))
         _name, flags = _INTERFACE.unpack(asked)
@@ -68,7 +68,7 @@ def raise_loopback() -> None:
 
 
 class PacketFilter:
-    """Applies rules at once: the program, here or elsewhere, is started beforehand and only waits for its text."""
+    """Applies nft rules without delay: `program` is started beforehand, and waits for the rules on its input."""
 
     def __init__(self, runner: Runner, program: Sequence[str]) -> None:
         self._program = list(program)
@@ -76,12 +76,12 @@ class PacketFilter:
         self._waiting: Child | None = None
 
     def prepare(self) -> None:
-        """Have a program wait: to start one takes tens of milliseconds on a busy machine."""
+        """Start the program that the next `apply` uses; that takes tens of milliseconds on a busy machine."""
         if self._waiting is None:
             self._waiting = Child([*self._program, "-f", "-"], reads_output=False)
 
     def apply(self, rules: str) -> None:
-        """Put rules in force."""
+        """Load the rules; Unreachable with nft's errors if it refuses them."""
         self.prepare()
         child, self._waiting = self._waiting, None
         assert child is not None
@@ -93,11 +93,11 @@ class PacketFilter:
             raise Unreachable(f"nft refuses the rules: {child.last_errors()}", hint="see `nft list ruleset`")
 
     def listing(self) -> str:
-        """What is in force."""
+        """The current ruleset."""
         return self._runner.run([*self._program, "list", "ruleset"], timeout_s=_NFT_S).output
 
     def close(self) -> None:
-        """Let the waiting program go."""
+        """End the waiting program."""
         if self._waiting is not None:
             with contextlib.suppress(TimedOut):
                 self._waiting.end()

@@ -1,4 +1,4 @@
-"""A server for a moment: on loopback, behind a password, and gone with its folder whatever happens."""
+"""Temporary servers on loopback with a password; server and folder are removed also if rlctl is killed."""
 
 import fcntl
 import os
@@ -27,7 +27,7 @@ START_S = 30.0
 # An empty server needs less, whatever its directives; `databases` or `maxclients` can ask for all memory of a machine.
 TRIAL_MEMORY_BYTES = 4 * 1024**3
 TRIAL_EVERY_S = 0.002
-# A folder that is younger may not be locked yet.
+# The process that created a younger folder may not have locked it yet.
 LEFT_S = 60.0
 _PR_SET_PDEATHSIG = 1
 _LOG = "server.log"
@@ -35,13 +35,13 @@ _LOG = "server.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchServer:
-    """A running server that nobody else knows."""
+    """A running server with its own random password."""
 
     port: int
     password: Secret
 
     def link(self, *, timeout_s: float = 60.0) -> NodeLink:
-        """A new connection; whoever asks closes it."""
+        """Open a new connection; the caller closes it."""
         return NodeLink(
             LOOPBACK, self.port, Credentials(username="default", password=self.password), timeout_s=timeout_s
         )
@@ -49,7 +49,7 @@ class ScratchServer:
 
 @contextmanager
 def scratch_server(program: str, directives: Mapping[str, str], clock: Clock) -> Iterator[ScratchServer]:
-    """Start one with these directives; its end and the removal of its folder come with the block's."""
+    """Start a server with these directives; ends it and removes its folder at the end of the block."""
     with _own_folder("rlctl-scratch-") as folder:
         server = ScratchServer(port=free_base_port(1), password=Secret(secrets.token_urlsafe(24)))
         own = {"bind": LOOPBACK, "port": str(server.port), "dir": str(folder), "save": '""', "appendonly": "no"}
@@ -65,16 +65,16 @@ def scratch_server(program: str, directives: Mapping[str, str], clock: Clock) ->
 
 
 def start_once(program: str, conf: str, clock: Clock) -> str:
-    """What a server with this configuration says until it is ready or has ended; then it is gone with its folder."""
+    """Start a server with this configuration, and end it once it is ready. Returns its log up to then."""
     with _own_folder("rlctl-trial-") as folder:
         write_private(folder / "trial.conf", conf)
         process = _start([program, "trial.conf"], folder, memory_bytes=TRIAL_MEMORY_BYTES)
 
-        def said() -> str:
+        def log() -> str:
             return read_damaged(folder / _LOG)
 
         def is_settled() -> bool:
-            return process.poll() is not None or is_ready(said())
+            return process.poll() is not None or is_ready(log())
 
         try:
             wait_until(
@@ -82,10 +82,10 @@ def start_once(program: str, conf: str, clock: Clock) -> str:
                 timeout_s=START_S,
                 clock=clock,
                 what=f"{program} starts with the directives of the topology",
-                hint="start it by hand with `--port 0 --unixsocket s` to see what it waits for",
+                hint=f"run `{program} --port 0 --unixsocket s` to see what it waits for",
                 every_s=TRIAL_EVERY_S,
             )
-            return said()
+            return log()
         finally:
             process.kill()
             process.wait()
@@ -93,12 +93,12 @@ def start_once(program: str, conf: str, clock: Clock) -> str:
 
 @contextmanager
 def _own_folder(prefix: str) -> Iterator[Path]:
-    """A temporary folder; those of killed runs are removed first."""
+    """A temporary folder; removes those of killed runs first."""
     _remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # The lock ends with this process, however it ends, and holds across namespaces, where pids do not.
+            # The kernel releases the lock when this process ends. A pid would mean nothing in another namespace.
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield Path(name)
         finally:
@@ -106,7 +106,7 @@ def _own_folder(prefix: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(prefix: str) -> None:
-    """Remove this user's folders that no process holds. Their servers have ended with the process that made them."""
+    """Remove this user's folders that no process has locked. Their servers ended with the process that made them."""
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with suppress(OSError):
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -129,14 +129,14 @@ def _start(argv: list[str], folder: Path, *, memory_bytes: int | None = None) ->
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_limit_resources(memory_bytes),  # noqa: PLW1509  calls into the kernel, before any thread is there
+                preexec_fn=_limit_resources(memory_bytes),  # noqa: PLW1509  system calls only, before there are threads
             )
     except OSError as failure:
         raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}", hint="name another server binary") from failure
 
 
 def _limit_resources(memory_bytes: int | None) -> Callable[[], None]:
-    """Limits that a server gives itself before it starts; on Linux the kernel ends it when rlctl itself is killed."""
+    """A preexec_fn that sets the server's limits; on Linux it also lets the kernel kill the server when rlctl ends."""
     import ctypes  # noqa: PLC0415  costs start-up time, and most commands start no such server
 
     prctl = ctypes.CDLL(None).prctl if sys.platform.startswith("linux") else None
@@ -171,6 +171,6 @@ def _await(server: ScratchServer, process: "subprocess.Popen[bytes]", folder: Pa
     if process.poll() is not None:
         words = read_damaged(folder / _LOG).strip().splitlines()
         raise Unreachable(
-            f"the scratch server ended at once: {words[-1] if words else 'it left no word'}",
+            f"the scratch server ended at once: {words[-1] if words else 'its log is empty'}",
             hint="name another server binary in RLCTL_REDIS_SERVER",
         )

@@ -1,18 +1,18 @@
-"""What a server's log says of one start: that it is ready, or why it ended. Pure."""
+"""Reads from a server's log of one start whether it is ready, or why it ended. Pure."""
 
 import re
 from dataclasses import dataclass
 
 _READY = re.compile(r"ready to accept connections", re.IGNORECASE)
-# `*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***`, the number of the line, the line after `>>>`, the reason.
+# `*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***`, then the line's number, the line itself after `>>>`, and the reason.
 _CONFIG = "FATAL CONFIG FILE ERROR"
 _REFUSED_LINE = re.compile(r">>> '([^\s']+)(.*)'")
-# Lines of a configuration file whose value is a password.
+# Directives whose value is or contains a password.
 _PASSWORDS = re.compile(r"requirepass|masterauth|primaryauth|user|sentinel|tls-.*-pass")
 _COMPLAINT = re.compile(
     r"(?i)fatal|error|fail|warning: could not|can't|cannot|denied|invalid|bad |abort|exiting|out of memory"
 )
-# Advice that a server gives at every start, such as on vm.overcommit_memory.
+# Advice that a server prints at every start, such as on vm.overcommit_memory.
 _ADVICE = re.compile(r"# WARNING:? ")
 _STAMP = re.compile(r"^\d+:[A-Z] \d{1,2} \w{3} \d{4} [\d:.]+ [#*.-] ")
 _CRASH_REPORT = "BUG REPORT START"
@@ -21,19 +21,19 @@ _SHOWN_COMPLAINTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigError:
-    """A line of the configuration file that the server refuses, and its reason."""
+    """A directive that the server refuses, with its reason."""
 
     directive: str
     reason: str
 
 
 def is_ready(log: str) -> bool:
-    """Whether the server came up; at log level `warning` it does not say so."""
+    """Whether the server accepted connections; at log level `warning` the log does not show that."""
     return _READY.search(log) is not None
 
 
 def config_error(log: str) -> ConfigError | None:
-    """The last line that the server refused; None where it ended for another reason."""
+    """The last directive that the server refused; None if it ended for another reason."""
     block = _config_block(_lines(log))
     found = [(number, refused) for number, line in enumerate(block) if (refused := _REFUSED_LINE.fullmatch(line))]
     if not found:
@@ -43,7 +43,7 @@ def config_error(log: str) -> ConfigError | None:
 
 
 def last_error(log: str) -> str:
-    """The server's last error on one line: a refused configuration whole, else its last complaints or lines."""
+    """The server's last error on one line: the block about a refused directive, else its last error lines."""
     lines = _lines(log)
     if block := _config_block(lines):
         return " / ".join(map(_without_password, block))
@@ -52,14 +52,14 @@ def last_error(log: str) -> str:
 
 
 def without_stamps(error: str) -> str:
-    """The same error without each line's pid and time."""
+    """The error text of `last_error` without each line's pid and time."""
     return " / ".join(_STAMP.sub("", line) for line in error.split(" / "))
 
 
 def _lines(log: str) -> list[str]:
-    """What was said; the memory addresses and registers of a crash report explain nothing."""
-    said = [line.strip() for line in log.splitlines() if line.strip()]
-    return said[: next((number for number, line in enumerate(said) if _CRASH_REPORT in line), None)]
+    """The log's lines before a crash report, whose addresses and registers do not help an operator."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return lines[: next((number for number, line in enumerate(lines) if _CRASH_REPORT in line), None)]
 
 
 def _config_block(lines: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sidecars of containers: each shares one container's network, and lets packet rules in there."""
+"""Sidecar containers of a drill: each shares the network of a node's container and applies packet rules there."""
 
 import contextlib
 import hashlib
@@ -20,14 +20,14 @@ _BUILD_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """One sidecar: its own container, and the node it stands beside."""
+    """A sidecar: the id of its container, and the node whose network it shares."""
 
     id: str
     node: str
 
 
 class Sidecars:
-    """The sidecars of one run, on this machine's engine."""
+    """The sidecars of one drill run."""
 
     def __init__(self, engine: "DockerEngine", runner: Runner, run: str) -> None:
         self._engine = engine
@@ -35,7 +35,7 @@ class Sidecars:
         self._run = run
 
     def image(self, base: str, recipe: Path) -> str:
-        """The fleet's image with a packet filter in it, built where it is missing."""
+        """Tag of the fleet's image with a packet filter added; builds it if it is missing."""
         base_id = self._engine.image_id(base) or ""
         digest = hashlib.sha256(base_id.encode() + (recipe / "Dockerfile").read_bytes()).hexdigest()[:12]
         tag = f"rlctl-faults:{digest}"
@@ -45,7 +45,7 @@ class Sidecars:
         return tag
 
     def found(self) -> dict[str, Sidecar]:
-        """The sidecars that run, by node."""
+        """The running sidecars by node."""
         form = f'{{{{.ID}}}} {{{{.Label "{_NODE_LABEL}"}}}}'
         lines = self._engine.checked_output(
             "ps", "--filter", f"label={LABEL}={self._run}", "--format", form
@@ -53,7 +53,10 @@ class Sidecars:
         return {node: Sidecar(id=container, node=node) for container, node in (line.split() for line in lines)}
 
     def start(self, image: str, container: str, node: str, *, undo: str, after_s: float) -> Sidecar:
-        """Stand beside a container; when the time is up, undo and go, whatever became of everybody else."""
+        """Start a sidecar for a node's container. After `after_s` it loads the rules in `undo` and ends by itself.
+
+        So the fault ends also if the drill or the whole run was killed.
+        """
         script = f"sleep {after_s:g}; printf %s '{undo}' | nft -f -"
         identity = self._engine.checked_output(
             *("run", "--detach", "--rm", "--network", f"container:{container}", "--user", "0:0"),
@@ -64,10 +67,10 @@ class Sidecars:
         return Sidecar(id=identity, node=node)
 
     def packet_filter(self, sidecar: Sidecar) -> PacketFilter:
-        """The packet filter of the network that a sidecar stands in."""
+        """The packet filter of the network that a sidecar shares."""
         return PacketFilter(self._runner, self._engine.argv("exec", "--interactive", sidecar.id, "nft"))
 
     def remove(self, sidecar: Sidecar) -> None:
-        """End a sidecar; one that is gone needs no ending."""
+        """End and remove a sidecar; ignores failures, as it ends by itself."""
         with contextlib.suppress(Unreachable, TimedOut):
             self._engine.checked_output("rm", "--force", "--volumes", sidecar.id)

@@ -1,4 +1,4 @@
-"""Other machines: a Python program run there as root, through the user's own ssh and its settings."""
+"""Runs Python programs as root on other machines, through the user's ssh command and its settings."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from rlctl.system.trust import path_problem
 
 CONNECT_S = 10
 ANSWER_S = 60.0
-# A connection stays open for so long after its last use: the next question needs no new log-in.
+# A shared connection stays open for this time after its last use, so that the next call needs no log-in.
 PERSIST_S = 60
 _SSH_FAILED = 255
 _NO_PYTHON, _NO_SUDO = 96, 97
@@ -29,7 +29,7 @@ _AS_ROOT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """How a machine is reached; what is not said here, the user's ssh settings say."""
+    """How to reach a machine over ssh; the user's ssh settings decide everything else."""
 
     name: str
     address: str
@@ -41,13 +41,13 @@ class Machine:
 
 
 class Ssh:
-    """Runs programs on machines; connections are shared by all that use the same folder."""
+    """Runs programs on machines; instances with the same socket folder share connections."""
 
     def __init__(self, sockets: Path) -> None:
         self._sockets = sockets
 
     def is_open(self, machine: Machine) -> bool:
-        """Whether there is a shared connection to the machine; after a power cut it can be a dead one."""
+        """Whether a shared connection to the machine is open; after the machine's power cut it can be a dead one."""
         return _control_path(machine, self._sockets).exists()
 
     def python(
@@ -59,14 +59,15 @@ class Ssh:
         timeout_s: float = ANSWER_S,
         shared: bool = True,
     ) -> str:
-        """What a Python program printed that ran there as root; a named error where it could not run.
+        """Run a Python program on the machine as root and return its output.
 
-        Without `shared` it gets a connection of its own.
+        HostRefused, Unreachable or TimedOut if it cannot run or fails.
+        Without `shared` it opens a connection of its own.
         """
         quoted = " ".join(shlex.quote(argument) for argument in arguments)
         argv = ssh_argv(machine, self._sockets, _AS_ROOT.replace("{arguments}", quoted), shared=shared)
         make_private_folder(self._sockets)
-        # A connection that stays open may keep the stream of errors open: nobody waits for the end of a file.
+        # Not a pipe: ssh's shared connection keeps the error stream open, and reading to its end would wait for that.
         with tempfile.TemporaryFile() as errors:
             try:
                 done = subprocess.run(
@@ -84,7 +85,7 @@ class Ssh:
 
 
 def socket_folder(home: Path) -> Path:
-    """A folder for shared connections: private, and short, since a socket's path must be."""
+    """The private folder for sockets of shared connections. Below the temporary folder: socket paths must be short."""
     mark = hashlib.sha256(str(home).encode()).hexdigest()[:8]
     folder = Path(tempfile.gettempdir()) / f"rlctl-ssh-{os.getuid()}-{mark}"
     create_folder(folder)
@@ -95,7 +96,7 @@ def socket_folder(home: Path) -> Path:
 
 
 def ssh_argv(machine: Machine, sockets: Path, command: str, *, shared: bool = True) -> list[str]:
-    """The command line; nothing in it turns a check of the user's off."""
+    """The ssh command line; it turns off no check of the user's settings."""
     sharing = {
         "ControlMaster": "auto",
         "ControlPath": str(_control_path(machine, sockets)),
@@ -119,17 +120,17 @@ def _control_path(machine: Machine, sockets: Path) -> Path:
 
 
 def ssh_failure(machine: Machine, code: int, said: str) -> RlctlError:
-    """Why a program did not run there; ssh tells its reasons only in words."""
+    """The error for a program that did not run, from ssh's exit code and error output."""
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
     if code == _NO_SUDO:
         return HostRefused(
             f"{machine}: sudo refused to work without a password",
-            hint=f"let the user of ssh run `sudo -n` there, or name root; try: ssh {machine.address} sudo -n true",
+            hint=f"allow `sudo -n` for the ssh user, or use root; try: ssh {machine.address} sudo -n true",
         )
     if code == _NO_PYTHON:
-        return Unreachable(f"{machine}: there is no python3", hint="install it there: Ansible needs it too")
+        return Unreachable(f"{machine}: there is no python3", hint="install python3 there; Ansible needs it too")
     if code != _SSH_FAILED:
-        return Unreachable(f"{machine}: the look at it ended with {code}: {last}", hint=_by_hand(machine))
+        return Unreachable(f"{machine}: the probe ended with exit code {code}: {last}", hint=_by_hand(machine))
     if "HOST IDENTIFICATION HAS CHANGED" in said:
         return HostRefused(
             f"{machine}: its host key is not the one that is known for {machine.address}",
@@ -142,7 +143,7 @@ def ssh_failure(machine: Machine, code: int, said: str) -> RlctlError:
         )
     if "permission denied" in said.lower() or "too many authentication failures" in said.lower():
         return HostRefused(f"{machine}: ssh was refused: {last}", hint=_by_hand(machine))
-    return Unreachable(f"{machine} cannot be reached: {last or 'ssh says nothing'}", hint=_by_hand(machine))
+    return Unreachable(f"{machine} cannot be reached: {last or 'ssh printed nothing'}", hint=_by_hand(machine))
 
 
 def _by_hand(machine: Machine) -> str:

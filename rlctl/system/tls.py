@@ -1,4 +1,4 @@
-"""Certificates: one authority a fleet, one certificate a node that serves as server and as client."""
+"""Certificates: one authority for each fleet, and one certificate for each node, for both server and client use."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -13,12 +13,12 @@ from rlctl.secrets import Authority, Secret
 
 AUTHORITY_LIFE = timedelta(days=3650)
 NODE_LIFE = timedelta(days=825)
-# Certificates must be valid at once on machines whose clocks are a little behind.
+# Certificates must be valid immediately on machines whose clocks are behind.
 _BACKDATE = timedelta(hours=1)
 
 
 def new_authority(fleet: str) -> Authority:
-    """A certificate authority for a new fleet."""
+    """Generate a certificate authority for a new fleet."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"rlctl {fleet} authority")
     builder = _builder(name, name, key, AUTHORITY_LIFE)
@@ -28,7 +28,7 @@ def new_authority(fleet: str) -> Authority:
 
 
 def node_certificate(authority: Authority, common_name: str, addresses: tuple[str, ...]) -> tuple[str, str]:
-    """Certificate and key of a node that is known under these addresses."""
+    """Generate certificate and key of a node, valid for these addresses; both as PEM."""
     issuer, issuer_key = read_authority(authority)
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.IPAddress(ip_address(address)) for address in addresses]
@@ -42,7 +42,7 @@ def node_certificate(authority: Authority, common_name: str, addresses: tuple[st
 
 
 def read_authority(authority: Authority) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """The authority's certificate and key; ValueError says what is wrong without quoting them."""
+    """Parse the authority's certificate and key; ValueError says what is wrong and quotes neither."""
     try:
         certificate = x509.load_pem_x509_certificate(authority.certificate.encode())
     except ValueError:
@@ -57,7 +57,7 @@ def read_authority(authority: Authority) -> tuple[x509.Certificate, ec.EllipticC
 
 
 def expires_at(certificate: str) -> datetime:
-    """When a certificate ends."""
+    """End of a PEM certificate's validity."""
     return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
 
 

@@ -1,4 +1,4 @@
-"""Which folders and files rlctl may keep secrets and locks in: those that no other user can change."""
+"""Checks that no other user can change the folders and files in which rlctl keeps secrets and locks."""
 
 import os
 import pwd
@@ -16,18 +16,17 @@ _ELSEWHERE = "set RLCTL_HOME to a folder that does not exist yet, which rlctl cr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathProblem:
-    """Why a folder or file is not used, and what to do about it."""
+    """Why a folder or file is not safe to use, and how to fix that."""
 
     evidence: str
     fix: str
 
     def refusal(self) -> Refused:
-        """The same as an error."""
         return Refused(self.evidence, hint=self.fix)
 
 
 def path_problem(path: Path) -> PathProblem | None:
-    """Why not to use this path; None where it is missing, or only this user can change it.
+    """Why a path is not safe to use; None if it is missing or only this user can change it.
 
     A folder may be a symbolic link that this user or root made, such as systemd's link to a StateDirectory.
     """
@@ -43,22 +42,22 @@ def path_problem(path: Path) -> PathProblem | None:
 
 
 def state_problem(path: Path, found: os.stat_result) -> PathProblem | None:
-    """The same for what was opened at this path."""
+    """Like `path_problem`, for a file that is open already: `found` is its fstat."""
     if found.st_uid != os.geteuid():
         return _foreign(path, found)
     if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
         return PathProblem(evidence=f"{path} is neither a folder nor a regular file", fix="remove it")
     if found.st_mode & _BY_OTHERS:
-        mode = stat.S_IMODE(found.st_mode)
+        owner, mode = user_name(found.st_uid), stat.S_IMODE(found.st_mode)
         return PathProblem(
-            evidence=f"others may write to {path}: it belongs to {user_name(found.st_uid)} and has mode {mode:04o}",
-            fix=f"check what others put there, then `chmod go-w {shlex.quote(str(path))}`; or {_ELSEWHERE}",
+            evidence=f"other users may write to {path}: it belongs to {owner} and has mode {mode:04o}",
+            fix=f"check what other users put there, then `chmod go-w {shlex.quote(str(path))}`; or {_ELSEWHERE}",
         )
     return None
 
 
 def link_problem(path: Path, found: os.stat_result) -> PathProblem:
-    """Why not to follow a symbolic link."""
+    """The problem of a symbolic link that rlctl does not follow."""
     return PathProblem(
         evidence=f"{path} is a symbolic link of user {user_name(found.st_uid)}, which rlctl does not follow",
         fix=f"remove the link, or {_ELSEWHERE}; RLCTL_SECRETS may name a link to a secrets file",
@@ -66,7 +65,7 @@ def link_problem(path: Path, found: os.stat_result) -> PathProblem:
 
 
 def user_name(uid: int) -> str:
-    """The user's name and id, the id alone where it has no name."""
+    """The user's name and id; the id alone if the system has no name for it."""
     try:
         return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:
@@ -77,5 +76,5 @@ def _foreign(path: Path, found: os.stat_result) -> PathProblem:
     owner, mode = user_name(found.st_uid), stat.S_IMODE(found.st_mode)
     return PathProblem(
         evidence=f"{path} belongs to {owner}, mode {mode:04o}, and rlctl runs as {user_name(os.geteuid())}",
-        fix=f"where that is your own user, run rlctl as it, without sudo; else {_ELSEWHERE}",
+        fix=f"if {owner} is your own user, run rlctl as that user, without sudo; else {_ELSEWHERE}",
     )

@@ -137,7 +137,7 @@ def test_a_file_of_another_user_is_told_by_doctor(cluster: LocalFleet) -> None:
     assert {check["severity"] for check in found} == {"critical"}
     evidence = "\n".join(check["evidence"] for check in found)
     assert f"{own} belongs to nobody (uid 65534), mode 0600" in evidence
-    assert f"others may write to {journal}" in evidence
+    assert f"other users may write to {journal}" in evidence
     assert "link.conf is a symbolic link of user root" in evidence
     assert_fails(cluster, "history", code=8, name="refused", says=str(journal))
 
@@ -147,7 +147,7 @@ def test_a_home_that_others_may_write_is_not_used(cluster: LocalFleet, mode: int
     home = prepared(cluster)
     home.chmod(mode)
     for words in (("deploy", "--yes"), ("status",), ("doctor",)):
-        assert_fails(cluster, *words, code=8, name="refused", says=f"others may write to {home}: ")
+        assert_fails(cluster, *words, code=8, name="refused", says=f"other users may write to {home}: ")
     told = cluster.run("status", expect=8).err
     assert f"`chmod go-w {home}`" in told
     subprocess.run(["chmod", "go-w", str(home)], check=True)

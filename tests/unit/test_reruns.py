@@ -37,7 +37,7 @@ def ran(*runs: tuple[str, Sequence[str]], code: int = 16, err: str = "") -> Ran:
         pytest.param(ran(("fail", ["lost 0"]), ("inconclusive", [STALL])), None, id="a failure beside a stall"),
         pytest.param(ran(("inconclusive", [BROKEN]), ("inconclusive", [STALL])), None, id="a check beside a stall"),
         pytest.param(ran(("pass", []), code=1), None, id="an unexpected end after a pass"),
-        pytest.param(ran(code=7, err="x: not so after 60 s"), "x: not so after 60 s", id="no twin in time"),
+        pytest.param(ran(code=7, err="x: timed out after 60 s"), "x: timed out after 60 s", id="no twin in time"),
         pytest.param(ran(code=6, err="run 1 ended with -9 before it began"), None, id="no twin, and no deadline"),
     ],
 )

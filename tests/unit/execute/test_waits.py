@@ -136,7 +136,7 @@ def test_a_failover_waits_for_the_sentinel_that_it_orders(
 
 def test_a_sentinel_that_stalls_again_and_again_is_told() -> None:
     fleet = FakeFleet(lambda _at_s: in_tilt(0, until_s=30))
-    with pytest.raises(TimedOut, match=r"sentinel-0 leaving TILT.*: not so after 60 s") as failure:
+    with pytest.raises(TimedOut, match=r"sentinel-0 leaving TILT.*: timed out after 60 s") as failure:
         attended(fleet)
     assert fleet.clock.at_s == pytest.approx(TILT_WAIT_S, abs=0.2)
     assert "look for stalls" in failure.value.hint

@@ -53,8 +53,8 @@ def test_danger_has_to_be_needed_each_time(
     ("failures", "trials", "is_repeated"),
     [
         pytest.param([], 1, False, id="made"),
-        pytest.param([_NotBuilt("x: not so after 60 s")], 2, True, id="not built"),
-        pytest.param([_NotBuilt("x: not so after 60 s")] * 2, 2, True, id="not built twice"),
+        pytest.param([_NotBuilt("x: timed out after 60 s")], 2, True, id="not built"),
+        pytest.param([_NotBuilt("x: timed out after 60 s")] * 2, 2, True, id="not built twice"),
         pytest.param([Unreachable("exit -9")], 1, False, id="crashed"),
     ],
 )
@@ -74,7 +74,7 @@ def test_only_a_trial_that_says_why_it_was_not_made_is_repeated(
     with pytest.raises(Unreachable) if len(failures) == trials else nullcontext():
         assert prover._try(TrialOrder(page="RB-01", kind=Kind.CLUSTER, rehearsal=0)) is GREEN
     assert len(made) == trials
-    assert prover._repeated == ["x: not so after 60 s"] * is_repeated
+    assert prover._repeated == ["x: timed out after 60 s"] * is_repeated
 
 
 @pytest.mark.parametrize(("passages_only", "omitted"), [(False, ["fix", "unfence"]), (True, [])])

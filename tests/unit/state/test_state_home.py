@@ -48,7 +48,7 @@ def test_a_folder_that_others_may_write_is_refused(name: str, tmp_path: Path, mo
     monkeypatch.setenv("RLCTL_HOME", str(home))
     Home.from_environment()
     (home / name).chmod(0o777)
-    with pytest.raises(Refused, match=f"others may write to {home / name}: "):
+    with pytest.raises(Refused, match=f"other users may write to {home / name}: "):
         Home.from_environment()
 
 

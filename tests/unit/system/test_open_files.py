@@ -39,7 +39,7 @@ def test_it_is_no_fault_of_what_is_asked(tmp_path: Path, ask: Callable[[Path], o
         ask(tmp_path)
     told = caught.value if isinstance(caught.value, Unreachable) else limit_reached(caught.value)
     assert told is not None
-    assert "files at once, and needs more for this" in told.message
+    assert "files at once and needs more for this command" in told.message
 
 
 def test_a_command_ends_with_the_limit_and_what_to_do(

@@ -72,8 +72,8 @@ def test_changes_are_named_once_by_host() -> None:
             "Install: failed; its message may hold secrets and is not shown",
             id="secret",
         ),
-        pytest.param(run(h1=1), "it failed, and no task tells why", id="silent"),
-        pytest.param(run(h2=0), "the playbook did not come to it", id="never reached"),
+        pytest.param(run(h1=1), "it failed, and no task reported why", id="silent"),
+        pytest.param(run(h2=0), "the playbook did not run on it", id="never reached"),
     ],
 )
 def test_a_host_is_judged_by_the_end_and_told_by_its_last_failure(done: PlaybookRun, said: str | None) -> None:
@@ -92,7 +92,7 @@ def test_a_node_fails_alone_or_with_its_host() -> None:
     assert done.node_problem("h1", "node-1") is None
     assert done.node_problem("h1", "node-2") == "Start: no memory"
     assert done.node_problem("h2", "node-3") == "cannot be reached: off"
-    assert done.node_problem("h3", "node-4") == "the playbook did not come to it"
+    assert done.node_problem("h3", "node-4") == "the playbook did not run on it"
 
 
 def test_what_a_host_refuses_is_its_own() -> None:

@@ -55,7 +55,7 @@ def test_a_connection_is_open_where_its_socket_is(tmp_path: Path) -> None:
         pytest.param(
             255, "ssh: connect to host 10.0.0.11 port 2222: No route to host", Unreachable, "No route", id="no route"
         ),
-        pytest.param(255, "", Unreachable, "ssh says nothing", id="silent"),
+        pytest.param(255, "", Unreachable, "ssh printed nothing", id="silent"),
         pytest.param(255, CHANGED, HostRefused, "not the one that is known", id="changed key"),
         pytest.param(255, "Host key verification failed.", HostRefused, "is not known here", id="unknown key"),
         pytest.param(

@@ -57,7 +57,7 @@ def test_a_folder_that_others_may_write_is_told_with_the_command_that_closes_it(
     folder = tmp_path / "a folder"
     folder.mkdir()
     folder.chmod(mode)
-    with pytest.raises(Refused, match=f"others may write to .* has mode {mode:04o}") as caught:
+    with pytest.raises(Refused, match=f"other users may write to .* has mode {mode:04o}") as caught:
         make_private_folder(folder)
     assert f"chmod go-w '{folder}'" in caught.value.hint
     folder.chmod(mode & ~0o022)
@@ -77,7 +77,7 @@ def test_a_link_to_a_folder_is_followed_where_this_user_or_root_made_it(
     link.symlink_to(place)
     check_folder(link)
     place.chmod(0o777)
-    with pytest.raises(Refused, match="others may write to"):
+    with pytest.raises(Refused, match="other users may write to"):
         check_folder(link)
     as_somebody(monkeypatch)
     with pytest.raises(Refused, match="link of user" if OWN else "belongs to root"):
@@ -111,7 +111,7 @@ def test_what_others_may_write_is_not_opened(tmp_path: Path, what: str, use: Cal
     file = folder / "file"
     file.write_text("theirs", encoding="utf-8")
     (file if what == "file" else folder).chmod(0o777)
-    with pytest.raises(Refused, match="others may write to"):
+    with pytest.raises(Refused, match="other users may write to"):
         use(file)
     assert file.read_text(encoding="utf-8") == "theirs"
 
@@ -150,6 +150,6 @@ def test_sockets_of_ssh_lie_in_a_folder_of_this_user(tmp_path: Path, monkeypatch
     folder = socket_folder(tmp_path / "home")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o777)
-    with pytest.raises(AccessDenied, match="others may write to") as caught:
+    with pytest.raises(AccessDenied, match="other users may write to") as caught:
         socket_folder(tmp_path / "home")
     assert caught.value.hint == "remove it, or set TMPDIR"

@@ -127,7 +127,7 @@ def test_a_node_that_does_not_hold_its_port_is_asked_for_again_soon() -> None:
             id="no route",
         ),
         pytest.param(NO_PYTHON, "there is no python3", id="no python"),
-        pytest.param(ENDED, "the look at it ended with 1: systemctl: not found", id="a failed look"),
+        pytest.param(ENDED, "the probe ended with exit code 1: systemctl: not found", id="a failed probe"),
         pytest.param("", "its answer cannot be read: ''", id="no answer"),
         pytest.param("Welcome!\n{}", "its answer cannot be read: 'Welcome!\\n{}'", id="a log-in script prints"),
         pytest.param("[]", "its answer cannot be read: '[]'", id="no object"),
