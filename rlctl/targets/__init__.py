@@ -1,1 +1,1 @@
-"""Where processes live: local children, containers, hosts. Forming the fleet is not their job. Pure: `remains`."""
+"""Where a fleet's processes run: this machine, containers, hosts. They place processes only. Pure: `remains`."""

@@ -1,4 +1,4 @@
-"""What every target can do: place processes, remove them, tell what it knows without asking them."""
+"""The interface of a target: place, start and remove processes, and inspect them without a Redis connection."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from rlctl.topology.nodes import NodeName, NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One node to bring up; `follow` is the primary that a replica of a Sentinel fleet or a sentinel starts with."""
+    """A node to start; `follow` is the primary with which a replica of a Sentinel fleet or a sentinel starts."""
 
     spec: NodeSpec
     follow: NodeSpec | None = None
@@ -23,14 +23,14 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeResult:
-    """What became of one node in a batch; no error means done."""
+    """Result of one node or host in a batch; without an error it succeeded."""
 
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDrift:
-    """What a host has otherwise than it should, or why nobody could look."""
+    """Changes that a host still needs, or why it could not be read; `refused` are directives its server refuses."""
 
     changes: tuple[str, ...] = ()
     problem: RlctlError | None = None
@@ -39,7 +39,7 @@ class HostDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackagesLeft:
-    """The packages that rlctl installed on hosts without a fleet: whether some were removed, and by host what stays."""
+    """Packages that rlctl installed on hosts without a fleet: whether some were removed, and by host which stay."""
 
     changed: bool = False
     kept: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +47,10 @@ class PackagesLeft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressListener:
-    """Who follows a long call of a target: hears of it, and may end it by an exception at a safe point."""
+    """Callbacks for a long call of a target.
+
+    `note` gets lines of progress for the operator. `check_stop` runs at safe points and raises to end the call.
+    """
 
     note: Callable[[str], None]
     check_stop: Callable[[], None]
@@ -57,88 +60,84 @@ NO_PROGRESS_LISTENER = ProgressListener(note=lambda _text: None, check_stop=lamb
 
 
 class OnThisMachine:
-    """What targets have in common whose nodes all run here: no machine to prepare, nobody who starts a dead node."""
+    """The part of a target that is the same for `local` and `docker`: no host to prepare, and no automatic restarts."""
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
-        """All is on this one."""
         return {}
 
     def drift(self) -> Mapping[str, HostDrift]:
-        """This machine needs no preparing."""
         return {}
 
     def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
-        """There is nothing that `drift` could name."""
         return {host: NodeResult() for host in hosts}
 
     def settle_packages(self, *, remove: bool) -> PackagesLeft:  # noqa: ARG002 - the protocol's
-        """Rlctl installs none on this machine."""
         return PackagesLeft()
 
     def suspend_restarts(self, seconds: float) -> None:
-        """Nothing here starts a dead node but rlctl; containers have no restart policy."""
+        """Do nothing: only rlctl starts a dead node here, and containers have no restart policy."""
 
 
 class Target(Protocol):
-    """A place for processes. Calls are batches, because one call may cover many machines."""
+    """Runs a fleet's processes somewhere. Methods take batches of nodes, since one call may cover many machines."""
 
     def check(self) -> str:
-        """What a start would run, for people; an error names what is missing or does not fit."""
+        """Describe the server program that a start would run; raises an error that names what is missing or unfit."""
 
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
-        """Directives of the section `redis` that the server refuses which the next start runs.
+        """Directives of the section `redis` that the server of the next start refuses.
 
-        None where that server is not on this machine yet; `fetch` brings it here first. Empty on hosts: their `drift`
-        tells what they refuse.
+        None if that server is not on this machine yet; `fetch` pulls it first. Empty for hosts: their `drift` has
+        what they refuse.
         """
 
     def route(self, spec: NodeSpec) -> Address:
-        """Where this machine reaches a node; others, and the nodes among themselves, use the node's own address."""
+        """The address at which this machine reaches a node. Other machines and nodes use the node's own address."""
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """Why what listens at the node's address may be another process than the node; None where it is the node's.
+        """Why another process than the node may listen at the node's address; None if it is proven to be the node.
 
-        Asked before a password is sent without TLS.
+        Called before a password is sent without TLS.
         """
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
-        """Facts of the machines that the nodes run on, or why there are none; nothing where that is this one."""
+        """Facts of each host, or why they could not be read; empty if all nodes run on this machine."""
 
     def drift(self) -> Mapping[str, HostDrift]:
-        """What each host lacks for its nodes; nothing where places need no preparing."""
+        """Changes that each host still needs for its nodes; empty if all nodes run on this machine."""
 
     def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
-        """Put these hosts right; start and stop nothing."""
+        """Apply the changes that these hosts need. Starts and stops no server."""
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
-        """Write the files that are rlctl's and start what does not run."""
+        """Write rlctl's files of these nodes, and start the nodes that do not run."""
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """Write the files that are rlctl's for running servers of these versions; start nothing."""
+        """Write rlctl's files for running servers of these versions. Starts no server."""
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """Stop the processes that rlctl started, and delete their files."""
+        """Stop the processes of these nodes that rlctl started, and delete their files."""
 
     def settle_packages(self, *, remove: bool) -> PackagesLeft:
-        """Which packages stay on hosts without a fleet; `remove` first removes those that nothing else uses."""
+        """The packages that stay on hosts without a fleet; `remove` first removes those that nothing else uses."""
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
-        """What processes and files there are, without asking the servers."""
+        """Processes and files of these nodes, read without a connection to the servers."""
 
     def placed(self) -> Sequence[NodeName]:
-        """All nodes of the fleet that this target holds, whether the topology still names them or not."""
+        """All nodes of the fleet that have files here, also those that the topology no longer has."""
 
     def running_without_folder(self) -> Sequence[NodeName]:
-        """Nodes that run although their folder was removed under them."""
+        """Nodes that still run although their folder was removed."""
 
     def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
-        """Signal the servers of these nodes; one that is gone needs none."""
+        """Send a signal to the servers of these nodes; skips a node that does not run."""
 
     def suspend_restarts(self, seconds: float) -> None:
-        """Nothing but rlctl starts a dead node for so long, however rlctl ends; 0 ends it at once."""
+        """Suspend automatic restarts of dead nodes for `seconds`, also if rlctl ends meanwhile; 0 resumes them."""
 
     def log(self, name: NodeName) -> str:
-        """What a node's server said."""
+        """The log of a node's server."""
 
     def rotate_logs(self) -> None:
-        """Rotate what grows."""
+        """Rotate long logs, unless another program does."""

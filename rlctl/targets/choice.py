@@ -1,4 +1,4 @@
-"""Opens the target that a topology names, and settles what the topology leaves to it."""
+"""Opens the target of a topology, and resolves the settings that the topology leaves to the target."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from rlctl.topology.subnets import AUTO
 
 
 def resolved(topology: Topology, record: FleetRecord | None) -> Topology:
-    """The topology with everything decided that it leaves to the target, such as the network."""
+    """The topology with concrete values for settings that it leaves to the target, such as the Docker network."""
     if topology.target is TargetName.DOCKER:
         return _in_a_network(topology, record)
     return topology

@@ -1,4 +1,4 @@
-"""Waiting until servers that were just started listen, or have ended."""
+"""Waits until servers that were just started listen or have ended."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,10 @@ LOOK_EVERY_S = 0.005
 def await_listening(
     specs: Sequence[NodeSpec], outcome: Callable[[NodeSpec], NodeResult | None], clock: Clock
 ) -> dict[NodeName, NodeResult]:
-    """What became of each; `outcome` says None while a server neither listens nor has ended."""
+    """Poll `outcome` of each node, which is None while its server neither listens nor has ended, and return all.
+
+    A server that is still starting after `LISTEN_S` gets an error.
+    """
     results: dict[NodeName, NodeResult] = {}
 
     def all_settled() -> bool:
@@ -27,6 +30,6 @@ def await_listening(
         wait_until(all_settled, timeout_s=LISTEN_S, clock=clock, what="servers listening", every_s=LOOK_EVERY_S)
     except TimedOut:
         for spec in specs:
-            silent = NodeResult(error=f"does not listen on {spec.endpoint} after {LISTEN_S:g} s")
-            results.setdefault(spec.name, silent)
+            timed_out = NodeResult(error=f"does not listen on {spec.endpoint} after {LISTEN_S:g} s")
+            results.setdefault(spec.name, timed_out)
     return results

@@ -1,4 +1,4 @@
-"""Target local: detached server processes on this machine, one folder each."""
+"""Target `local`: detached server processes on this machine, with one folder for each node."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
 
 STOP_S = 5.0
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
-# A server's child that writes its data down. It may outlive its server, and puts its file in place all the same.
+# Title of the child process that saves a server's data. It may outlive the server, and still replaces the data file.
 _SAVE_CHILD = re.compile("(redis|valkey)-(rdb|aof)-")
 
 
@@ -59,12 +59,11 @@ class LocalTarget(OnThisMachine):
         self._logs_before: dict[NodeName, LogSizes] = {}
 
     def check(self) -> str:
-        """The server binary; Unreachable where there is none that fits."""
+        """Describe the server program; Unreachable if there is none that fits the topology."""
         program = self._program()
         return f"{program.path} is {program.flavor} {dotted(program.version)}"
 
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
-        """Try the directives on the server binary, which is always here."""
         del fetch
         program = self._program()
         server = TrialServer(
@@ -78,11 +77,10 @@ class LocalTarget(OnThisMachine):
         )
 
     def route(self, spec: NodeSpec) -> Address:
-        """Everything is on this machine."""
         return spec.address, spec.port
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """Nothing where our process holds the port, or one of this user where nothing is placed here."""
+        """None if the node's process holds the port, or a process of this user if the node has no folder here."""
         folder = self._folder.node(spec.name)
         process, socket = self._process(folder), listening_socket(spec.address, spec.port)
         if process is not None:
@@ -90,12 +88,12 @@ class LocalTarget(OnThisMachine):
             return None if holds else f"another process than pid {process.pid} holds the port"
         if folder.is_dir():
             return f"its process is not running, and another one {_of_user(socket)} holds the port"
-        # Of another RLCTL_HOME: a process of this user, or of root, could read our secrets anyway.
+        # The node may belong to another RLCTL_HOME. A process of this user or of root could read our secrets anyway.
         is_trusted = socket is not None and socket.uid in {os.geteuid(), 0}
         return None if is_trusted else f"a process {_of_user(socket)} holds the port"
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
-        """Start primaries, then whoever follows: a replica that finds nobody tries again only a second later."""
+        # Primaries first: a replica that cannot connect to its primary retries only after a second.
         program = self._program()
         make_private_folder(self._folder.nodes)
         for launch in launches:
@@ -115,13 +113,12 @@ class LocalTarget(OnThisMachine):
         return results
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """Write the files that are rlctl's for running servers of these versions; start nothing."""
         for spec, version in versions.items():
             self._node(spec).write_own(version)
         return {spec.name: NodeResult() for spec in versions}
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """End our processes, politely at first, and delete their folders."""
+        """End the nodes' processes, with SIGTERM and then SIGKILL, and delete their folders."""
         lost = self._servers()
         found = {name: self._process(self._folder.node(name)) or lost.get(name) for name in names}
         running = {name: process for name, process in found.items() if process is not None}
@@ -131,36 +128,31 @@ class LocalTarget(OnThisMachine):
         results: dict[NodeName, NodeResult] = {}
         for name in names:
             if running.get(name) in unstopped:
-                results[name] = NodeResult(error=f"process {running[name].pid} does not end")
+                results[name] = NodeResult(error=f"process {running[name].pid} does not end, not even by SIGKILL")
                 continue
             results[name] = delete_folder(self._folder.node(name))
         return results
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
-        """Processes and files of these nodes."""
         return {spec.name: self._inspect(spec) for spec in specs}
 
     def placed(self) -> Sequence[NodeName]:
-        """The nodes that have a folder here."""
         return self._folder.placed()
 
     def running_without_folder(self) -> Sequence[NodeName]:
-        """Nodes that run although their folder was removed under them."""
         return tuple(sorted(name for name in self._servers() if not self._folder.node(name).is_dir()))
 
     def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
-        """Signal the servers of these nodes; one that is gone needs none."""
         for spec in specs:
             process = self._process(self._folder.node(spec.name))
             if process is not None:
                 process.send(number)
 
     def log(self, name: NodeName) -> str:
-        """What a node's server said, the rotated part first."""
+        """The log of a node's server, the rotated part first."""
         return "".join(read_damaged(self._folder.node(name) / log) for log in ("redis.log.1", "redis.log"))
 
     def rotate_logs(self) -> None:
-        """Rotate long logs."""
         for name in self.placed():
             for log in ("redis.log", "output.log"):
                 _rotate(self._folder.node(name) / log)
@@ -180,32 +172,35 @@ class LocalTarget(OnThisMachine):
         return replace(disk, port_taken=self._taken_bus_port(spec))
 
     def _taken_bus_port(self, spec: NodeSpec) -> int | None:
-        """A bus port that somebody holds although our node does not run; its data port is judged by who answers."""
+        """The node's bus port, if another process uses it while the node does not run.
+
+        Only if the data port does not answer: otherwise the observation reports the process there.
+        """
         if self._topology.kind is not Kind.CLUSTER:
             return None
         bus = spec.port + BUS_PORT_OFFSET
         return None if _is_free(spec.address, bus) or answers(spec.address, spec.port) else bus
 
     def _process(self, folder: Path) -> ProcessId | None:
-        """The node's server: by our record, else by its pid file, else by a look around; proven by its folder."""
+        """The node's server by rlctl's record, else by its pid file, else by a scan; its working folder proves it."""
         pid = read_damaged(folder / "redis.pid").strip()
-        noted = ProcessId.of(int(pid)) if pid.isdecimal() else None
-        for process in (ProcessId.load(folder / "process.json"), noted):
+        by_pid_file = ProcessId.of(int(pid)) if pid.isdecimal() else None
+        for process in (ProcessId.load(folder / "process.json"), by_pid_file):
             if process is not None and process.is_alive() and process.works_in(folder):
                 return process
         return self._servers().get(NodeName(folder.name)) if folder.is_dir() else None
 
     def _servers(self) -> dict[NodeName, ProcessId]:
-        """The fleet's servers, as a look at all processes finds them."""
+        """The fleet's running servers, found by a scan of all processes."""
         return {name: process for name, process, command in self._fleet_processes() if not _SAVE_CHILD.match(command)}
 
     def _await_ends(self, specs: Iterable[NodeSpec]) -> None:
-        """Servers that somebody has just killed hold their ports until their last threads have ended."""
+        """Wait for servers that were just killed: they hold their ports until their last threads have ended."""
         recorded = (ProcessId.load(self._node(spec).process) for spec in specs)
         self._stop([process for process in recorded if process is not None and process.is_ending()], Signals.SIGKILL)
 
     def _end_save_children(self, names: Sequence[NodeName]) -> None:
-        """What dead servers of these nodes left at work: it would write into a folder that is removed or used anew."""
+        """Kill save processes that outlived these nodes' servers: they would write into a removed or reused folder."""
         children = [
             process
             for name, process, command in self._fleet_processes()
@@ -214,7 +209,7 @@ class LocalTarget(OnThisMachine):
         self._stop(children, Signals.SIGKILL)
 
     def _fleet_processes(self) -> Iterator[tuple[NodeName, ProcessId, str]]:
-        """The fleet's processes with their command lines; a shell that stands in a node's folder is none of them."""
+        """The fleet's processes with their command lines, without others in a node's folder, such as a shell."""
         for folder, inside in processes_below(self._folder.nodes).items():
             name = NodeName(folder.name)
             for process, command in inside:
@@ -222,7 +217,7 @@ class LocalTarget(OnThisMachine):
                     yield name, process, command
 
     def _marks(self, name: NodeName) -> tuple[str, str]:
-        """How a server's command line names its node: while it starts, and afterwards."""
+        """Texts in a server's command line that name its node: during its start, and afterwards."""
         static_conf = NodeFiles(folder=self._folder.node(name)).static_conf
         return str(static_conf), process_title(self._topology.name, name)
 
@@ -234,18 +229,18 @@ class LocalTarget(OnThisMachine):
             _save_or_end(started, node.process)
 
     def _outcome(self, spec: NodeSpec) -> NodeResult | None:
-        """Listening, ended, or None while neither."""
+        """Result of a start; None while the server neither listens nor has ended."""
         node = self._node(spec)
         recorded = ProcessId.load(node.process)
         if recorded is not None:
             reap(recorded.pid)
         if recorded is None or not recorded.is_alive():
-            said = node.last_error(self._logs_before[spec.name])
-            return NodeResult(error=f"the server ended at once: {said or 'its log says nothing'}")
+            error = node.last_error(self._logs_before[spec.name])
+            return NodeResult(error=f"the server ended at once: {error or 'its log has no error'}")
         return NodeResult() if answers(spec.address, spec.port) else None
 
     def _stop(self, processes: Iterable[ProcessId], number: Signals) -> list[ProcessId]:
-        """Who is still there after the signal and some patience."""
+        """Send a signal and wait for the processes to end; returns those that still run after `STOP_S`."""
         waiting = list(processes)
         for process in waiting:
             process.send(number)
@@ -266,7 +261,7 @@ def _of_user(socket: ListeningSocket | None) -> str:
 
 
 def _save_or_end(process: ProcessId, path: Path) -> None:
-    """A server that cannot be recorded, as on a full disk, does not stay."""
+    """Record a server's process. If that fails, as on a full disk, kill it: rlctl might not find it again."""
     try:
         process.save(path)
     except Unreachable:
@@ -275,7 +270,7 @@ def _save_or_end(process: ProcessId, path: Path) -> None:
 
 
 def _rotate(log: Path) -> None:
-    """Keep one old log; the server opens its log anew for every line."""
+    """Rotate a long log and keep one old one; the server opens its log for each line, so it needs no signal."""
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
         log.replace(log.with_suffix(".log.1"))
 

@@ -1,4 +1,4 @@
-"""A node's folder on this machine: writes the files that are rlctl's, never the server's, and reads what is there."""
+"""A node's folder on this machine: writes rlctl's files and a server's initial ones, and reads what is on disk."""
 
 import shutil
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from rlctl.topology.nodes import NodeId, NodeSpec, data_nodes, node_id, sentinel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSizes:
-    """Bytes in a node's logs at one moment."""
+    """Sizes in bytes of a node's log files at one moment."""
 
     log: int
     output: int
 
 
 class NodeFolder:
-    """One node's files, all in one folder here; the server may see them somewhere else."""
+    """The files of one node in one local folder; the server may see them at other paths (`files`)."""
 
     def __init__(
         self,
@@ -47,27 +47,27 @@ class NodeFolder:
 
     @property
     def process(self) -> Path:
-        """The process that rlctl started here."""
+        """Path of the record of the process that rlctl started."""
         return self.root / "process.json"
 
     @property
     def output(self) -> Path:
-        """What the server says before it opens its log."""
+        """Path of the server's output before it opens its log."""
         return self.root / "output.log"
 
     def prepare(self, launch: Launch, version: Version) -> None:
-        """Everything a start needs; what the server owns is only written where it is missing."""
+        """Write all files that a start needs. Files that the server owns are written only if they are missing."""
         make_private_folder(self.root)
         self.write_own(version)
         for path, text in self._first_files(launch):
             if path.exists() and not self._is_own(path):
-                # Started with it, the server would be a stranger to its fleet for good.
+                # It has the id of another node. With it, the server would never belong to its fleet.
                 path.replace(path.with_suffix(".conf.damaged"))
             if not path.exists():
                 write_private(path, text)
 
     def write_own(self, version: Version) -> None:
-        """static.conf, users and certificates: rlctl's own files."""
+        """Write rlctl's own files: static.conf, users and certificates."""
         render = sentinel_static_conf if self._spec.is_sentinel else static_conf
         write_private(self._here(self.files.static_conf), render(self._topology, self._spec, self.files, self._secrets))
         if self._topology.security.acl:
@@ -77,13 +77,13 @@ class NodeFolder:
             self._write_certificate(self._secrets.authority)
 
     def argv(self, program: str, launch: Launch) -> list[str]:
-        """How the server is started here."""
+        """The command line that starts the server on this machine."""
         follow = self._primary_at_start(launch)
         extra = ["--replicaof", follow.address, str(follow.port)] if follow else []
         return [*start_argv(program, self._spec, self.files), *extra]
 
     def write_follow(self, launch: Launch | None) -> None:
-        """Whom the server follows at its next start; without a launch it goes by its own file again."""
+        """Write the primary that the server follows at its next start; None: it follows its own configuration."""
         if not self._starts_with_replicaof:
             return
         follow = self._primary_at_start(launch) if launch is not None else None
@@ -91,7 +91,7 @@ class NodeFolder:
         write_private(self._here(self.files.follow_conf), text)
 
     def read(self, *, running: bool) -> OnDisk:
-        """What the node would come back with; a running one is asked instead."""
+        """What the node would have after a start. For a running node only its id: observe reads the rest from it."""
         if running or not self.root.is_dir():
             return OnDisk(running=running, own_id=self._own_id() if running else None)
         log_folder = self.root / "appendonlydir"
@@ -104,17 +104,17 @@ class NodeFolder:
         return on_disk(remains, self._own_id())
 
     def log_sizes(self) -> LogSizes:
-        """How much the logs hold now; servers append to them."""
+        """Current sizes of the logs, to which servers append."""
         return LogSizes(log=_size(self._here(self.files.log)), output=_size(self.output))
 
     def last_error(self, since: LogSizes) -> str:
-        """Why a server ended, in its own words; what it said before `since` is of an earlier start."""
+        """The last error in the logs after `since`: earlier lines come from an earlier start."""
         log, output = _read_from(self._here(self.files.log), since.log), _read_from(self.output, since.output)
         return last_error(f"{log}\n{output}")
 
     @property
     def _starts_with_replicaof(self) -> bool:
-        """Whether the node learns at its start whom to follow; a cluster node reads that from its table."""
+        """Whether the start sets the primary; a cluster node reads it from nodes.conf, a sentinel from its file."""
         return self._topology.kind is Kind.SENTINEL and not self._spec.is_sentinel
 
     def _primary_at_start(self, launch: Launch) -> NodeSpec | None:
@@ -124,7 +124,7 @@ class NodeFolder:
         return self.root / path.name
 
     def write_first(self, launch: Launch, folder: Path) -> None:
-        """The files that a start needs where the server has none of its own yet, in a folder by themselves."""
+        """Write the files of a node's first start, which the server owns afterwards, into a separate folder."""
         make_private_folder(folder)
         for path, text in self._first_files(launch):
             write_private(folder / path.name, text)
@@ -149,7 +149,7 @@ class NodeFolder:
         return replica_cluster_conf(self._own_id(), self._spec, node_id(self._secrets.fleet_id, leader.name), leader)
 
     def _is_own(self, path: Path) -> bool:
-        """Whether a file that carries the node's identity carries it still."""
+        """Whether a file with the node's id still has this node's; True for a file without an id."""
         text = read_damaged(path)
         if path == self._here(self.files.cluster_conf):
             return is_own_table(text, self._own_id())
@@ -178,7 +178,7 @@ class NodeFolder:
 
 
 def delete_folder(folder: Path) -> NodeResult:
-    """Remove a node's folder with all it holds; one that is not there needs no removing."""
+    """Remove a node's folder with its contents; does nothing if there is none."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a node that does not run left behind, read from the texts of its files. Pure."""
+"""Reads from a stopped node's files what it would have after a start. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _EPOCH = re.compile(r"^sentinel config-epoch \S+ (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedFiles:
-    """The files that tell; a file that is not there is an empty text."""
+    """The files of a stopped node: the text of each configuration, empty if missing, and which data files exist."""
 
     cluster_conf: str = ""
     sentinel_conf: str = ""
@@ -22,7 +22,7 @@ class SavedFiles:
 
 
 def on_disk(remains: SavedFiles, own_id: NodeId) -> OnDisk:
-    """What the node would come back with."""
+    """What the node would have after a start."""
     monitors, epoch = _monitored(remains.sentinel_conf)
     return OnDisk(
         saved=_saved(remains),
@@ -34,7 +34,7 @@ def on_disk(remains: SavedFiles, own_id: NodeId) -> OnDisk:
 
 
 def is_own_table(cluster_conf: str, own_id: NodeId) -> bool:
-    """Whether a table of the cluster is this node's."""
+    """Whether the text of a nodes.conf belongs to this node."""
     return parse.myself(cluster_conf) == own_id
 
 

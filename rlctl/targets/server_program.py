@@ -1,4 +1,4 @@
-"""Which server program a fleet runs: found, checked for family and age."""
+"""Finds the server program that a fleet runs, and checks its family and version."""
 
 import os
 import re
@@ -16,15 +16,13 @@ _BANNER = re.compile(r"^(Redis|Valkey) server v=(\d+(?:\.\d+)*)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProgram:
-    """A server binary that can be used."""
-
     path: str
     flavor: Flavor
     version: Version
 
 
 def find_server(engine: Engine, runner: Runner) -> ServerProgram:
-    """RLCTL_REDIS_SERVER, else the family's program on PATH; Unreachable says what is wrong with it."""
+    """The program in RLCTL_REDIS_SERVER, else the family's on PATH. Unreachable or Refused if none fits."""
     wanted = f"{engine.flavor}-server"
     named = os.environ.get("RLCTL_REDIS_SERVER")
     path = named or find_program([wanted])
@@ -37,32 +35,32 @@ def find_server(engine: Engine, runner: Runner) -> ServerProgram:
     return program
 
 
-def check_fit(program: ServerProgram, engine: Engine, otherwise: str) -> None:
-    """Whether a program is what the topology wants; `otherwise` says what else could be done."""
+def check_fit(program: ServerProgram, engine: Engine, alternative: str) -> None:
+    """Raise if a program is not what the topology wants; the hint also names the `alternative`."""
     found, oldest = f"{program.path} is {program.flavor} {dotted(program.version)}", OLDEST[program.flavor]
     if program.flavor is not engine.flavor:
         raise Unreachable(
-            f"{found}, the topology says {engine.flavor}", hint=f"set engine.flavor in the topology, or {otherwise}"
+            f"{found}, the topology says {engine.flavor}", hint=f"set engine.flavor in the topology, or {alternative}"
         )
     if program.version < oldest:
         raise Unreachable(
-            f"{found}; rlctl needs {dotted(oldest)} or newer", hint=f"install a newer server, or {otherwise}"
+            f"{found}; rlctl needs {dotted(oldest)} or newer", hint=f"install a newer server, or {alternative}"
         )
     if engine.version is not None and not _fits(engine.version, program.version):
         raise Refused(
             f"{program.path} is version {dotted(program.version)}, the topology says {engine.version}",
-            hint=f"the version is that of what is there: change engine.version, or {otherwise}",
+            hint=f"rlctl does not install another version: change engine.version, or {alternative}",
         )
 
 
 def identity(program: ServerProgram) -> str:
-    """Changes when another binary is installed, also a build of the same version with other abilities."""
+    """A text that changes with the installed binary, also for another build of the same version."""
     state = Path(program.path).stat()
     return f"{program.path} {program.flavor} {dotted(program.version)} {state.st_size} {state.st_mtime_ns}"
 
 
 def find_any_server(runner: Runner) -> ServerProgram:
-    """RLCTL_REDIS_SERVER, else the first family's program on PATH."""
+    """The program in RLCTL_REDIS_SERVER, else the first of redis-server and valkey-server on PATH."""
     path = os.environ.get("RLCTL_REDIS_SERVER") or find_program([f"{flavor}-server" for flavor in Flavor])
     if path is None:
         raise Unreachable(
@@ -73,18 +71,18 @@ def find_any_server(runner: Runner) -> ServerProgram:
 
 
 def parse_version(text: str) -> Version:
-    """`7.0.15` as numbers; what is no number ends it."""
+    """The leading numbers of a version: (7, 0, 15) for `7.0.15` and for `7.0.15-rc1`."""
     found = re.match(r"\d+(?:\.\d+)*", text)
     return tuple(int(part) for part in found.group().split(".")) if found else ()
 
 
 def dotted(version: Version) -> str:
-    """`7.0.15`."""
+    """A version as text, such as `7.0.15`."""
     return ".".join(str(part) for part in version)
 
 
 def read_banner(output: str, path: str) -> ServerProgram | None:
-    """The program that printed its version so; None where it is no server of either family."""
+    """The program that printed this version line; None if it is neither Redis nor Valkey."""
     found = _BANNER.search(output)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Tries the directives of a topology's section `redis` on the server that will run them."""
+"""Tries the directives of a topology's section `redis` on the server program that will run them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from rlctl.render.trial_conf import trial_conf
 from rlctl.state.accepted import Accepted
 from rlctl.system.server_log import config_error, is_ready, last_error, without_stamps
 
-# Starts a server with this configuration, ends it, and returns what it said until it was ready or had ended.
+# Starts a server with this configuration, ends it, and returns its log until it was ready or had ended.
 Start = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedDirective:
-    """A directive that a server does not start with; None where no single one is to blame."""
+    """A directive that a server does not start with; `directive` is None if no single one causes the error."""
 
     server: str
     directive: str | None
@@ -24,7 +24,7 @@ class RefusedDirective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialServer:
-    """The program of a trial: `name` is for people, `identity` changes when the program does."""
+    """The program of a trial: `name` for messages, and an `identity` that changes with the program."""
 
     name: str
     identity: str
@@ -33,7 +33,7 @@ class TrialServer:
 def check_directives(
     server: TrialServer, directives: Sequence[Directive], accepted: Accepted, start: Start
 ) -> tuple[RefusedDirective, ...]:
-    """The directives that this server refuses; it is started only where it is not known to take them."""
+    """The directives that this server refuses. Remembers accepted ones, so that it need not be started again."""
     if accepted.holds(server.identity, directives):
         return ()
     found = refusals(server.name, directives, start)
@@ -43,37 +43,35 @@ def check_directives(
 
 
 def refusals(server: str, directives: Sequence[Directive], start: Start) -> tuple[RefusedDirective, ...]:
-    """Every directive that this server does not start with; empty once it starts. One start more for each mistake."""
+    """Every directive that this server does not start with. Needs one more start for each of them."""
     found: list[RefusedDirective] = []
     left = list(directives)
-    while not is_ready(said := start(trial_conf(left))):
-        error = config_error(said)
+    while not is_ready(log := start(trial_conf(left))):
+        error = config_error(log)
         wrong = next((one for one in left if error is not None and one[0] == error.directive), None)
         if error is None or wrong is None:
-            return (*found, *_without_a_line(server, left, said, start))
+            return (*found, *_without_line(server, left, log, start))
         found.append(RefusedDirective(server=server, directive=wrong[0], error=error.reason))
         left.remove(wrong)
     return tuple(found)
 
 
-def _without_a_line(
-    server: str, directives: Sequence[Directive], said: str, start: Start
-) -> tuple[RefusedDirective, ...]:
-    """A server that takes its configuration and ends later, as for lack of memory, names no directive."""
+def _without_line(server: str, directives: Sequence[Directive], log: str, start: Start) -> tuple[RefusedDirective, ...]:
+    """The refused directives if the server's error names no line, as when it ends later for lack of memory."""
     if not is_ready(bare := start(trial_conf(()))):
         raise Unreachable(
             f"{server} does not start with an empty `redis:` section either: {_reason(bare)}",
-            hint="start it by hand to see why; the directives of the topology could not be checked",
+            hint="start the server by hand to see why; the topology's directives could not be checked",
         )
     alone = tuple(_each_alone(server, directives, start))
-    return alone or (RefusedDirective(server=server, directive=None, error=_reason(said)),)
+    return alone or (RefusedDirective(server=server, directive=None, error=_reason(log)),)
 
 
 def _each_alone(server: str, directives: Sequence[Directive], start: Start) -> Iterator[RefusedDirective]:
     for one in directives:
-        if not is_ready(said := start(trial_conf([one]))):
-            yield RefusedDirective(server=server, directive=one[0], error=_reason(said))
+        if not is_ready(log := start(trial_conf([one]))):
+            yield RefusedDirective(server=server, directive=one[0], error=_reason(log))
 
 
-def _reason(said: str) -> str:
-    return without_stamps(last_error(said)) or "it said nothing"
+def _reason(log: str) -> str:
+    return without_stamps(last_error(log)) or "its log is empty"

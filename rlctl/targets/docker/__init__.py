@@ -1,1 +1,1 @@
-"""Target docker: containers on this machine."""
+"""Target `docker`: containers on this machine."""

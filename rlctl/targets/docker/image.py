@@ -1,4 +1,4 @@
-"""Which server an image holds: asked once in a container that is thrown away, then remembered by the image's id."""
+"""Finds out which server an image has: runs it once in a temporary container, and caches the result by image id."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,8 @@ from rlctl.system.files import read_damaged, write_private
 from rlctl.targets.server_program import ServerProgram, check_fit, dotted, parse_version, read_banner
 from rlctl.topology.model import Flavor, Topology
 
-# The image may hold no client, so the server's output tells when it is ready. Its process prints its pid first, and is
-# killed once it is ready, or after 40 s, also if rlctl was killed meanwhile. Then the shell ends, and the container.
+# The image may have no client, so the script reads from the server's output when it is ready. It kills the server then,
+# or after 40 s, also if rlctl was killed meanwhile. With the server end the shell and the container.
 START = """
 cd /trial && printf '%s' "$1" >trial.conf || exit 1
 sh -c 'echo "$$"; exec "$0" trial.conf 2>&1' "$0" | {
@@ -24,25 +24,25 @@ sh -c 'echo "$$"; exec "$0" trial.conf 2>&1' "$0" | {
 """
 # An empty server needs less, whatever its directives; `databases` or `maxclients` can ask for all memory of a machine.
 _TRIAL_OPTIONS = ("--tmpfs", "/trial:size=1m", "--memory", "512m", "--memory-swap", "512m")
-_OTHERWISE = "name another image in docker.image"
+_ALTERNATIVE = "name another image in docker.image"
 
 
 def image_server(engine: DockerEngine, topology: Topology, image_id: str, cache: Path) -> ServerProgram:
-    """The server of the topology's image; Unreachable where it has none that fits."""
+    """The server of the topology's image; Unreachable if it has none that fits."""
     program = _remembered(topology, image_id, cache) or _read_from_image(engine, topology)
-    check_fit(program, topology.engine, _OTHERWISE)
+    check_fit(program, topology.engine, _ALTERNATIVE)
     return program
 
 
 def start_in_image(engine: DockerEngine, topology: Topology, conf: str) -> str:
-    """What the image's server says until it is ready or has ended, in a container without a network."""
+    """Start the image's server in a container without a network; returns its log until it was ready or ended."""
     server = f"{topology.engine.flavor}-server"
     done = engine.run_once(topology.docker.image, "sh", "-c", START, server, conf, options=_TRIAL_OPTIONS)
     return f"{done.output}\n{done.errors}"
 
 
 def remember(program: ServerProgram, image_id: str, cache: Path) -> None:
-    """Spare the next command the question."""
+    """Cache the server of an image for `image_server`."""
     record = {"image": image_id, "flavor": program.flavor.value, "version": dotted(program.version)}
     write_private(cache, json.dumps(record) + "\n")
 
@@ -59,15 +59,15 @@ def _remembered(topology: Topology, image_id: str, cache: Path) -> ServerProgram
 
 
 def _read_from_image(engine: DockerEngine, topology: Topology) -> ServerProgram:
-    """By way of a shell, as the nodes start: an image without one is found out here."""
+    """Run the server's --version in a temporary container, by a shell as nodes start: the image must have one."""
     image, server = topology.docker.image, f"{topology.engine.flavor}-server"
     done = engine.run_once(image, "sh", "-c", 'exec "$0" --version', server)
     program = read_banner(done.output, _path(topology))
     if program is None:
-        said = " ".join((done.errors or done.output).split())
+        printed = " ".join((done.errors or done.output).split())
         raise Unreachable(
-            f"image {image} does not run {server} by way of sh: {said or 'it said nothing'}",
-            hint=f"the image must hold {server} and a shell; set engine.flavor, or {_OTHERWISE}",
+            f"image {image} does not run {server} by way of sh: {printed or 'it printed nothing'}",
+            hint=f"the image must have {server} and a shell; set engine.flavor, or {_ALTERNATIVE}",
         )
     return program
 

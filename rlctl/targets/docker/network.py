@@ -1,4 +1,4 @@
-"""The network of a Docker fleet: its own where it has one, else a free one; what takes its place is named."""
+"""The network of a Docker fleet: chooses a free one for a new fleet, and checks that no other network overlaps."""
 
 from ipaddress import IPv4Network
 
@@ -11,11 +11,11 @@ from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.nodes import all_nodes, network_of
 from rlctl.topology.subnets import around, candidates
 
-_OTHERWISE = "write a free one as docker.subnet, or auto; `docker network ls` and `ip route` show what is taken"
+_HINT = "set docker.subnet to a free network or to auto; `docker network ls` and `ip route` show the used ones"
 
 
 def choose_network(topology: Topology, record: FleetRecord | None, engine: DockerEngine) -> IPv4Network:
-    """What `auto` means: where the fleet was deployed, else where it is, else the first that nobody has."""
+    """The network for `auto`: that of the last deploy, else that of the fleet's Docker network, else a free one."""
     nodes = len(all_nodes(topology))
     if record is not None and record.topology.target is TargetName.DOCKER:
         return around(all_nodes(record.topology)[0].address, nodes)
@@ -27,28 +27,28 @@ def choose_network(topology: Topology, record: FleetRecord | None, engine: Docke
     for candidate in candidates(topology.name, nodes):
         if not any(candidate.overlaps(other) for other in taken):
             return candidate
-    raise Unreachable("no network within 172.16.0.0/12 is free for this fleet", hint=_OTHERWISE)
+    raise Unreachable("no network within 172.16.0.0/12 is free for this fleet", hint=_HINT)
 
 
 def check_network(topology: Topology, engine: DockerEngine) -> None:
-    """Whether the fleet has its network or could have it; Unreachable names what is in the way."""
+    """Raise Unreachable if the fleet neither has its network nor could create it, naming the conflict."""
     wanted, networks = network_of(topology), engine.networks()
     own = _own(topology, networks)
     if own is not None:
         if own.subnets != (wanted,):
             has = ", ".join(map(str, own.subnets)) or "no subnet"
-            hint = f"if nobody uses it: `docker network rm {own.name}`, then deploy again"
+            hint = f"if no container uses it: `docker network rm {own.name}`, then deploy again"
             raise Unreachable(f"network {own.name} has {has}, this fleet wants {wanted}", hint=hint)
         return
     for network in networks:
         for subnet in network.subnets:
             if subnet.overlaps(wanted):
                 raise Unreachable(
-                    f"docker.subnet {wanted} is taken: Docker network {network.name} has {subnet}", hint=_OTHERWISE
+                    f"docker.subnet {wanted} is taken: Docker network {network.name} has {subnet}", hint=_HINT
                 )
     for route in routed_networks():
         if route.overlaps(wanted):
-            raise Unreachable(f"docker.subnet {wanted} is taken: this machine has a route to {route}", hint=_OTHERWISE)
+            raise Unreachable(f"docker.subnet {wanted} is taken: this machine has a route to {route}", hint=_HINT)
 
 
 def has_network(topology: Topology, engine: DockerEngine) -> bool:

@@ -1,4 +1,4 @@
-"""Target docker: one container a node on this machine, all of one rendered compose project."""
+"""Target `docker`: one container for each node on this machine, all in one rendered compose project."""
 
 import os
 import sys
@@ -46,11 +46,11 @@ from rlctl.targets.trial import RefusedDirective, TrialServer, check_directives
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, network_of
 
-# The first that knows `name:` in a compose file, which the rendered one has.
+# The first version that accepts `name:` in a compose file.
 OLDEST_COMPOSE: Version = (2, 3)
 WORKERS = 8
 STOP_S = 5
-_AGAIN = "mend the cause and run the same command again: it carries on from what is there"
+_AGAIN = "fix the cause and run the same command again: it continues with the containers that exist"
 
 
 class DockerTarget(OnThisMachine):
@@ -75,7 +75,7 @@ class DockerTarget(OnThisMachine):
         self._accepted = accepted
 
     def check(self) -> str:
-        """Engine, compose, network and image; an error names what is missing or in the way."""
+        """Check engine, compose, network and image, and describe the server program."""
         self._engine.check_users()
         compose = self._engine.compose_version()
         if parse_version(compose) < OLDEST_COMPOSE:
@@ -92,7 +92,6 @@ class DockerTarget(OnThisMachine):
         return f"{program.path} is {program.flavor} {dotted(program.version)}; Docker Compose {compose}"
 
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
-        """Try the directives on the image's server; None while the image is not on this machine."""
         image_id = self._pulled_image() if fetch else self._engine.image_id(self._topology.docker.image)
         if image_id is None:
             return None
@@ -106,11 +105,11 @@ class DockerTarget(OnThisMachine):
         )
 
     def route(self, spec: NodeSpec) -> Address:
-        """The node's own address where this machine reaches it, else where its port is published."""
+        """The node's own address if this machine reaches it, else the address of its published port."""
         return (spec.address if self._is_direct else PUBLISHED_AT), spec.port
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
-        """Create what is missing; start primaries, then whoever follows them, as target local does."""
+        """Create the missing containers, then start primaries before replicas, as target `local` does."""
         image_id = self._pulled_image()
         program = self._program
         make_private_folder(self._folder.nodes)
@@ -130,7 +129,7 @@ class DockerTarget(OnThisMachine):
         return results
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """Write the files that are rlctl's, and make room for a larger maxmemory before the server is told of it."""
+        """Write rlctl's files, and raise container memory limits, which a larger maxmemory needs before CONFIG SET."""
         self._write_project()
         for spec, version in versions.items():
             self._node(spec).write_own(version)
@@ -138,13 +137,13 @@ class DockerTarget(OnThisMachine):
         return {spec.name: NodeResult() for spec in versions}
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """End and remove our containers, their folders, and the network with the last of them."""
+        """Stop and remove the nodes' containers and folders, and the network after the last container."""
         found = self._containers()
 
         def remove_one(name: NodeName) -> NodeResult:
             folder, container = self._folder.node(name), found.get(name)
             if container is not None and not self._is_ours(name, container):
-                # Whoever has no folder here never made a container, and leaves another fleet's in peace.
+                # Without a folder this RLCTL_HOME never made the container: it is another one's and stays.
                 return NodeResult(error=_not_ours(container)) if folder.is_dir() else NodeResult()
             try:
                 if container is not None:
@@ -160,36 +159,32 @@ class DockerTarget(OnThisMachine):
         return results
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """Nothing where the node's container runs: its address, and the port published for it, are the engine's."""
+        """None if the node's container runs: the engine assigns its address and its published port."""
         container = self._containers().get(spec.name)
         return None if container is not None and container.running else "its container does not run"
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
-        """Containers and files of these nodes."""
         found = self._containers()
         return {spec.name: self._inspect(spec, found.get(spec.name)) for spec in specs}
 
     def placed(self) -> Sequence[NodeName]:
-        """The nodes that have a folder here."""
         return self._folder.placed()
 
     def running_without_folder(self) -> Sequence[NodeName]:
-        """Nodes whose container is there although their folder was removed under them."""
+        """Nodes whose container exists although their folder was removed."""
         found = self._containers()
         ours = (name for name, container in found.items() if self._is_ours(name, container))
         return tuple(sorted(name for name in ours if not self._folder.node(name).is_dir()))
 
     def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
-        """Signal the servers of these nodes; one that is gone needs none."""
         for spec in specs:
             self._engine.signal(self._container(spec.name), number)
 
     def log(self, name: NodeName) -> str:
-        """What a node's server said."""
         return self._engine.log(self._container(name))
 
     def rotate_logs(self) -> None:
-        """Nothing: the engine rotates what containers say."""
+        """Do nothing: the engine rotates the containers' logs."""
 
     @cached_property
     def _program(self) -> ServerProgram:
@@ -198,11 +193,11 @@ class DockerTarget(OnThisMachine):
 
     @cached_property
     def _is_direct(self) -> bool:
-        """Whether containers are in a network of this very machine: not so where the engine lives in one of its own."""
+        """Whether this machine reaches the containers' network; not if the engine runs in a virtual machine."""
         if sys.platform != "linux":
             return False
         gateway = str(network_of(self._topology)[1])
-        # A network without a running container may be gone, and says nothing.
+        # Without a running container the network's interface may be down or missing, which proves nothing.
         return gateway in own_addresses() or not any(one.running for one in self._containers().values())
 
     def _pulled_image(self) -> str:
@@ -219,14 +214,14 @@ class DockerTarget(OnThisMachine):
         return container_name(self._topology.name, name)
 
     def _containers(self) -> dict[NodeName, Container]:
-        """The project's containers by their nodes, whoever made them."""
+        """The project's containers by node, also those of another RLCTL_HOME."""
         found = self._engine.containers(project_name(self._topology.name))
         return {NodeName(one.labels[LABEL_NODE]): one for one in found if LABEL_NODE in one.labels}
 
     def _is_ours(self, name: NodeName, container: Container) -> bool:
-        """The node's folder proves whose it is: a fleet of this name may live under another RLCTL_HOME, too.
+        """Whether the container mounts the node's folder: a fleet of another RLCTL_HOME may have the same name.
 
-        A folder has many spellings: a symbolic link on the way to it makes it nobody else's.
+        Compares resolved paths, since a symbolic link in RLCTL_HOME gives a folder several paths.
         """
         return self._folder.node(name).resolve() in {Path(folder).resolve() for folder in container.folders}
 
@@ -236,7 +231,7 @@ class DockerTarget(OnThisMachine):
             raise Refused(
                 f"containers of project {project_name(self._topology.name)} were made from another RLCTL_HOME: "
                 f"{_folders_of(others[0])}",
-                hint="give this fleet another name, or work with the RLCTL_HOME that made them",
+                hint="give this fleet another name, or use the RLCTL_HOME that made them",
             )
 
     def _inspect(self, spec: NodeSpec, container: Container | None) -> OnDisk:
@@ -244,7 +239,7 @@ class DockerTarget(OnThisMachine):
         disk = replace(self._node(spec).read(running=running), misfit=self._misfit(container))
         if running:
             return disk
-        # A container that is there may be about to start, and hold its port already.
+        # A stopped container may hold its published port already while it starts.
         is_taken = container is None and not is_free(spec.port)
         return replace(disk, reachable=False, port_taken=spec.port if is_taken else None)
 
@@ -255,19 +250,19 @@ class DockerTarget(OnThisMachine):
         image = container.labels.get(LABEL_IMAGE, wanted)
         if image != wanted:
             return f"its container was made from {image}, the topology says {wanted}"
-        # A limit of open files is fixed when a container is made: the server would refuse a larger maxclients.
+        # The limit of open files is fixed when a container is created: the server would refuse a larger maxclients.
         files = open_files(self._topology)
         limit = int(container.labels.get(LABEL_OPEN_FILES, files))
         return None if limit >= files else f"its container may open {limit} files, maxclients needs {files}"
 
     def _write_project(self) -> None:
-        """The compose file, and beside it what it leaves to this machine."""
+        """Write the compose file, and beside it the variables of this machine."""
         fragment = read_text(asset_folder("compose") / "node.yaml") or ""
         write_private(self._folder.compose, compose_file(self._topology, fragment))
         write_private(self._folder.compose_variables, f"{USER_VARIABLE}={os.getuid()}:{os.getgid()}\n")
 
     def _create(self, specs: Sequence[NodeSpec]) -> None:
-        """Create what is missing, as often as that brings something: a killed rlctl's compose may still be at it."""
+        """Create the missing containers. Repeats while that adds some: a killed rlctl's compose may still run."""
         self._remove_without_network(specs)
         before = self._containers()
         while missing := [str(spec.name) for spec in specs if spec.name not in before]:
@@ -285,7 +280,7 @@ class DockerTarget(OnThisMachine):
             self._engine.grow_memory(self._container(spec.name), memory_limit_bytes(self._topology, spec))
 
     def _remove_without_network(self, specs: Sequence[NodeSpec]) -> None:
-        """Containers that lost their network can never start again, and hold nothing: the data is in the folders."""
+        """Remove stopped containers if the network is gone: they cannot start again, and the data is in the folders."""
         if has_network(self._topology, self._engine):
             return
         found = self._containers()
@@ -301,7 +296,7 @@ class DockerTarget(OnThisMachine):
                 return NodeResult(error=failure.message)
             return NodeResult()
 
-        # The engine is one of this machine, so both read the same clock.
+        # The engine runs on this machine, so its log times come from the same clock.
         outcome = partial(self._outcome, since=self._clock.now())
         with ThreadPoolExecutor(max_workers=WORKERS) as pool:
             results = {spec.name: result for spec, result in zip(specs, pool.map(start_one, specs), strict=True)}
@@ -312,14 +307,14 @@ class DockerTarget(OnThisMachine):
         return results
 
     def _outcome(self, spec: NodeSpec, *, since: datetime) -> NodeResult | None:
-        """Listening, ended, or None while neither; `since` is just before the start."""
+        """Result of a start; None while the server neither listens nor has ended. `since` is just before the start."""
         if answers(*self.route(spec)):
             return NodeResult()
         container = self._containers().get(spec.name)
         if container is not None and container.running:
             return None
-        said = last_error(self._engine.log_since(self._container(spec.name), since))
-        return NodeResult(error=f"the server ended at once: {said or 'its log says nothing'}")
+        error = last_error(self._engine.log_since(self._container(spec.name), since))
+        return NodeResult(error=f"the server ended at once: {error or 'its log has no error'}")
 
 
 def _folders_of(container: Container) -> str:
@@ -327,4 +322,4 @@ def _folders_of(container: Container) -> str:
 
 
 def _not_ours(container: Container) -> str:
-    return f"its container was made from another RLCTL_HOME, and was left: {_folders_of(container)}"
+    return f"its container was made from another RLCTL_HOME, and was kept: {_folders_of(container)}"

@@ -1,1 +1,1 @@
-"""Target hosts: systemd units on other machines."""
+"""Target `hosts`: systemd units on other machines."""

@@ -1,4 +1,4 @@
-"""Names on a host of target hosts: files, units; and the folder here in which a node's files wait to be copied."""
+"""Names of a node's files and units on a host, and the local folder from which playbooks copy a node's files."""
 
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +12,7 @@ SETTINGS, DATA = PurePosixPath("/etc/rlctl"), PurePosixPath("/var/lib/rlctl")
 
 
 def node_files(topology: Topology, spec: NodeSpec) -> NodeFiles:
-    """A node's files as its server sees them; it logs to its output, which journald keeps."""
+    """Paths of a node's files on its host. The server logs to its output, which journald keeps, not to a file."""
     place = PurePosixPath(topology.name) / spec.name
     return NodeFiles(folder=DATA / place, own_settings=SETTINGS / place, has_log=False)
 
@@ -20,16 +20,16 @@ def node_files(topology: Topology, spec: NodeSpec) -> NodeFiles:
 def staged_node(
     stage: Path, spec: NodeSpec, topology: Topology, secrets: FleetSecrets, commands: tuple[str, ...]
 ) -> NodeFolder:
-    """The node's folder on this machine, from where playbooks copy."""
+    """The node's folder on this machine, from which playbooks copy its files."""
     return NodeFolder(stage / spec.name, spec, topology, secrets, commands, node_files(topology, spec))
 
 
 def unit(topology: Topology, name: NodeName) -> str:
-    """The systemd unit of a node; sentinels have a template of their own."""
+    """Name of a node's systemd unit; data nodes and sentinels have different templates."""
     template = f"rlctl-{topology.name}" + ("-sentinel" if name.startswith("sentinel-") else "")
     return f"{template}@{name}.service"
 
 
 def unit_patterns(topology: Topology) -> list[str]:
-    """All units of the fleet's nodes, as systemctl matches names."""
+    """Patterns for systemctl that match the units of all nodes of the fleet."""
     return [f"rlctl-{topology.name}@*.service", f"rlctl-{topology.name}-sentinel@*.service"]

@@ -1,4 +1,4 @@
-"""One look at a host: what it was asked, and what its answer says of the fleet's nodes there. Pure."""
+"""The state of a host: the request to its probe, and the probe's answer as a value. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ _TAKEN, _NOT_HERE = "EADDRINUSE", "EADDRNOTAVAIL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostState:
-    """The answer of one host."""
+    """What the probe of one host found: nodes, their processes and files, left-over packages, and the host's facts."""
 
     placed: tuple[NodeName, ...]
     running_without_folder: tuple[NodeName, ...]
@@ -36,7 +36,7 @@ class HostState:
     facts: HostFacts
 
     def disk(self, spec: NodeSpec, own_id: NodeId) -> OnDisk:
-        """What is known of a node that does not answer."""
+        """Process and files of a node whose server does not answer."""
         node = self.nodes[spec.name]
         if node["pid"]:
             return OnDisk(running=True, pid=int(node["pid"]), own_id=own_id)
@@ -52,17 +52,17 @@ class HostState:
         return replace(on_disk(remains, own_id), port_taken=port_taken)
 
     def lacks_address(self) -> bool:
-        """Whether the nodes' address is not one of this host."""
+        """Whether the address that the topology gives the nodes is missing on this host."""
         return any(node["bind_error"] == _NOT_HERE for node in self.nodes.values())
 
 
 def kept_packages(looks: Mapping[str, HostState | RlctlError]) -> Mapping[str, tuple[str, ...]]:
-    """By host, the packages that rlctl installed and that no fleet needs; hosts that do not answer are left out."""
+    """Packages by host that rlctl installed and no fleet needs; hosts that could not be read are left out."""
     return {host: look.packages for host, look in looks.items() if isinstance(look, HostState) and look.packages}
 
 
 def probe_request(topology: Topology, specs: Iterable[NodeSpec]) -> str:
-    """What to ask a host that should run these nodes; it holds no secret."""
+    """The probe's argument for a host that should run these nodes, as JSON without secrets."""
     is_cluster = topology.kind is Kind.CLUSTER
     return json.dumps(
         {
@@ -82,7 +82,10 @@ def probe_request(topology: Topology, specs: Iterable[NodeSpec]) -> str:
 
 
 def parse_host_state(host: str, text: str, *, between: tuple[float, float]) -> HostState:
-    """The answer that came between two moments of our clock; Unreachable where it is none."""
+    """Parse the probe's output; Unreachable if it is not valid.
+
+    `between` has the local times before and after the call, from which the offset of the host's clock is computed.
+    """
     try:
         answer = json.loads(text)
         return HostState(
@@ -96,12 +99,12 @@ def parse_host_state(host: str, text: str, *, between: tuple[float, float]) -> H
     except (ValueError, KeyError, TypeError) as failure:
         raise Unreachable(
             f"host {host}: its answer cannot be read: {text[:80]!r}",
-            hint="a log-in script there must print nothing when nobody is at a terminal",
+            hint="check the log-in scripts there: they must print nothing in a session without a terminal",
         ) from failure
 
 
 def _offset(now: float, asked: float, answered: float) -> float:
-    """How far a clock is outside of the moments between which it was read."""
+    """Seconds by which a clock is outside of the local times between which it was read; 0 if it is inside."""
     return min(now - asked, 0.0) + max(now - answered, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Looks at the hosts of a fleet over ssh, kept for a moment: many questions are answered by one."""
+"""Reads the state of a fleet's hosts over ssh, and caches it briefly, since many calls need it at once."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,28 +14,28 @@ from rlctl.targets.hosts.shells import machine
 from rlctl.topology.model import HostEntry, Topology
 from rlctl.topology.nodes import all_nodes, host_name
 
-# Waits look ten times a second; what lies on a host that is down does not change that fast.
+# Waiting code reads ten times a second; a host's state does not change that fast.
 LOOK_S = 2.0
-# A host that could not be reached a moment ago is not asked by a playbook too, which would wait for it.
+# A host that could not be reached within this time is left out of playbooks, which would wait for it.
 OFF_S = 30.0
 WORKERS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CachedState:
-    """A look, or why there was none, and when; to learn that a host is off takes its time."""
+    """The state of a host or why it could not be read, when that was, and how long it took."""
 
     at: float
     took_s: float
     found: HostState | RlctlError
 
     def is_fresh(self, now: float) -> bool:
-        """Whether another look would be too soon."""
+        """Whether the host need not be read again; a time-out took longer, so it also counts for longer."""
         return now - self.at <= max(LOOK_S, self.took_s)
 
 
 class HostStates:
-    """Looks at hosts, several at once."""
+    """Reads and caches the states of hosts, several hosts at once."""
 
     def __init__(self, topology: Topology, ssh: Ssh, clock: Clock) -> None:
         self._topology = topology
@@ -45,7 +45,7 @@ class HostStates:
         self._cached: dict[str, _CachedState] = {}
 
     def of(self, hosts: Iterable[HostEntry]) -> Mapping[str, HostState | RlctlError]:
-        """One look a host, a moment old at most."""
+        """The state of each host, at most `LOOK_S` old."""
         wanted = {host_name(host): host for host in hosts}
         now = self._clock.monotonic()
         stale = {name: host for name, host in wanted.items() if not self._is_fresh(name, now)}
@@ -55,7 +55,7 @@ class HostStates:
         return {name: self._cached[name].found for name in wanted}
 
     def recent_failures(self, hosts: Iterable[str]) -> Mapping[str, RlctlError]:
-        """Why hosts could not be looked at a moment ago."""
+        """The errors of those hosts that could not be read within the last `OFF_S`."""
         now = self._clock.monotonic()
         known = {host: self._cached[host] for host in hosts if host in self._cached}
         return {
@@ -65,7 +65,7 @@ class HostStates:
         }
 
     def forget(self) -> None:
-        """What was seen is no longer so."""
+        """Empty the cache, after a change on the hosts."""
         self._cached = {}
 
     def _is_fresh(self, name: str, now: float) -> bool:
@@ -81,9 +81,9 @@ class HostStates:
         name = host_name(host)
         own = [spec for spec in self._specs if spec.host == name]
         program = Path(probe.__file__).read_text(encoding="utf-8")
-        asked = self._clock.now().timestamp()
+        before = self._clock.now().timestamp()
         try:
             answer = self._ssh.python(machine(host), program, [probe_request(self._topology, own)])
-            return parse_host_state(name, answer, between=(asked, self._clock.now().timestamp()))
+            return parse_host_state(name, answer, between=(before, self._clock.now().timestamp()))
         except RlctlError as failure:
             return failure

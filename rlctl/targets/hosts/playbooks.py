@@ -1,4 +1,4 @@
-"""The playbooks as target hosts runs them: inventory and topology written beside each other, progress told by host."""
+"""Runs the playbooks of target `hosts`: writes inventory and topology into one folder, reports progress by host."""
 
 import contextlib
 import json
@@ -17,13 +17,11 @@ from rlctl.targets.base import ProgressListener
 from rlctl.topology.dump import topology_text
 from rlctl.topology.model import Topology
 
-# Variables that people keep beside the topology count in playbooks that rlctl runs, too.
+# Folders beside the topology with the operator's variables, which count in playbooks that rlctl runs, too.
 _VARIABLE_FOLDERS = ("group_vars", "host_vars")
 
 
 class HostPlaybooks:
-    """Runs playbooks on the hosts of one fleet."""
-
     def __init__(self, topology: Topology, home: Home, sockets: Path, listener: ProgressListener) -> None:
         self._topology = topology
         self._home = home
@@ -34,18 +32,18 @@ class HostPlaybooks:
     def run(
         self, name: str, hosts: Sequence[str], variables: Mapping[str, object] | None = None, *, check: bool = False
     ) -> PlaybookRun:
-        """One playbook on some hosts; a check run works on copies of its own, so that it disturbs no real one."""
+        """Run a playbook on some hosts. A check run works on its own files, so that it does not disturb a real run."""
         stage = self._folder.stage(rehearsal=check)
         inventory = self._write_inventory(stage / "ansible")
         own = {"rlctl_command": [*OWN_PYTHON, "-m", "rlctl"], "rlctl_stage_folder": str(stage)}
-        told = own | dict(variables or {})
-        # A path of ours, or a folder's name that a host told.
-        refuse_templates(told)
+        given = own | dict(variables or {})
+        # A local path, or the name of a folder on a host, could contain a Jinja template.
+        refuse_templates(given)
         call = Playbook(
             path=asset_folder("playbooks") / name,
             inventory=inventory,
             hosts=hosts,
-            variables=told,
+            variables=given,
             check=check,
         )
         return run_playbook(call, self._settings, _HostProgress(self._listener, check=check), self._listener.check_stop)
@@ -62,7 +60,7 @@ class HostPlaybooks:
 
 
 class _HostProgress:
-    """Tells what happens to each host, not what was found in order."""
+    """Reports failures and changes of each host to the listener, not tasks that changed nothing."""
 
     def __init__(self, listener: ProgressListener, *, check: bool) -> None:
         self._listener = listener

@@ -1,4 +1,4 @@
-"""Runs on a host of target hosts, as root, not here: tells as JSON which units hold the ports of their nodes."""
+"""Runs as root on a host, not on this machine: prints as JSON which units hold the ports of their nodes."""
 
 import json
 import socket
@@ -13,7 +13,7 @@ _LISTENS = "0A"
 
 
 def main() -> None:
-    """Answer for each node that the first argument names."""
+    """Print, for each node that the first argument names, whether its unit holds its port."""
     nodes = json.loads(sys.argv[1])
     listening = dict(_listening(_SOCKETS.read_text(encoding="ascii")))
     users = _users([node["unit"] for node in nodes.values()])
@@ -22,7 +22,8 @@ def main() -> None:
 
 
 def _holds(node: dict[str, Any], user: int | None, listening: dict[str, int]) -> bool:
-    """Whether the unit runs, and its user has the socket: a container's root may not look into other processes."""
+    """Whether the unit runs and its user has the socket."""
+    # Not by process: root in a container may not read /proc/PID/fd.
     packed = socket.inet_aton(node["address"])[::-1].hex().upper()
     found = (listening.get(f"{address}:{node['port']:04X}") for address in (packed, "00000000"))
     return user is not None and user in found

@@ -1,4 +1,4 @@
-"""Runs on a host of target hosts, as root, not here: tells as JSON what of a fleet is there, and changes nothing."""
+"""Runs as root on a host, not on this machine: prints as JSON the host's facts and what a fleet has there."""
 
 import ctypes
 import errno
@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Sentinel's file holds passwords; only these lines leave the host.
+# sentinel.conf has passwords; only these lines leave the host.
 _SENTINEL_LINES = re.compile(r"^sentinel (?:monitor|config-epoch|myid) .*$", re.MULTILINE)
-# Far more than nodes.conf of a thousand nodes.
+# Far more than the nodes.conf of a thousand nodes.
 _MOST_BYTES = 1024 * 1024
-# Of struct timex in units of int: modes and its padding, then four longs.
+# Index of the status in struct timex, in units of int: after modes with its padding, and four longs.
 _STATUS_WORD = 10
 _TEXTS = {
     "overcommit_memory": "/proc/sys/vm/overcommit_memory",
@@ -31,7 +31,7 @@ _TEXTS = {
 
 
 def main() -> None:
-    """Answer what the first argument asks: the fleet, its folders, and the nodes that are of interest."""
+    """Print the state of the host for the fleet and the nodes that the first argument names."""
     asked = json.loads(sys.argv[1])
     settings, data = Path(asked["settings"]), Path(asked["data"])
     placed = sorted(_names(settings) | _names(data))
@@ -71,7 +71,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _is_orphaned(settings: Path, data: Path) -> bool:
-    """Whether a run that was killed left what no node needs: the fleet's own things, or those of all fleets."""
+    """Whether a killed run left files that no node needs: the fleet's folders, or what all fleets share."""
     fleets = _fleets(settings, data)
     is_left = settings.parent.exists() and not _kept_packages(settings, data)
     return settings.name in fleets or (not fleets and is_left)
@@ -82,7 +82,7 @@ def _fleets(settings: Path, data: Path) -> set[str]:
 
 
 def _kept_packages(settings: Path, data: Path) -> list[str]:
-    """The packages that the host's last fleet left installed; rlctl_package_removal writes this file."""
+    """The packages that stayed installed after the host's last fleet, as rlctl_package_removal recorded them."""
     if _fleets(settings, data):
         return []
     try:
@@ -93,7 +93,7 @@ def _kept_packages(settings: Path, data: Path) -> list[str]:
 
 
 def _running(nodes: dict[str, Any]) -> dict[str, int]:
-    """The main process of each node's unit; 0 is none."""
+    """Main pid of each node's unit; 0 if the unit does not run."""
     units = {node["unit"]: name for name, node in nodes.items()}
     found: dict[str, int] = {}
     for block in _systemctl("show", "--property=Id,MainPID", *units).split("\n\n"):
@@ -104,7 +104,7 @@ def _running(nodes: dict[str, Any]) -> dict[str, int]:
 
 
 def _active(patterns: list[str]) -> list[str]:
-    """The instances of template units that run."""
+    """Nodes whose units are active or starting."""
     listed = _systemctl("list-units", "--state=active,activating", "--plain", "--no-legend", *patterns)
     return [line.split("@", 1)[1].split(".service", 1)[0] for line in listed.splitlines() if "@" in line]
 
@@ -120,7 +120,7 @@ def _systemctl(*words: str) -> str:
 
 
 def _bind_error(address: str, port: int) -> str | None:
-    """Why a server could not listen there; port 0 only asks for the address."""
+    """The errno name with which a bind to the address fails; None if it works. Port 0 checks the address only."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -131,8 +131,9 @@ def _bind_error(address: str, port: int) -> str | None:
 
 
 def _text(path: Path) -> str:
-    """The text of a regular file, else nothing. This runs as root, and a server may put anything into its own folder:
-    a link to another file, a FIFO that never ends, a file that fills the memory.
+    """The text of a regular file, else an empty text.
+
+    This runs as root, and a server may put anything into its folder: a link to another file, a FIFO, a huge file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -155,7 +156,7 @@ def _bounded(descriptor: int) -> str:
 
 
 def _clock() -> list[int] | None:
-    """What the kernel says of its clock: the return of adjtimex, and its status word."""
+    """Return value of adjtimex and the status of the kernel's clock; None if the system has no adjtimex."""
     words = (ctypes.c_long * 64)()
     try:
         returned = ctypes.CDLL(None).adjtimex(words)

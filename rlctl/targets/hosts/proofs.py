@@ -1,4 +1,4 @@
-"""Which nodes hold their ports, asked of their hosts over ssh before a password is sent without TLS."""
+"""Proves over ssh that a node's unit holds its port, before a password is sent to it without TLS."""
 
 import json
 from collections.abc import Mapping
@@ -15,34 +15,34 @@ from rlctl.targets.hosts.shells import machine
 from rlctl.topology.model import HostEntry, Topology
 from rlctl.topology.nodes import NodeSpec, all_nodes, host_name
 
-# Connections to the nodes of one host are opened together: one answer serves them.
+# Connections to the nodes of a host are opened at the same time: one answer serves all of them.
 HELD_S = 1.0
-# A server that was just started holds its port a moment later.
+# A server that was just started opens its port a moment later, so a negative answer is valid for a short time only.
 FREE_S = 0.2
-# A host that did not confirm anything is asked again so much later.
+# A host that could not be asked is asked again after this time.
 OFF_S = 2.0
-# A log-in takes a second, and up to six on a machine that is busy. `status` waits no longer for a host whose ssh hangs.
+# A log-in takes a second, on a busy machine up to six. This limits how long `status` waits for a host whose ssh hangs.
 ANSWER_S = 8.0
-# Over an open connection an answer takes a second even there. One to a host that lost power stays silent for minutes.
+# Over an open connection an answer takes at most a second. A connection to a host that lost power hangs for minutes.
 OPEN_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """Whether each node's unit holds its port, or why that is not known, and when that was asked."""
+    """Whether each node's unit holds its port, or why that is not known, and the time of the answer."""
 
     at: float
     held: Mapping[str, bool] | RlctlError
 
     def is_fresh(self, name: str, now: float) -> bool:
-        """Whether another question for this node would be too soon."""
+        """Whether the answer for this node need not be requested again."""
         if isinstance(self.held, RlctlError):
             return now - self.at <= OFF_S
         return now - self.at <= (HELD_S if self.held[name] else FREE_S)
 
 
 class HostProofs:
-    """Asks each host at most once in a moment, for all of its nodes."""
+    """Proofs for all nodes of the fleet; one request to a host covers all of its nodes and is cached briefly."""
 
     def __init__(self, topology: Topology, ssh: Ssh, clock: Clock) -> None:
         self._topology = topology
@@ -53,7 +53,7 @@ class HostProofs:
         self._answers: dict[str, _Answer] = {}
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """Why another process may listen at the node's address; None where its host says that it is the node's."""
+        """Why another process than the node may listen at its address; None if its host confirms the node's unit."""
         assert spec.host is not None
         held = self._held(spec.host, spec.name)
         if isinstance(held, RlctlError):
@@ -70,7 +70,7 @@ class HostProofs:
             return known.held
 
     def _ask(self, host: HostEntry) -> Mapping[str, bool] | RlctlError:
-        """The host's answer; what may be the fault of a shared connection is tried once more without it."""
+        """The host's answer. If a shared connection may be the cause of a failure, asks once more without it."""
         started, is_open = self._clock.monotonic(), self._ssh.is_open(machine(host))
         try:
             return self._answer(host, timeout_s=OPEN_S if is_open else ANSWER_S, shared=True)
@@ -88,10 +88,10 @@ class HostProofs:
         name = host_name(host)
         own = [spec for spec in all_nodes(self._topology) if spec.host == name]
         program = Path(port_probe.__file__).read_text(encoding="utf-8")
-        answer = self._ssh.python(machine(host), program, [self._question(own)], timeout_s=timeout_s, shared=shared)
+        answer = self._ssh.python(machine(host), program, [self._request(own)], timeout_s=timeout_s, shared=shared)
         return parse_held(name, answer, own)
 
-    def _question(self, specs: list[NodeSpec]) -> str:
+    def _request(self, specs: list[NodeSpec]) -> str:
         return json.dumps(
             {
                 spec.name: {"unit": unit(self._topology, spec.name), "address": spec.address, "port": spec.port}
@@ -101,14 +101,14 @@ class HostProofs:
 
 
 def parse_held(host: str, text: str, specs: list[NodeSpec]) -> Mapping[str, bool]:
-    """A host's answer; Unreachable where it is none."""
+    """Parse the port probe's output; Unreachable if it is not valid."""
     try:
         answer = json.loads(text)
         return {spec.name: _flag(answer[spec.name]) for spec in specs}
     except (ValueError, KeyError, TypeError) as failure:
         raise Unreachable(
             f"host {host}: its answer cannot be read: {text[:80]!r}",
-            hint="a log-in script there must print nothing when nobody is at a terminal",
+            hint="check the log-in scripts there: they must print nothing in a session without a terminal",
         ) from failure
 
 

@@ -1,4 +1,4 @@
-"""Root shells on a fleet's hosts, opened once and kept: what a drill does there must not wait for a log-in."""
+"""Root shells on a fleet's hosts that stay open, so that the actions of a drill need not wait for a log-in."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from rlctl.topology.nodes import NodeSpec, host_name
 
 
 class HostShells:
-    """At most one shell a host, for all who have something to do there; it ends with this process at the latest."""
+    """At most one shell for each host, opened at its first use; it ends with this process at the latest."""
 
     def __init__(self, topology: Topology, sockets: Path) -> None:
         self._hosts = {host_name(host): host for host in topology.hosts}
@@ -23,7 +23,7 @@ class HostShells:
         self._open: dict[str, RootShell] = {}
 
     def run(self, host: str, script: str) -> str:
-        """What a script printed on one host; a shell that failed is not asked again, the next call opens another."""
+        """Run a script on a host and return its output. After a failure the next call opens a new shell."""
         shell = self._open.get(host) or self._open_shell(host)
         try:
             return shell.run(script)
@@ -32,12 +32,12 @@ class HostShells:
             raise
 
     def run_all(self, scripts: Mapping[str, str]) -> None:
-        """One script on each of these hosts, at once."""
+        """Run one script on each of these hosts, all at the same time."""
         with ThreadPoolExecutor(max_workers=max(1, len(scripts))) as pool:
             list(pool.map(self.run, scripts, scripts.values()))
 
     def close(self, host: str) -> None:
-        """Hang up on one host."""
+        """Close the shell of a host."""
         shell = self._open.pop(host, None)
         if shell is not None:
             shell.close()
@@ -48,12 +48,15 @@ class HostShells:
 
 
 def machine(host: HostEntry) -> Machine:
-    """How a host of the topology is reached."""
+    """How to reach a host of the topology over ssh."""
     return Machine(name=host_name(host), address=host.address, port=host.port, user=host.user)
 
 
 def suspend_restarts_script(fleet: str, seconds: float) -> str:
-    """Tells the guard of the fleet's units to start nothing by itself for so long on the host's clock; 0 ends it."""
+    """Shell command that suspends automatic restarts of this fleet's units for `seconds`; 0 resumes them.
+
+    The units' start-guard reads the file that it writes.
+    """
     hold = f"/run/rlctl/{fleet}/hold"
     if not seconds:
         return f"rm -f {hold}"
@@ -61,9 +64,9 @@ def suspend_restarts_script(fleet: str, seconds: float) -> str:
 
 
 def signal_script(topology: Topology, nodes: Sequence[NodeSpec], number: int) -> str:
-    """Signals the servers of these nodes; one that does not run needs none.
+    """Shell commands that send a signal to the servers of these nodes; skips a node that does not run.
 
-    By the server's own pid file, proven by the title that the process has: systemctl would take a tenth of a second.
+    They read the server's pid file and check the process title; systemctl would take a tenth of a second.
     """
     return "\n".join(
         f"pid=$(cat {node_files(topology, spec).pid} 2>/dev/null) && tr '\\0' ' ' </proc/$pid/cmdline 2>/dev/null "

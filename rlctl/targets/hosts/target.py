@@ -1,4 +1,4 @@
-"""Target hosts: servers as systemd units on other machines, placed by playbooks and looked at over ssh."""
+"""Target `hosts`: servers as systemd units on other machines, placed by playbooks and read over ssh."""
 
 import contextlib
 import shutil
@@ -61,19 +61,19 @@ class HostsTarget:
         self._up_to_date: set[str] = set()
 
     def check(self) -> str:
-        """Ansible and ssh here, and hosts that answer; Unreachable where not one does."""
+        """Check ssh and Ansible here and the fleet's hosts; Unreachable if no host answers."""
         if shutil.which("ssh") is None:
             raise Unreachable("ssh is not on PATH", hint="install the OpenSSH client")
         try:
             ansible = version("ansible-core")
         except PackageNotFoundError as failure:
-            raise Unreachable("ansible-core is not installed beside rlctl", hint="install rlctl anew") from failure
+            raise Unreachable("ansible-core is not installed beside rlctl", hint="install rlctl again") from failure
         states = self._states.of(used_hosts(self._topology))
         for host, found in states.items():
             if isinstance(found, HostState) and found.lacks_address():
                 raise Unreachable(
                     f"host {host} does not have the address that the topology gives it",
-                    hint="servers listen on hosts[].address: write an address that the host itself has",
+                    hint="servers listen on hosts[].address: set it to an address of the host's own interfaces",
                 )
         silent = {host: found for host, found in states.items() if isinstance(found, RlctlError)}
         if len(silent) == len(states):
@@ -82,21 +82,19 @@ class HostsTarget:
         return f"{len(states) - len(silent)} of {len(states)} hosts answer, ansible-core {ansible}{missing}"
 
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
-        """Nothing: `drift` tries the directives on the hosts, where their servers are."""
+        # `drift` tries the directives on the hosts, where the servers are installed.
         del fetch
         return ()
 
     def route(self, spec: NodeSpec) -> Address:
-        """Nodes are reached at the addresses that they have."""
         return spec.address, spec.port
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
-        """What each host tells of itself."""
         states = self._states.of(used_hosts(self._topology)).items()
         return {host: state.facts if isinstance(state, HostState) else state for host, state in states}
 
     def drift(self) -> Mapping[str, HostDrift]:
-        """What the playbook would change on each host."""
+        """What the playbook would change on each host, from a run in check mode."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         self._listener.note(f"looking at {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
         found = {host: HostDrift(problem=problem) for host, problem in self._states.recent_failures(hosts).items()}
@@ -122,14 +120,13 @@ class HostsTarget:
         )
 
     def prepare(self, hosts: Sequence[str]) -> Mapping[str, NodeResult]:
-        """Run the playbook that places everything and starts nothing."""
         run = self._playbooks.run("place.yml", hosts)
         results = {host: NodeResult(error=run.problem(host)) for host in hosts}
         self._up_to_date |= {host for host, result in results.items() if result.error is None}
         return results
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
-        """Hand the first files over and start what does not run."""
+        """Write the nodes' initial files, and run the playbook that places them and starts the nodes."""
         for launch in launches:
             node = staged_node(self._stage, launch.spec, self._topology, self._secrets, self._commands)
             node.write_first(launch, node.root / "first")
@@ -147,13 +144,13 @@ class HostsTarget:
         return {spec.name: NodeResult(error=run.node_problem(_host(spec), spec.name)) for spec in specs}
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """The files of rlctl are placed with all else, for the server that is installed there."""
+        """Run the playbook on hosts that are not known to be up to date. Its files suit the installed version."""
         behind = sorted(_hosts_of(versions) - self._up_to_date)
         results = self.prepare(behind) if behind else {}
         return {spec.name: results.get(_host(spec), NodeResult()) for spec in versions}
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """Stop and delete what is there of these nodes, what a killed run left too, and look whether it is gone."""
+        """Stop and delete these nodes and what killed runs left, then read the hosts again to prove it."""
         where = self._holders(names)
         holding = {host for found in where.values() if not isinstance(found, RlctlError) for host in found}
         hosts = sorted(holding | self._orphaned())
@@ -170,11 +167,10 @@ class HostsTarget:
         return {name: NodeResult(error=_removal_problem(where[name], left[name], problems)) for name in names}
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """None where the host says, over ssh, that the node's unit holds the port."""
         return self._proofs.why_unproven(spec)
 
     def settle_packages(self, *, remove: bool) -> PackagesLeft:
-        """The hosts tell what stays; with `remove`, the playbook says why."""
+        """The packages that stay on each host; with `remove` the playbook also reports why."""
         before = kept_packages(self._states.of(self._topology.hosts))
         if not remove or not before:
             return PackagesLeft(kept={host: f"{', '.join(names)}: still installed" for host, names in before.items()})
@@ -189,7 +185,7 @@ class HostsTarget:
         return PackagesLeft(changed=kept_packages(self._states.of(self._topology.hosts)) != before, kept=kept)
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
-        """Who takes a connection runs; of the others their hosts tell."""
+        """A node that accepts connections runs; the states of the others are read from their hosts."""
         with ThreadPoolExecutor(max_workers=min(WORKERS, len(specs)) or 1) as pool:
             answering = dict(zip(specs, pool.map(lambda spec: answers(spec.address, spec.port), specs), strict=True))
         silent = [spec for spec in specs if not answering[spec]]
@@ -203,7 +199,7 @@ class HostsTarget:
         }
 
     def placed(self) -> Sequence[NodeName]:
-        """What the hosts hold; on a host that does not answer, what the topology places there."""
+        """The nodes on the hosts; for a host that does not answer, those that the topology places there."""
         found: set[NodeName] = set()
         for host, state in self._states.of(self._topology.hosts).items():
             if isinstance(state, HostState):
@@ -213,26 +209,24 @@ class HostsTarget:
         return tuple(sorted(found))
 
     def running_without_folder(self) -> Sequence[NodeName]:
-        """Units that run although their folders were removed under them."""
         states = self._states.of(self._topology.hosts).values()
         return tuple(
             sorted({name for state in states if isinstance(state, HostState) for name in state.running_without_folder})
         )
 
     def signal(self, specs: Sequence[NodeSpec], number: Signals) -> None:
-        """Signal the servers of these nodes; one that is gone needs none."""
         own = {host: [spec for spec in specs if spec.host == host] for host in _hosts_of(specs)}
         self._shells.run_all({host: signal_script(self._topology, nodes, number) for host, nodes in own.items()})
         self._states.forget()
 
     def suspend_restarts(self, seconds: float) -> None:
-        """By a file that systemd's guard of the units reads; it expires by itself."""
+        """Write a file on each host that the units' start-guard reads; it expires by itself."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         if seconds:
             self._shells.run_all(dict.fromkeys(hosts, suspend_restarts_script(self._topology.name, seconds)))
             return
         for host in hosts:
-            # A host that does not answer now forgets it when its time is up.
+            # On a host that does not answer now, the file expires.
             with contextlib.suppress(Unreachable, TimedOut):
                 self._shells.run(host, suspend_restarts_script(self._topology.name, 0))
 
@@ -244,36 +238,36 @@ class HostsTarget:
         return self._ssh.python(machine(host), program, [])
 
     def rotate_logs(self) -> None:
-        """Journald rotates."""
+        """Do nothing: journald rotates."""
 
     def _own_id(self, spec: NodeSpec) -> NodeId:
         return node_id(self._secrets.fleet_id, spec.name)
 
     def _launch_variables(self, launch: Launch) -> dict[str, object]:
-        """A cluster node reads from its table whom it follows, a sentinel from its file."""
+        # A cluster node reads its primary from nodes.conf, and a sentinel from its own file.
         has_replicaof = self._topology.kind is Kind.SENTINEL and not launch.spec.is_sentinel
         follow = launch.follow if has_replicaof else None
-        told = {"address": follow.address, "port": follow.port} if follow else None
-        return {"own_id": self._own_id(launch.spec)} | ({} if launch.spec.is_sentinel else {"follow": told})
+        primary = {"address": follow.address, "port": follow.port} if follow else None
+        return {"own_id": self._own_id(launch.spec)} | ({} if launch.spec.is_sentinel else {"follow": primary})
 
     def _disk(self, spec: NodeSpec, state: HostState | RlctlError) -> OnDisk:
         return state.disk(spec, self._own_id(spec)) if isinstance(state, HostState) else OnDisk(unknown=state.message)
 
     def _host_error(self, host: str, problem: str) -> RlctlError:
-        """Why a host did not get through; ssh alone tells a wrong key from a refused password."""
+        """The error for a host that failed in a playbook; ssh's own error if a new probe fails: it is more precise."""
         entry = next(one for one in self._topology.hosts if host_name(one) == host)
         self._states.forget()
         state = self._states.of([entry])[host]
         if isinstance(state, RlctlError):
             return state
-        return Unreachable(f"host {host}: {problem}", hint="mend it there and run the same command again")
+        return Unreachable(f"host {host}: {problem}", hint="fix the cause on the host and run the same command again")
 
     def _orphaned(self) -> set[str]:
         states = self._states.of(self._topology.hosts).items()
         return {host for host, state in states if isinstance(state, HostState) and state.orphaned}
 
     def _holders(self, names: Sequence[NodeName]) -> Mapping[NodeName, set[str] | RlctlError]:
-        """The hosts that hold each node, or why it cannot be known."""
+        """The hosts that have each node, or why they are not known."""
         states = self._states.of(self._topology.hosts)
         holders: dict[NodeName, set[str] | RlctlError] = {}
         for name in names:
@@ -293,7 +287,7 @@ class HostsTarget:
 def _removal_problem(
     held: set[str] | RlctlError, left: set[str] | RlctlError, problems: Mapping[str, str | None]
 ) -> str | None:
-    """Why a node is still there, or what went wrong on its host after it."""
+    """Why a node was not removed completely, or a later failure on its host; None if neither."""
     if isinstance(left, RlctlError):
         return left.message
     if left:
