@@ -41,7 +41,7 @@ class Owner:
         return cls(
             user=current_user(),
             host=socket.gethostname(),
-            process=ProcessId.ours(),
+            process=ProcessId.current(),
             command=command,
             since=time.time(),
         )

@@ -28,7 +28,7 @@ def throw_away(home: Home, kind: str, fleet: Topology | None = None) -> Iterator
     home.open_for_writing()
     folder = RunFolder(home.throw_away / f"{kind}-{secrets.token_hex(4)}")
     folder.open()
-    ProcessId.ours().save(folder.owner)
+    ProcessId.current().save(folder.owner)
     if fleet is not None:
         folder.write_text(_FLEET, topology_text(fleet))
     make_private_folder(folder.twin)

@@ -11,7 +11,7 @@ from rlctl.errors import TimedOut, Unreachable
 
 
 class Child:
-    """A program whose input and output are pipes. It should end at the end of its input: then rlctl is gone."""
+    """A program with pipes for input and output. It must end when its input is closed, as when rlctl was killed."""
 
     def __init__(self, argv: Sequence[str], *, detached: bool = False, reads_output: bool = True) -> None:
         self._argv = list(argv)

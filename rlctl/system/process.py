@@ -130,7 +130,7 @@ class ProcessId:
     started: float
 
     @classmethod
-    def ours(cls) -> "ProcessId":
+    def current(cls) -> "ProcessId":
         return cls(pid=os.getpid(), started=_started_s(psutil.Process()))
 
     @classmethod

@@ -79,7 +79,7 @@ class OnThisMachine:
 
 
 class Target(Protocol):
-    """Runs a fleet's processes somewhere. Methods take batches of nodes, since one call may cover many machines."""
+    """Runs a fleet's processes. Methods take batches of nodes, since one call may cover many machines."""
 
     def check(self) -> str:
         """Describe the server program that a start would run; raises an error that names what is missing or unfit."""

@@ -174,7 +174,7 @@ class LocalTarget(OnThisMachine):
     def _taken_bus_port(self, spec: NodeSpec) -> int | None:
         """The node's bus port, if another process uses it while the node does not run.
 
-        Only if the data port does not answer: otherwise the observation reports the process there.
+        None if the data port answers: then observe reports the process that listens there.
         """
         if self._topology.kind is not Kind.CLUSTER:
             return None

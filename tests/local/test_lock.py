@@ -179,7 +179,7 @@ def test_the_key_of_a_dead_process_of_this_host_is_taken_over_at_once(shared_clu
         # A pid that is somebody else's by now is no owner either.
         client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=dead.started - 3600), px=LASTS_MS)
         shared_cluster.deploy()
-        mine = ProcessId.ours().started
+        mine = ProcessId.current().started
         client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=mine), px=LASTS_MS)
         assert_fails(shared_cluster, "deploy", "--yes", code=8, name="lock-held", says=f"pid {os.getpid()}")
 

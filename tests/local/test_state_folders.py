@@ -207,7 +207,7 @@ def test_root_is_told_to_work_without_sudo_on_the_home_of_a_user(cluster: LocalF
         os.chown(path, OPERATOR, OPERATOR)
     told = cluster.run("status", expect=8).err
     assert f"{home} belongs to uid 4711, mode 0700, and rlctl runs as root (uid 0)" in told
-    assert "run rlctl as it, without sudo" in told
+    assert "run rlctl as that user, without sudo" in told
 
 
 @pytest.mark.parametrize("umask", ["000", "022", "077"])

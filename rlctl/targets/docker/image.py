@@ -29,7 +29,7 @@ _ALTERNATIVE = "name another image in docker.image"
 
 def image_server(engine: DockerEngine, topology: Topology, image_id: str, cache: Path) -> ServerProgram:
     """The server of the topology's image; Unreachable if it has none that fits."""
-    program = _remembered(topology, image_id, cache) or _read_from_image(engine, topology)
+    program = _cached_server(topology, image_id, cache) or _read_from_image(engine, topology)
     check_fit(program, topology.engine, _ALTERNATIVE)
     return program
 
@@ -41,13 +41,13 @@ def start_in_image(engine: DockerEngine, topology: Topology, conf: str) -> str:
     return f"{done.output}\n{done.errors}"
 
 
-def remember(program: ServerProgram, image_id: str, cache: Path) -> None:
+def cache_server(program: ServerProgram, image_id: str, cache: Path) -> None:
     """Cache the server of an image for `image_server`."""
     record = {"image": image_id, "flavor": program.flavor.value, "version": dotted(program.version)}
     write_private(cache, json.dumps(record) + "\n")
 
 
-def _remembered(topology: Topology, image_id: str, cache: Path) -> ServerProgram | None:
+def _cached_server(topology: Topology, image_id: str, cache: Path) -> ServerProgram | None:
     try:
         record = json.loads(read_damaged(cache))
         if record["image"] != image_id:

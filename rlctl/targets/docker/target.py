@@ -37,7 +37,7 @@ from rlctl.system.host import own_addresses
 from rlctl.system.ports import answers, is_free
 from rlctl.system.server_log import last_error
 from rlctl.targets.base import Launch, NodeResult, OnThisMachine
-from rlctl.targets.docker.image import image_server, remember, start_in_image
+from rlctl.targets.docker.image import cache_server, image_server, start_in_image
 from rlctl.targets.docker.network import check_network, has_network
 from rlctl.targets.listening import await_listening
 from rlctl.targets.node_folder import NodeFolder, delete_folder
@@ -113,7 +113,7 @@ class DockerTarget(OnThisMachine):
         image_id = self._pulled_image()
         program = self._program
         make_private_folder(self._folder.nodes)
-        remember(program, image_id, self._folder.server)
+        cache_server(program, image_id, self._folder.server)
         for launch in launches:
             node = self._node(launch.spec)
             node.prepare(launch, program.version)
@@ -143,7 +143,7 @@ class DockerTarget(OnThisMachine):
         def remove_one(name: NodeName) -> NodeResult:
             folder, container = self._folder.node(name), found.get(name)
             if container is not None and not self._is_ours(name, container):
-                # Without a folder this RLCTL_HOME never made the container: it is another one's and stays.
+                # Without a folder here, another RLCTL_HOME made the container. It stays, and that is no error.
                 return NodeResult(error=_not_ours(container)) if folder.is_dir() else NodeResult()
             try:
                 if container is not None:
