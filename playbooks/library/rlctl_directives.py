@@ -58,23 +58,23 @@ class Trial:
         """The directives that the server does not start with, each with the server's error."""
         found: dict[str, str] = {}
         left = list(directives)
-        while not _is_ready(said := self.start(left)):
-            blamed = _REFUSED.search(said)
+        while not _is_ready(output := self.start(left)):
+            blamed = _REFUSED.search(output)
             wrong = [line for line in left if blamed and line.split(" ")[0] == blamed.group(1).lower()]
             if not blamed or not wrong:
-                return found | self._refused_alone(left, said)
+                return found | self._refused_alone(left, output)
             found[wrong[0].split(" ")[0]] = blamed.group(2)
             left.remove(wrong[0])
         return found
 
-    def _refused_alone(self, directives: list[str], said: str) -> dict[str, str]:
+    def _refused_alone(self, directives: list[str], output: str) -> dict[str, str]:
         """The same by one start for each directive: some errors name no line, as Redis 8's for an unknown directive."""
         if not _is_ready(bare := self.start([])):
             self.module.fail_json(msg=f"{self.server} does not start without directives either: {_last(bare)}")
         alone = {line.split(" ")[0]: self.start([line]) for line in directives}
         found = {name: _last(text) for name, text in alone.items() if not _is_ready(text)}
         if not found:
-            self.module.fail_json(msg=f"{self.server} does not start with the section `redis`: {_last(said)}")
+            self.module.fail_json(msg=f"{self.server} does not start with the section `redis`: {_last(output)}")
         return found
 
     def start(self, directives: list[str]) -> str:
@@ -101,11 +101,11 @@ class Trial:
         deadline = time.monotonic() + _START_S
         while True:
             has_ended = process.poll() is not None
-            said = log.read_text(encoding="utf-8", errors="replace")
-            if has_ended or _is_ready(said):
-                return said
+            output = log.read_text(encoding="utf-8", errors="replace")
+            if has_ended or _is_ready(output):
+                return output
             if time.monotonic() > deadline:
-                self.module.fail_json(msg=f"{self.server} is not ready after {_START_S:g} s: {_last(said)}")
+                self.module.fail_json(msg=f"{self.server} is not ready after {_START_S:g} s: {_last(output)}")
             time.sleep(_POLL_S)
 
 
@@ -124,13 +124,13 @@ def _bounded() -> Callable[[], None]:
     return bound
 
 
-def _is_ready(said: str) -> bool:
-    return _READY in said.lower()
+def _is_ready(output: str) -> bool:
+    return _READY in output.lower()
 
 
-def _last(said: str) -> str:
+def _last(output: str) -> str:
     """The last line without its time, before any crash report."""
-    lines = [line.strip() for line in said.partition("BUG REPORT START")[0].splitlines()]
+    lines = [line.strip() for line in output.partition("BUG REPORT START")[0].splitlines()]
     printed = [line for line in lines if line and not line.startswith("===")]
     return _STAMP.sub("", printed[-1]) if printed else "it printed nothing"
 

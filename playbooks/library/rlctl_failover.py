@@ -51,7 +51,7 @@ class Fleet:
             raise
 
     def nodes(self) -> list[Node]:
-        """The fleet's data nodes, read anew at each call."""
+        """The fleet's data nodes, read again at each call."""
         return [node for node in self.run_rlctl("status")["nodes"] if node["role"] in {"primary", "replica"}]
 
     def primaries_on(self, address: str) -> list[Node]:

@@ -1,4 +1,4 @@
-"""Ansible module: sets kernel settings at once, and warns about those that the host does not let it set."""
+"""Ansible module: applies kernel settings immediately, and warns about those that the host does not let it set."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rlctl_kernel
-short_description: Set kernel settings at once
+short_description: Apply kernel settings immediately
 description:
   - Writes the settings that differ below /proc/sys and /sys, and saves their previous values in C(record).
   - Only warns about a setting that cannot be written, since most are read-only in a container.

@@ -97,20 +97,20 @@ def install(host: Host) -> list[str]:
         host.run("systemctl", "mask", *sorted(masked))
     host.add_to_record(set(missing), masked)
     host.run("dpkg", "--configure", "-a")  # a run that was killed may have left a package half-way
-    code, said = host.run(*_APT, *_INSTALL, *missing)
+    code, output = host.run(*_APT, *_INSTALL, *missing)
     if code != 0:  # the lists may be missing, or older than the archive
         _, updated = host.run(*_APT, "update")
-        code, said = host.run(*_APT, *_INSTALL, *missing)
-        said = updated + said
+        code, output = host.run(*_APT, *_INSTALL, *missing)
+        output = updated + output
     if code != 0:
-        host.module.fail_json(msg=_why(missing, said))
+        host.module.fail_json(msg=_why(missing, output))
     host.add_to_record(host.installed() - before, masked)
     return missing
 
 
-def _why(names: list[str], said: str) -> str:
-    complaints = [line for line in said.splitlines() if line.startswith(("E:", "Err:", "dpkg: error"))]
-    reason = " / ".join((complaints or said.split("\n"))[-_SHOWN_LINES:])
+def _why(names: list[str], output: str) -> str:
+    complaints = [line for line in output.splitlines() if line.startswith(("E:", "Err:", "dpkg: error"))]
+    reason = " / ".join((complaints or output.split("\n"))[-_SHOWN_LINES:])
     return (
         f"cannot install {', '.join(names)}: {reason}. "
         "Check /etc/apt/sources.list, the network and the space in /var on the host, and run again"

@@ -113,9 +113,9 @@ def words(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def refused(said: str) -> set[str]:
+def refused(output: str) -> set[str]:
     """The packages that dpkg's output lists as not processed."""
-    listed = said.partition("Errors were encountered while processing:\n")[2]
+    listed = output.partition("Errors were encountered while processing:\n")[2]
     return {line.strip().partition(":")[0] for line in listed.splitlines() if line.startswith(" ")}
 
 
@@ -184,14 +184,14 @@ class Host:
 
     def without_dependents(self, packages: list[str]) -> list[str]:
         """The packages that dpkg would remove, since no installed package depends on them."""
-        _, said = self.run("dpkg", "--no-act", "--remove", *packages)
-        return sorted(set(packages) - refused(said))
+        _, output = self.run("dpkg", "--no-act", "--remove", *packages)
+        return sorted(set(packages) - refused(output))
 
     def remove(self, packages: list[str]) -> None:
         """Remove the packages; their configuration files and data stay, as with `dpkg --remove` by hand."""
-        code, said = self.run("dpkg", "--remove", *packages)
+        code, output = self.run("dpkg", "--remove", *packages)
         if code != 0:
-            self.module.fail_json(msg=f"cannot remove {', '.join(packages)}: {said.strip()}. Run again")
+            self.module.fail_json(msg=f"cannot remove {', '.join(packages)}: {output.strip()}. Run again")
 
 
 def processes() -> Iterator[tuple[str, frozenset[str]]]:

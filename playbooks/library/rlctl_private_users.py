@@ -42,15 +42,15 @@ def trial(sandbox: str, private_users: str) -> list[str]:
 def is_possible(module: AnsibleModule) -> bool:
     """Whether the trial works. Fails the task if the answer is unclear: a wrong one would change the fleet's units."""
     sandbox = module.params["sandbox"]
-    code, _, said = module.run_command(trial(sandbox, "yes"))
+    code, _, output = module.run_command(trial(sandbox, "yes"))
     if code == _EXIT_USER:
         # systemd ends with the same code if the user cannot be set up for another reason.
-        code, _, said = module.run_command(trial(sandbox, "no"))
+        code, _, output = module.run_command(trial(sandbox, "no"))
         if code == 0:
             return False
     if code != 0:
         module.fail_json(
-            msg=f"cannot try PrivateUsers=yes for the units: systemd-run ended with {code}: {said.strip()}. "
+            msg=f"cannot try PrivateUsers=yes for the units: systemd-run ended with {code}: {output.strip()}. "
             "Set redis_host_private_users to true or false and run again"
         )
     return True

@@ -78,9 +78,9 @@ class Ssh:
             except OSError as failure:
                 raise Unreachable(f"cannot run ssh: {failure.strerror}", hint="install the OpenSSH client") from failure
             errors.seek(0)
-            said = errors.read().decode("utf-8", "replace")
+            stderr = errors.read().decode("utf-8", "replace")
         if done.returncode != 0:
-            raise ssh_failure(machine, done.returncode, said)
+            raise ssh_failure(machine, done.returncode, stderr)
         return done.stdout.decode("utf-8", "replace")
 
 
@@ -119,9 +119,9 @@ def _control_path(machine: Machine, sockets: Path) -> Path:
     return sockets / hashlib.sha256(way.encode()).hexdigest()[:12]
 
 
-def ssh_failure(machine: Machine, code: int, said: str) -> RlctlError:
+def ssh_failure(machine: Machine, code: int, stderr: str) -> RlctlError:
     """The error for a program that did not run, from ssh's exit code and error output."""
-    last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
     if code == _NO_SUDO:
         return HostRefused(
             f"{machine}: sudo refused to work without a password",
@@ -131,17 +131,17 @@ def ssh_failure(machine: Machine, code: int, said: str) -> RlctlError:
         return Unreachable(f"{machine}: there is no python3", hint="install python3 there; Ansible needs it too")
     if code != _SSH_FAILED:
         return Unreachable(f"{machine}: the probe ended with exit code {code}: {last}", hint=_by_hand(machine))
-    if "HOST IDENTIFICATION HAS CHANGED" in said:
+    if "HOST IDENTIFICATION HAS CHANGED" in stderr:
         return HostRefused(
             f"{machine}: its host key is not the one that is known for {machine.address}",
             hint=f"verify the key by another way, then `ssh-keygen -R {machine.address}` and `ssh {machine.address}`",
         )
-    if "host key verification failed" in said.lower():
+    if "host key verification failed" in stderr.lower():
         return HostRefused(
             f"{machine}: the host key of {machine.address} is not known here",
             hint=f"verify the key by another way, then accept it: ssh -p {machine.port} {machine.address}",
         )
-    if "permission denied" in said.lower() or "too many authentication failures" in said.lower():
+    if "permission denied" in stderr.lower() or "too many authentication failures" in stderr.lower():
         return HostRefused(f"{machine}: ssh was refused: {last}", hint=_by_hand(machine))
     return Unreachable(f"{machine} cannot be reached: {last or 'ssh printed nothing'}", hint=_by_hand(machine))
 

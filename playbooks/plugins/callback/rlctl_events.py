@@ -90,5 +90,5 @@ def _message(result: Result, status: str, action: str) -> str | None:
     says = status in {"failed", "unreachable"} or (status == "ok" and action.rpartition(".")[2] == "debug")
     if "censored" in result or not says:
         return None
-    said = result.get("msg") or result.get("module_stderr") or result.get("stderr")
-    return str(said).strip() if said else None
+    text = result.get("msg") or result.get("module_stderr") or result.get("stderr")
+    return str(text).strip() if text else None

@@ -32,13 +32,13 @@ DOUBT = "host h1 did not confirm that its unit holds the port: "
 # What the host says in JSON, an ssh that failed, or text that is no answer.
 Said = bool | Callable[[Machine], RlctlError] | str
 
-REFUSED_SUDO = partial(ssh_failure, code=97, said="")
-REFUSED_LOGIN = partial(ssh_failure, code=255, said="ops@192.168.1.10: Permission denied (publickey).")
-CHANGED_KEY = partial(ssh_failure, code=255, said="REMOTE HOST IDENTIFICATION HAS CHANGED")
-NO_ROUTE = partial(ssh_failure, code=255, said="ssh: connect to host 192.168.1.10 port 22: No route to host")
-BROKEN_PIPE = partial(ssh_failure, code=255, said="mux_client_request_session: read from master failed: Broken pipe")
-NO_PYTHON = partial(ssh_failure, code=96, said="")
-ENDED = partial(ssh_failure, code=1, said="systemctl: not found")
+REFUSED_SUDO = partial(ssh_failure, code=97, stderr="")
+REFUSED_LOGIN = partial(ssh_failure, code=255, stderr="ops@192.168.1.10: Permission denied (publickey).")
+CHANGED_KEY = partial(ssh_failure, code=255, stderr="REMOTE HOST IDENTIFICATION HAS CHANGED")
+NO_ROUTE = partial(ssh_failure, code=255, stderr="ssh: connect to host 192.168.1.10 port 22: No route to host")
+BROKEN_PIPE = partial(ssh_failure, code=255, stderr="mux_client_request_session: read from master failed: Broken pipe")
+NO_PYTHON = partial(ssh_failure, code=96, stderr="")
+ENDED = partial(ssh_failure, code=1, stderr="systemctl: not found")
 
 
 def silent(machine: Machine) -> RlctlError:
