@@ -20,7 +20,7 @@ from rlctl.files.mistakes import ImpossibleSettings
 from rlctl.files.yaml import MAX_BYTES
 from rlctl.state.home import Home
 from rlctl.system.files import read_given
-from rlctl.topology.load import blame, load_topology
+from rlctl.topology.load import load_topology, raise_at_lines
 from rlctl.topology.model import Topology
 
 
@@ -139,7 +139,7 @@ def with_app(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return context.invoke(command, app, **params)
         except ImpossibleSettings as failure:
-            blame(app.source(), str(app.file), failure)
+            raise_at_lines(app.source(), str(app.file), failure)
             raise
 
     return common_options(update_wrapper(run, command))

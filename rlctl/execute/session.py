@@ -22,7 +22,7 @@ from rlctl.system.files import make_private_folder, write_private
 from rlctl.targets.base import NO_PROGRESS_LISTENER, ProgressListener, Target
 from rlctl.targets.choice import open_target, resolved
 from rlctl.targets.server_program import parse_version
-from rlctl.topology.change import Refusal, as_deployed, summary
+from rlctl.topology.change import RefusedEdit, as_deployed, summary
 from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.nodes import NodeName, all_nodes
 
@@ -35,7 +35,7 @@ class FleetSession:
     """
 
     topology: Topology
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[RefusedEdit, ...]
     home: Home
     folder: FleetFolder
     secrets: FleetSecrets
@@ -188,7 +188,7 @@ def check_openable(topology: Topology, home: Home) -> FleetSecrets | None:
     return found
 
 
-def check_refusals(found: Sequence[Refusal]) -> None:
+def check_refusals(found: Sequence[RefusedEdit]) -> None:
     """Refuse to deploy a topology with such edits."""
     if found:
         raise Refused(summary(found), hint=found[0].hint)

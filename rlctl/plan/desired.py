@@ -8,7 +8,7 @@ from rlctl.observe.model import NodeFacts
 from rlctl.plan.fence import FENCE, SETTING
 from rlctl.render.redis_conf import tunables
 from rlctl.render.sentinel_conf import sentinel_options
-from rlctl.topology.change import Refusal
+from rlctl.topology.change import RefusedEdit
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
@@ -53,7 +53,7 @@ class Desired:
     topology: Topology
     revisions: Mapping[NodeName, str] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RefusedEdit, ...] = ()
 
     @property
     def specs(self) -> dict[NodeName, NodeSpec]:

@@ -10,7 +10,7 @@ from rlctl.plan.finding import Finding, Severity, State, critical, degraded, lis
 from rlctl.plan.sentinel_findings import sentinel_findings
 from rlctl.plan.tilt import in_tilt, remaining_s
 from rlctl.plan.unproven import is_unknown, way_out
-from rlctl.topology.change import Refusal, summary
+from rlctl.topology.change import RefusedEdit, summary
 from rlctl.topology.model import Kind, TargetName
 
 _PRESENCE = {
@@ -86,7 +86,7 @@ def _is_shut_out(desired: Desired, observed: Observed) -> bool:
     return is_there and all(node.presence is Presence.HUNG and node.disk.pid is not None for node in observed.nodes)
 
 
-def differences(refusals: Sequence[Refusal]) -> Iterator[Finding]:
+def differences(refusals: Sequence[RefusedEdit]) -> Iterator[Finding]:
     """What the file asks for and deploy refuses. Degraded: the fleet serves, but no deploy can repair it meanwhile."""
     if refusals:
         yield degraded("topology-differs", "fleet", f"deploy would refuse: {summary(refusals)}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rlctl.errors import InvalidFile, Refused
 from rlctl.system.files import read_own, write_private
-from rlctl.topology.change import Refusal, refusals
+from rlctl.topology.change import RefusedEdit, refused_edits
 from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
@@ -36,6 +36,6 @@ class FleetRecord:
         # The section redis is always that of the file; a drill's twin adds directives there that no file may hold.
         write_private(path, topology_text(replace(self.topology, redis=())), durable=True)
 
-    def refusals(self, topology: Topology) -> tuple[Refusal, ...]:
+    def refusals(self, topology: Topology) -> tuple[RefusedEdit, ...]:
         """What deploy would refuse of this topology."""
-        return refusals(self.topology, topology)
+        return refused_edits(self.topology, topology)

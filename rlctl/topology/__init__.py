@@ -1,1 +1,1 @@
-"""What the operator wants: the topology file as a frozen value. Pure."""
+"""The topology file: its settings, checks, nodes and their placement, as a frozen value. Pure."""

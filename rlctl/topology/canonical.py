@@ -8,13 +8,13 @@ from rlctl.topology.model import Topology
 
 
 def to_json(topology: Topology) -> dict[str, object]:
-    """Every setting in base units, keys sorted; equal topologies give equal JSON."""
+    """Every setting in base units, with sorted keys. Equal topologies give equal JSON."""
     values = asdict(topology) | {"redis": dict(topology.redis)}
     plain: dict[str, object] = json.loads(json.dumps(values, sort_keys=True))
     return plain
 
 
 def fingerprint(topology: Topology) -> str:
-    """SHA-256 of the canonical JSON; a saved plan names it."""
+    """SHA-256 of the canonical JSON, by which a saved plan is bound to its topology."""
     text = json.dumps(to_json(topology), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Which edits of a topology file deploy refuses on a deployed fleet. Pure."""
+"""Find the edits of a topology file that deploy refuses on a deployed fleet. Pure."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -8,33 +8,33 @@ from rlctl.topology.model import Kind, TargetName, Topology
 from rlctl.topology.nodes import all_nodes
 from rlctl.topology.subnets import AUTO
 
-Setting = Callable[[Topology], object]
+_Getter = Callable[[Topology], object]
 _UNDO = "undo the change, or destroy the fleet and deploy it again"
-_RENAME = "a name stands for one fleet: give the new one another name"
+_RENAME = "undo the change, or give the new fleet another name"
 _NO_SLOTS = "moving slots under load is not available yet: undo the change, or deploy a second fleet"
 _NO_REMOVAL = "removing nodes is not available yet: undo the change"
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RefusedEdit:
     """An edit that deploy refuses, and what to do instead."""
 
     text: str
     hint: str
 
 
-def refusals(deployed: Topology, wanted: Topology) -> tuple[Refusal, ...]:
-    """Every edit between the two that deploy refuses; none where it can carry them all out."""
+def refused_edits(deployed: Topology, wanted: Topology) -> tuple[RefusedEdit, ...]:
+    """The differences between the two topologies that deploy refuses."""
     if identity := tuple(_changed(deployed, wanted, _IDENTITY)):
-        # Every other setting means something else for another kind or target.
+        # Other settings cannot be compared between kinds or targets.
         return identity
     changed = (*_changed(deployed, wanted, _FIXED), *_fewer(deployed, wanted))
     return changed or tuple(_moved(deployed, wanted))
 
 
 def as_deployed(wanted: Topology, deployed: Topology) -> Topology:
-    """The wanted topology on the nodes of the deployed one; settings that deploy can change stay as wanted."""
+    """The wanted topology, with every setting that deploy cannot change taken from the deployed one."""
     cluster, sentinel = deployed.cluster, deployed.sentinel
     if wanted.kind is deployed.kind:
         cluster = replace(wanted.cluster, shards=cluster.shards, replicas=cluster.replicas)
@@ -55,47 +55,47 @@ def as_deployed(wanted: Topology, deployed: Topology) -> Topology:
     )
 
 
-def summary(found: Sequence[Refusal]) -> str:
-    """The first few in one line."""
+def summary(found: Sequence[RefusedEdit]) -> str:
+    """The first three edits in one line, and the number of the others."""
     more = f" (+{len(found) - _SHOWN} more)" if len(found) > _SHOWN else ""
-    return "; ".join(refusal.text for refusal in found[:_SHOWN]) + more
+    return "; ".join(edit.text for edit in found[:_SHOWN]) + more
 
 
-def _changed(deployed: Topology, wanted: Topology, table: dict[str, tuple[Setting, str]]) -> Iterator[Refusal]:
-    for word, (setting, hint) in table.items():
+def _changed(deployed: Topology, wanted: Topology, table: dict[str, tuple[_Getter, str]]) -> Iterator[RefusedEdit]:
+    for name, (setting, hint) in table.items():
         was, now = setting(deployed), setting(wanted)
         if was != now:
-            yield _refusal(wanted, f"{word} {_say(was)}", now, hint)
+            yield _refused(wanted, f"{name} {_as_text(was)}", now, hint)
 
 
-def _fewer(deployed: Topology, wanted: Topology) -> Iterator[Refusal]:
-    for word, count in _COUNTS[deployed.kind].items():
+def _fewer(deployed: Topology, wanted: Topology) -> Iterator[RefusedEdit]:
+    for name, count in _COUNTS[deployed.kind].items():
         was, now = count(deployed), count(wanted)
         if now < was:
-            yield _refusal(wanted, f"{word} {was}", now, _NO_REMOVAL)
+            yield _refused(wanted, f"{name} {was}", now, _NO_REMOVAL)
 
 
-def _moved(deployed: Topology, wanted: Topology) -> Iterator[Refusal]:
-    """Nodes at another address; what `auto` means for a deployed fleet is the network that it has."""
+def _moved(deployed: Topology, wanted: Topology) -> Iterator[RefusedEdit]:
+    """Nodes whose address changes. For a deployed fleet, subnet `auto` means the network that it has."""
     if wanted.target is TargetName.DOCKER and wanted.docker.subnet == AUTO:
         return
     places = {spec.name: spec.endpoint for spec in all_nodes(wanted)}
     for spec in all_nodes(deployed):
         if places[spec.name] != spec.endpoint:
-            yield _refusal(wanted, f"{spec.name} at {spec.endpoint}", places[spec.name], _UNDO)
+            yield _refused(wanted, f"{spec.name} at {spec.endpoint}", places[spec.name], _UNDO)
 
 
-def _refusal(wanted: Topology, was: str, now: object, hint: str) -> Refusal:
-    text = f"fleet {wanted.name} is deployed with {was}; the topology now says {_say(now)}"
-    return Refusal(text=text, hint=hint)
+def _refused(wanted: Topology, was: str, now: object, hint: str) -> RefusedEdit:
+    text = f"fleet {wanted.name} is deployed with {was}; the topology now says {_as_text(now)}"
+    return RefusedEdit(text=text, hint=hint)
 
 
-def _say(value: object) -> str:
+def _as_text(value: object) -> str:
     return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
-def _of_local(setting: Setting) -> Setting:
-    """A setting that other targets ignore."""
+def _of_local(setting: _Getter) -> _Getter:
+    """The setting for target local; None for other targets, which ignore it."""
     return lambda topology: setting(topology) if topology.target is TargetName.LOCAL else None
 
 
@@ -103,11 +103,11 @@ def _shards(topology: Topology) -> int:
     return topology.cluster.shards if topology.kind is Kind.CLUSTER else 1
 
 
-_IDENTITY: dict[str, tuple[Setting, str]] = {
+_IDENTITY: dict[str, tuple[_Getter, str]] = {
     "kind": (lambda topology: topology.kind, _RENAME),
     "target": (lambda topology: topology.target, _RENAME),
 }
-_FIXED: dict[str, tuple[Setting, str]] = {
+_FIXED: dict[str, tuple[_Getter, str]] = {
     "local.address": (_of_local(lambda topology: topology.local.address), _UNDO),
     "local.base_port": (lambda topology: topology.local.base_port, _UNDO),
     "local.spread": (_of_local(lambda topology: topology.local.spread), _UNDO),

@@ -1,4 +1,4 @@
-"""Whether a topology is possible: every setting for itself, then the settings together."""
+"""Check a topology: each setting by itself, then combinations of settings."""
 
 from collections.abc import Iterator
 
@@ -11,10 +11,10 @@ from rlctl.topology.table import settings
 
 
 def check(topology: Topology) -> tuple[Problem, ...]:
-    """Everything that makes this topology impossible; empty when it is possible."""
+    """Every problem that makes this topology impossible."""
     alone = (*_refuse_settings(topology), *_refuse_redis(topology))
     wrong = {problem.paths[0] for problem in alone}
-    # What follows from a setting that is wrong by itself would only be noise.
+    # A setting that is wrong by itself would cause further problems, which would only be noise.
     together = (problem for problem in _refuse_together(topology) if wrong.isdisjoint(problem.paths))
     return (*alone, *together)
 
@@ -26,9 +26,9 @@ def _refuse_together(topology: Topology) -> Iterator[Problem]:
         refuse_hosts,
         refuse_docker,
         refuse_engines,
-        _refuse_open,
-        _refuse_users,
-        _refuse_two_places,
+        _refuse_open_access,
+        _refuse_services_without_acl,
+        _refuse_spread_with_address,
     ):
         yield from refuse(topology)
 
@@ -45,7 +45,7 @@ def _refuse_redis(topology: Topology) -> Iterator[Problem]:
             yield Problem(paths=(f"redis.{name}",), text=f"redis.{printable(name)}: {text}")
 
 
-def _refuse_open(topology: Topology) -> Iterator[Problem]:
+def _refuse_open_access(topology: Topology) -> Iterator[Problem]:
     on_loopback = topology.target is TargetName.LOCAL and topology.local.address.startswith("127.")
     if not topology.security.acl and not on_loopback:
         yield Problem(
@@ -54,19 +54,19 @@ def _refuse_open(topology: Topology) -> Iterator[Problem]:
         )
 
 
-def _refuse_users(topology: Topology) -> Iterator[Problem]:
+def _refuse_services_without_acl(topology: Topology) -> Iterator[Problem]:
     if topology.security.services and not topology.security.acl:
         yield Problem(
             paths=("security.services", "security.acl"),
-            text="security.services: services have users only with acl: true; write it, or leave services out",
+            text="security.services: services need security.acl: true; write it, or delete services",
         )
 
 
-def _refuse_two_places(topology: Topology) -> Iterator[Problem]:
+def _refuse_spread_with_address(topology: Topology) -> Iterator[Problem]:
     place, default = topology.local, LocalPlace().address
     if place.spread and place.address != default:
         yield Problem(
             paths=("local.spread", "local.address"),
-            text=f"local.spread: true gives every node an address of its own, local.address says {place.address}; "
-            "keep one of the two",
+            text=f"local.spread: true gives each node its own address, but local.address is {place.address}; "
+            "delete one of the two",
         )

@@ -1,4 +1,4 @@
-"""The free `redis:` mapping: which directives rlctl governs itself, and which values one line can hold."""
+"""Directives of the section `redis:`: those that rlctl writes itself, and the values that are valid."""
 
 import re
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ NAME_PATTERN = "[a-z][a-z0-9-]{0,63}"
 _LONGEST = 1_000
 
 _NAME = re.compile(NAME_PATTERN)
-# How Redis splits a line: a quote ends its argument, and must be closed.
+# As Redis splits a line: a closing quote ends its argument, so a space must follow.
 _ARGUMENT = r"""(?:[^\s"']+|[^\s"']*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))"""
 _VALUE = re.compile(rf"(?:{_ARGUMENT}(?: +{_ARGUMENT})*)?")
 
-_FILES = "rlctl keeps each node's files where it finds them again"
+_FILES = "rlctl decides where the files of a node are"
 _PROCESS = "the target starts and stops the process"
-_DOORS = "rlctl keeps its servers closed"
-_ROLES = "roles belong to the fleet, which changes them in a failover"
+_LISTENING = "rlctl decides where servers listen and what they allow"
+_ROLES = "a failover changes the roles of nodes"
 
-# Directive -> the topology key that governs it, where there is one, else the reason.
+# Directives that a key of the topology sets.
 _KEYS: Mapping[str, str] = {
     "port": "local.base_port",
     "bind": "local.address",
@@ -45,6 +45,7 @@ _KEYS: Mapping[str, str] = {
     "cluster-require-full-coverage": "cluster.full_coverage",
     "sentinel": "sentinel",
 }
+# Directives that no key sets, with the reason why they are refused.
 _REASONS: Mapping[str, str] = {
     "dir": _FILES,
     "dbfilename": _FILES,
@@ -57,22 +58,22 @@ _REASONS: Mapping[str, str] = {
     "supervised": _PROCESS,
     "set-proc-title": _PROCESS,
     "proc-title-template": _PROCESS,
-    "bind-source-addr": _DOORS,
+    "bind-source-addr": _LISTENING,
     "replicaof": _ROLES,
     "slaveof": _ROLES,
     "primaryof": _ROLES,
     "replica-read-only": _ROLES,
     "slave-read-only": _ROLES,
-    "loadmodule": "a module would have to be on every machine; use a docker.image that brings it",
-    "rename-command": "rlctl, its scripts and its users name commands as Redis does",
+    "loadmodule": "a module would have to be on every machine; use a docker.image that has it",
+    "rename-command": "rlctl and its scripts call commands by their original names",
 }
 _KEY_PREFIXES: Mapping[str, str] = {"tls-": "security.tls", "cluster-": "cluster"}
 _REASON_PREFIXES: Mapping[str, str] = {
     "replica-announce-": "rlctl decides which addresses nodes announce",
     "slave-announce-": "rlctl decides which addresses nodes announce",
-    "unixsocket": _DOORS,
-    "rdma-": _DOORS,
-    "enable-": _DOORS,
+    "unixsocket": _LISTENING,
+    "rdma-": _LISTENING,
+    "enable-": _LISTENING,
     "syslog-": _PROCESS,
 }
 OWNED = tuple(sorted({*_KEYS, *_REASONS}))
@@ -80,11 +81,11 @@ OWNED_PREFIXES = (*_KEY_PREFIXES, *_REASON_PREFIXES)
 
 
 def refuse_directive(name: str, value: str) -> str:
-    """Why this directive cannot stand in `redis:`; "" when it can."""
+    """Why this directive is not allowed in `redis:`; "" if it is allowed."""
     if not _NAME.fullmatch(name):
-        return f"{shown(name)} is not a directive; write lower-case letters, digits and dashes"
+        return f"{shown(name)} is not the name of a directive; write lower-case letters, digits and dashes"
     if key := _found(name, _KEYS, _KEY_PREFIXES):
-        return f"rlctl writes this directive itself; write `{key}` instead"
+        return f"rlctl writes this directive itself; set `{key}` instead"
     if reason := _found(name, _REASONS, _REASON_PREFIXES):
         return f"rlctl writes this directive itself ({reason}); delete it"
     return _refuse_value(value)
@@ -94,9 +95,9 @@ def _refuse_value(value: str) -> str:
     if len(value) > _LONGEST:
         return f"the value has {len(value)} characters; write at most {_LONGEST}"
     if not value.isprintable():
-        return "the value holds a line break or control character; write it on one line"
+        return "the value has a line break or control character; write it on one line without them"
     if not _VALUE.fullmatch(value):
-        return f"{shown(value)} has a quote that Redis cannot match; close it, and put a space after it"
+        return f"{shown(value)} has a quote that is not closed, or that no space follows; correct it"
     return ""
 
 

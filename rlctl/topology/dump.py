@@ -1,4 +1,4 @@
-"""A topology as the text of a topology file, for programs that are handed one. Pure."""
+"""Write a topology as the text of a topology file. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from rlctl.topology.table import HOSTS, SECTIONS, TOP
 
 
 def topology_text(topology: Topology) -> str:
-    """JSON, which is YAML: loaded again, it is an equal topology."""
+    """The topology as JSON, which is also YAML. `load_topology` reads it back as an equal topology."""
     document = _shown(TOP, topology)
     document |= {section.key: _shown(section, getattr(topology, section.key)) for section in SECTIONS}
     document |= {"redis": dict(topology.redis), "hosts": [_shown(HOSTS, host) for host in topology.hosts]}

@@ -1,4 +1,4 @@
-"""What of hosts, images and networks is impossible."""
+"""Refuse hosts, images and networks that are impossible."""
 
 import ipaddress
 import re
@@ -13,7 +13,7 @@ from rlctl.topology.subnets import TAKEN_ADDRESSES
 
 _OLDEST = {Flavor.REDIS: (7, 0), Flavor.VALKEY: (7, 2)}
 _SAMPLE_IMAGE = {Flavor.REDIS: "redis:8.0", Flavor.VALKEY: "valkey/valkey:8.1"}
-# Ansible's own names, and the groups of `rlctl inventory`: such a host would get tasks that are meant for others.
+# Ansible's own names, and the groups of `rlctl inventory`. A host of such a name would get the tasks of the group.
 _RESERVED_NAMES = frozenset(
     ("all", "ungrouped", "localhost", "127.0.0.1", "rlctl_hosts", "rlctl_data", "rlctl_sentinels", "rlctl_watchers")
 )
@@ -21,18 +21,18 @@ _TAG_VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+){0,2})(?:-.*)?")
 
 
 def refuse_hosts(topology: Topology) -> Iterator[Problem]:
-    """Hosts that are missing, listed twice, or too few."""
+    """Problems with `hosts`: duplicates, reserved names, overlapping ports, too few hosts."""
     if len(topology.hosts) > MOST_NODES:
         yield Problem(paths=("hosts",), text=f"hosts: more than {MOST_NODES} entries; write fewer")
         return
-    yield from _refuse_doubles(topology)
+    yield from _refuse_duplicates(topology)
     yield from _refuse_reserved_names(topology)
     yield from _refuse_shared_ports(topology)
     if topology.target is TargetName.HOSTS:
         yield from _refuse_too_few(topology)
 
 
-def _refuse_doubles(topology: Topology) -> Iterator[Problem]:
+def _refuse_duplicates(topology: Topology) -> Iterator[Problem]:
     places: dict[tuple[str, int], int] = {}
     names: dict[str, int] = {}
     for index, host in enumerate(topology.hosts):
@@ -48,7 +48,7 @@ def _refuse_doubles(topology: Topology) -> Iterator[Problem]:
             yield Problem(
                 paths=tuple(f"hosts[{one}].{key}" for one in (index, named_first) for key in ("name", "address")),
                 text=f"{path}.name: hosts[{named_first}] is already called {host.name or host.address}; "
-                "give each a `name` of its own",
+                "give each host a different `name`",
             )
 
 
@@ -57,7 +57,7 @@ def _refuse_reserved_names(topology: Topology) -> Iterator[Problem]:
         if host_name(host) in _RESERVED_NAMES:
             yield Problem(
                 paths=(f"hosts[{index}].name", f"hosts[{index}].address"),
-                text=f"hosts[{index}].name: {host_name(host)} means something else in Ansible; write another `name`",
+                text=f"hosts[{index}].name: {host_name(host)} is reserved in Ansible inventories; write another `name`",
             )
 
 
@@ -69,7 +69,7 @@ def _refuse_shared_ports(topology: Topology) -> Iterator[Problem]:
             if first <= host.port <= last:
                 yield Problem(
                     paths=(f"hosts[{index}].port", f"hosts[{index}].base_port", "local.base_port", "kind"),
-                    text=f"hosts[{index}].port: SSH at {host.port} is among the ports of the {what} "
+                    text=f"hosts[{index}].port: the SSH port {host.port} is among the ports of the {what} "
                     f"({first} to {last}); write another `base_port`",
                 )
     for indexes in by_address.values():
@@ -78,18 +78,18 @@ def _refuse_shared_ports(topology: Topology) -> Iterator[Problem]:
 
 
 def _refuse_overlap(topology: Topology, one: int, other: int) -> Iterator[Problem]:
-    mine, theirs = topology.hosts[other], topology.hosts[one]
-    # With one base port every node has a port of its own, wherever it is placed.
-    if _base_port(topology, mine) == _base_port(topology, theirs):
+    host, earlier = topology.hosts[other], topology.hosts[one]
+    # Entries with the same base port share one numbering, in which each node has its own port.
+    if _base_port(topology, host) == _base_port(topology, earlier):
         return
-    for what, first, last in _spans(topology, mine):
-        for their_what, their_first, their_last in _spans(topology, theirs):
-            if first <= their_last and their_first <= last:
+    for what, first, last in _spans(topology, host):
+        for earlier_what, earlier_first, earlier_last in _spans(topology, earlier):
+            if first <= earlier_last and earlier_first <= last:
                 yield Problem(
                     paths=(f"hosts[{other}].base_port", f"hosts[{one}].base_port", "local.base_port", "kind"),
-                    text=f"hosts[{other}].base_port: the {what} ({first} to {last}) and the {their_what} of "
-                    f"hosts[{one}] ({their_first} to {their_last}) collide at {mine.address}; "
-                    "write base ports further apart, or the same one",
+                    text=f"hosts[{other}].base_port: the ports of the {what} ({first} to {last}) and of the "
+                    f"{earlier_what} of hosts[{one}] ({earlier_first} to {earlier_last}) overlap at {host.address}; "
+                    "write base ports that are further apart, or equal",
                 )
                 return
 
@@ -106,7 +106,7 @@ def _refuse_too_few(topology: Topology) -> Iterator[Problem]:
     if not topology.hosts:
         yield Problem(
             paths=("hosts", "target"),
-            text="hosts: target hosts needs machines; list them, such as `hosts: [{address: 10.0.0.11}]`",
+            text="hosts: target hosts needs at least one host; write one such as `hosts: [{address: 10.0.0.11}]`",
         )
         return
     limits = [host.nodes for host in topology.hosts if host.nodes is not None]
@@ -114,18 +114,18 @@ def _refuse_too_few(topology: Topology) -> Iterator[Problem]:
     if len(limits) == len(topology.hosts) and sum(limits) < needed:
         yield Problem(
             paths=("hosts", "target", *shape_paths(topology)),
-            text=f"hosts: their `nodes` allow {sum(limits)} data nodes, the shape has {needed}; "
+            text=f"hosts: `nodes` allows {sum(limits)} data nodes in all, but the fleet has {needed}; "
             "add hosts or raise `nodes`",
         )
     if topology.kind is Kind.SENTINEL and not any(host.sentinel for host in topology.hosts):
         yield Problem(
             paths=("hosts", "target", "kind"),
-            text="hosts: every host has `sentinel: false`, so no sentinel could run; allow it on 3 hosts",
+            text="hosts: every host has `sentinel: false`, so no sentinel can run; delete it on at least 3 hosts",
         )
 
 
 def refuse_docker(topology: Topology) -> Iterator[Problem]:
-    """Subnets without room."""
+    """Problems with a subnet that has too few addresses."""
     subnet, needed = topology.docker.subnet, data_count(topology)
     if topology.kind is Kind.SENTINEL:
         needed += topology.sentinel.sentinels
@@ -136,13 +136,13 @@ def refuse_docker(topology: Topology) -> Iterator[Problem]:
     if room < needed:
         yield Problem(
             paths=("docker.subnet", *shape_paths(topology)),
-            text=f"docker.subnet: {subnet} has room for {max(room, 0)} nodes, the fleet has {needed}; "
+            text=f"docker.subnet: {subnet} has room for {max(room, 0)} nodes, but the fleet has {needed}; "
             "write a larger network or auto",
         )
 
 
 def refuse_engines(topology: Topology) -> Iterator[Problem]:
-    """Server versions that are too old, and images that contradict the engine asked for."""
+    """Server versions that are too old, and images that contradict `engine`."""
     engine = topology.engine
     if engine.version is not None:
         yield from _refuse_old("engine.version", engine.flavor, engine.version)
@@ -157,10 +157,10 @@ def _refuse_image(topology: Topology) -> Iterator[Problem]:
     if flavor not in {None, engine.flavor}:
         yield Problem(
             paths=("docker.image", "engine.flavor", "target"),
-            text=f"docker.image: {image} is {flavor}, engine.flavor says {engine.flavor}; "
-            f"write an image such as {_SAMPLE_IMAGE[engine.flavor]}, or the other flavor",
+            text=f"docker.image: {image} is a {flavor} image, but engine.flavor is {engine.flavor}; "
+            f"write an image such as {_SAMPLE_IMAGE[engine.flavor]}, or change engine.flavor",
         )
-    # Only the tag of an image called just redis or valkey is known to be the server's version.
+    # The tag is known to be the server's version only for an image called just redis or valkey.
     elif repository == flavor and (match := _TAG_VERSION.fullmatch(tag)):
         yield from _refuse_old("docker.image", engine.flavor, match[1])
         if engine.version is not None and not _agree(engine.version, match[1]):
@@ -183,9 +183,9 @@ def _refuse_old(path: str, flavor: Flavor, version: str) -> Iterator[Problem]:
 
 
 def _agree(one: str, other: str) -> bool:
-    return all(mine == theirs for mine, theirs in zip(_numbers(one), _numbers(other), strict=False))
+    return all(left == right for left, right in zip(_numbers(one), _numbers(other), strict=False))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    # A version that the field's own type refuses still comes by here.
+    # The version may be one that the field's own type has refused already.
     return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version))

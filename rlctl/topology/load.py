@@ -1,4 +1,4 @@
-"""From the text of a topology file to a Topology, or to every mistake in it with its line."""
+"""Read a topology file into a Topology, or report every mistake in it with its line."""
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
@@ -16,28 +16,28 @@ _HOST_EXAMPLE = "- address: 10.0.0.11"
 
 
 def load_topology(text: bytes, path: str) -> Topology:
-    """Read, complete and check a topology file; InvalidFile names every mistake as `path:line: ...`."""
+    """Read a topology file, fill in defaults and check it. InvalidFile lists every mistake as `path:line: ...`."""
     mistakes = Mistakes(path, hint=_HINT)
-    reading = _Reading(mistakes)
-    topology = reading.topology(compose(text, mistakes))
+    reader = _TopologyReader(mistakes)
+    topology = reader.topology(compose(text, mistakes))
     for problem in check(topology):
-        reading.blame(problem)
+        reader.report(problem)
     mistakes.raise_any()
     return topology
 
 
-def blame(text: bytes, path: str, impossible: ImpossibleSettings) -> None:
-    """Raise InvalidFile that names each problem as `path:line: ...`."""
+def raise_at_lines(text: bytes, path: str, impossible: ImpossibleSettings) -> None:
+    """Raise InvalidFile that lists each problem as `path:line: ...`."""
     mistakes = Mistakes(path, hint=impossible.hint)
-    reading = _Reading(mistakes)
-    reading.topology(compose(text, mistakes))
+    reader = _TopologyReader(mistakes)
+    reader.topology(compose(text, mistakes))
     for problem in impossible.problems:
-        reading.blame(problem)
+        reader.report(problem)
     mistakes.raise_any()
 
 
-class _Reading:
-    """Where each setting stands, and which ones could not be read and hold a stand-in."""
+class _TopologyReader:
+    """Reads the settings of one file. A setting that cannot be read gets its default, and is remembered as broken."""
 
     def __init__(self, mistakes: Mistakes) -> None:
         self._mistakes = mistakes
@@ -48,7 +48,7 @@ class _Reading:
         self._lines[""] = root.line
         values = self._fields(TOP, root, "")
         if unknown := TOP.fields[0].type.refuse(values["version"]):
-            # Of another format nothing else can be judged.
+            # Nothing else in a file of another format version can be checked.
             self._mistakes.stop(self._lines["version"], f"version: {unknown}")
         self._refuse_unknown(root, KEYS, "")
         for section in SECTIONS:
@@ -58,8 +58,8 @@ class _Reading:
         build: Callable[..., Topology] = Topology
         return build(**values)
 
-    def blame(self, problem: Problem) -> None:
-        """Note a problem at the line of the first setting involved that the file has."""
+    def report(self, problem: Problem) -> None:
+        """Record a problem at the line of the first of its settings that the file has."""
         if any(self._is_broken(path) for path in problem.paths):
             return
         places = [*problem.paths, *(path.rpartition(".")[0] for path in problem.paths)]
@@ -82,7 +82,7 @@ class _Reading:
         return section.model(**self._fields(section, mapping, prefix))
 
     def _mapping(self, root: Mapping, key: str, example: str) -> Mapping:
-        """The settings of a section; none when the file leaves it out or empty."""
+        """The settings of a section; none if the file omits it or leaves it empty."""
         entry = root.entries.get(key)
         if entry is None:
             return Mapping(line=root.line, entries={})
@@ -93,7 +93,7 @@ class _Reading:
         if isinstance(node, Mapping):
             return node
         if not _is_null(node):
-            self._wrong(path, node.line, f"settings by name belong here; write them such as `{example}`")
+            self._wrong(path, node.line, f"must be a mapping; write settings such as `{example}`")
         return Mapping(line=node.line, entries={})
 
     def _fields(self, section: SettingsSection, mapping: Mapping, prefix: str) -> dict[str, object]:
@@ -104,9 +104,9 @@ class _Reading:
                 self._lines[path] = entry.value.line
                 values[field.attribute] = self._value(section, field, path, entry.value)
                 continue
-            values[field.attribute] = _stand_in(section, field)
+            values[field.attribute] = _placeholder(section, field)
             if field.required and not self._is_broken(path):
-                self._wrong(path, mapping.line, f"is missing; write it, such as `{field.key}: {field.example}`")
+                self._wrong(path, mapping.line, f"is missing; write a line such as `{field.key}: {field.example}`")
         return values
 
     def _value(self, section: SettingsSection, field: Field, path: str, node: Node) -> object:
@@ -118,7 +118,7 @@ class _Reading:
                 return field.type.read(scalar)
             except ValueError as error:
                 self._wrong(path, node.line, str(error))
-        return _stand_in(section, field)
+        return _placeholder(section, field)
 
     def _items(self, item: ValueType[str], path: str, node: Sequence) -> Iterator[str]:
         for index, one in enumerate(node.items):
@@ -132,7 +132,9 @@ class _Reading:
         elif node.is_null:
             self._wrong(path, node.line, "has no value; write one, or delete the line")
         elif not node.text.isprintable():
-            self._wrong(path, node.line, f"{shown(node.text)} is not printable text of one line; write it so")
+            self._wrong(
+                path, node.line, f"{shown(node.text)} has an unprintable character; write printable text on one line"
+            )
         else:
             return node
         return None
@@ -154,7 +156,7 @@ class _Reading:
         if isinstance(entry.value, Sequence):
             return tuple(self._host(index, item) for index, item in enumerate(entry.value.items))
         if not _is_null(entry.value):
-            self._wrong("hosts", entry.value.line, f"is not a list; write one `{_HOST_EXAMPLE}` for each host")
+            self._wrong("hosts", entry.value.line, f"must be a list; write one `{_HOST_EXAMPLE}` for each host")
         return ()
 
     def _host(self, index: int, node: Node) -> HostEntry:
@@ -176,8 +178,8 @@ def _is_null(node: Node) -> bool:
     return isinstance(node, Scalar) and node.is_null
 
 
-def _stand_in(section: SettingsSection, field: Field) -> object:
-    """What to go on with where the file's own value cannot be read; nothing is said about it twice."""
+def _placeholder(section: SettingsSection, field: Field) -> object:
+    """A valid value to continue with in place of one that cannot be read, so that it causes no second mistake."""
     default: object = section.default(field)
     if default is None and field.required:
         return field.type.read(Scalar(line=0, text=field.example, is_plain=True))

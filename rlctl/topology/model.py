@@ -1,4 +1,4 @@
-"""The Topology: frozen, complete (defaults filled in), in base units."""
+"""The Topology: a topology file as a frozen value, with all defaults filled in and in base units."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -7,14 +7,14 @@ MIB = 1024 * 1024
 
 
 class Kind(StrEnum):
-    """How the fleet fails over."""
+    """The failover mechanism of the fleet."""
 
     CLUSTER = "cluster"
     SENTINEL = "sentinel"
 
 
 class TargetName(StrEnum):
-    """Where the fleet's processes live."""
+    """Where the fleet's processes run."""
 
     LOCAL = "local"
     DOCKER = "docker"
@@ -22,14 +22,14 @@ class TargetName(StrEnum):
 
 
 class Flavor(StrEnum):
-    """The server family."""
+    """The server software."""
 
     REDIS = "redis"
     VALKEY = "valkey"
 
 
 class EvictionPolicy(StrEnum):
-    """What a full server does with a write."""
+    """`maxmemory-policy` of Redis."""
 
     NOEVICTION = "noeviction"
     ALLKEYS_LRU = "allkeys-lru"
@@ -42,7 +42,7 @@ class EvictionPolicy(StrEnum):
 
 
 class PersistenceMode(StrEnum):
-    """What survives the death of a process."""
+    """How a node keeps its data on disk."""
 
     AOF = "aof"
     RDB = "rdb"
@@ -50,7 +50,7 @@ class PersistenceMode(StrEnum):
 
 
 class Fsync(StrEnum):
-    """How often the append-only file reaches the disk."""
+    """`appendfsync` of Redis: how often the append-only file is flushed to disk."""
 
     ALWAYS = "always"
     EVERYSEC = "everysec"
@@ -59,8 +59,6 @@ class Fsync(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterShape:
-    """Section `cluster`."""
-
     shards: int = 3
     replicas: int = 1
     node_timeout_ms: int = 5_000
@@ -69,8 +67,6 @@ class ClusterShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentinelShape:
-    """Section `sentinel`."""
-
     replicas: int = 2
     sentinels: int = 3
     quorum: int = 2
@@ -80,7 +76,7 @@ class SentinelShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistency:
-    """Section `consistency`: when a primary stops taking writes."""
+    """Section `consistency`: when a primary refuses writes."""
 
     min_replicas: int = 0
     max_lag_ms: int = 10_000
@@ -96,15 +92,13 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Persistence:
-    """Section `persistence`."""
-
     mode: PersistenceMode = PersistenceMode.AOF
     fsync: Fsync = Fsync.EVERYSEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Section `engine`; no version means whatever the target finds."""
+    """Section `engine`; without a version, the fleet runs the one that the target finds."""
 
     flavor: Flavor = Flavor.REDIS
     version: str | None = None
@@ -112,8 +106,6 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """Section `security`."""
-
     acl: bool = True
     tls: bool = False
     services: tuple[str, ...] = ()
@@ -121,7 +113,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPlace:
-    """Section `local`; with `spread` every node has a loopback address of its own instead of the one."""
+    """Section `local`; with `spread` each node has its own loopback address instead of `address`."""
 
     address: str = "127.0.0.1"
     base_port: int = 7_000
@@ -130,7 +122,7 @@ class LocalPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerPlace:
-    """Section `docker`; subnet `auto` means a free one."""
+    """Section `docker`; for subnet `auto`, rlctl chooses a free network."""
 
     image: str = "redis:8.0"
     subnet: str = "auto"
@@ -138,7 +130,7 @@ class DockerPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEntry:
-    """One entry of `hosts`; only the address is required."""
+    """One entry of `hosts`; `nodes` is the maximum number of data nodes."""
 
     address: str
     name: str | None = None
@@ -152,15 +144,11 @@ class HostEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drills:
-    """Section `drills`."""
-
     allow: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """A whole topology file."""
-
     name: str
     kind: Kind
     target: TargetName

@@ -1,4 +1,4 @@
-"""Which host runs which node of a fleet on hosts: apart from each other wherever the hosts allow it. Pure."""
+"""Assign the nodes of a fleet to its hosts: replicas away from their primary, primaries spread evenly. Pure."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,14 +7,14 @@ from enum import Enum, auto
 
 from rlctl.topology.model import HostEntry, Topology
 
-# A host, or a zone; a host that names no zone is a zone of its own.
-Group = tuple[str, str]
-# A replica by its rank within its shard, and the shard.
-_Slot = tuple[int, int]
+# ("host", address) or ("zone", name). A host without a zone is a zone of its own.
+FailureDomain = tuple[str, str]
+# The rank of a replica within its shard, and the shard.
+_ReplicaKey = tuple[int, int]
 
 
-class _Apart(Enum):
-    """What a replica does not share with its primary."""
+class _Separation(Enum):
+    """The failure domain that a replica must not share with its primary, strictest first."""
 
     ZONE = auto()
     HOST = auto()
@@ -23,47 +23,54 @@ class _Apart(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Site:
-    """One entry of `hosts`, and how many nodes it takes at most."""
+    """One entry of `hosts`; `capacity` is the number of nodes that it may run."""
 
     index: int
     entry: HostEntry
-    room: int
-    host: Group
-    zone: Group
+    capacity: int
+    host: FailureDomain
+    zone: FailureDomain
 
-    def group(self, apart: _Apart) -> Group:
-        return self.zone if apart is _Apart.ZONE else self.host
+    def domain(self, separation: _Separation) -> FailureDomain:
+        return self.zone if separation is _Separation.ZONE else self.host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    """The strictest rules that can be kept, and how many primaries a group may have under them."""
+    """The strictest rules that the hosts can satisfy.
 
-    apart: _Apart
-    bounds: Mapping[Group, int]
-    majority: Mapping[Group, int]
+    `bounds` limits the primaries of a failure domain so that their replicas fit outside it. `majority` keeps every zone
+    below a majority of the primaries.
+    """
+
+    separation: _Separation
+    bounds: Mapping[FailureDomain, int]
+    majority: Mapping[FailureDomain, int]
 
 
 def data_hosts(topology: Topology, shards: int, nodes: int) -> tuple[HostEntry, ...]:
-    """The host of each data node: the first of each shard, then the second of each."""
+    """The host of each data node, in the order of `data_nodes`: rank 0 of every shard, then rank 1 of every shard."""
     sites = _sites(topology.hosts, nodes)
-    board = _Board(sites=sites, rules=_strictest(sites, shards, nodes // shards - 1))
+    assignment = _Assignment(sites=sites, rules=_strictest_rules(sites, shards, nodes // shards - 1))
     for _shard in range(shards):
-        board.add_primary()
-    slots = [(rank, shard) for rank in range(1, nodes // shards) for shard in range(shards)]
-    for slot in slots:
-        board.add_replica(slot)
-    return tuple(site.entry for site in (*board.primaries, *(board.replicas[slot] for slot in slots)))
+        assignment.add_primary()
+    keys = [(rank, shard) for rank in range(1, nodes // shards) for shard in range(shards)]
+    for key in keys:
+        assignment.add_replica(key)
+    return tuple(site.entry for site in (*assignment.primaries, *(assignment.replicas[key] for key in keys)))
 
 
 def sentinel_hosts(topology: Topology) -> tuple[HostEntry, ...]:
-    """The host of each sentinel: no zone has a majority where there are zones enough, then few on each host."""
+    """The host of each sentinel.
+
+    No zone gets a majority if there are enough zones. Within that limit sentinels are spread evenly over the hosts.
+    """
     count = topology.sentinel.sentinels
     sites = [site for site in _sites(topology.hosts, count) if site.entry.sentinel]
     most = count // 2
     if len({site.zone for site in sites}) * most < count:
         most = count
-    on_host, in_zone = Counter[Group](), Counter[Group]()
+    on_host, in_zone = Counter[FailureDomain](), Counter[FailureDomain]()
     chosen: list[_Site] = []
     for _sentinel in range(count):
         allowed = [site for site in sites if in_zone[site.zone] < most]
@@ -74,13 +81,12 @@ def sentinel_hosts(topology: Topology) -> tuple[HostEntry, ...]:
     return tuple(site.entry for site in chosen)
 
 
-def host_of(host: HostEntry) -> Group:
-    """The machine."""
+def host_of(host: HostEntry) -> FailureDomain:
     return "host", host.address
 
 
-def zone_of(host: HostEntry) -> Group:
-    """The zone, or the host itself where none is named."""
+def zone_of(host: HostEntry) -> FailureDomain:
+    """The zone of a host; the host itself if it names no zone."""
     return host_of(host) if host.zone is None else ("zone", host.zone)
 
 
@@ -89,7 +95,7 @@ def _sites(hosts: Sequence[HostEntry], nodes: int) -> list[_Site]:
         _Site(
             index=index,
             entry=host,
-            room=nodes if host.nodes is None else min(host.nodes, nodes),
+            capacity=nodes if host.nodes is None else min(host.nodes, nodes),
             host=host_of(host),
             zone=zone_of(host),
         )
@@ -97,83 +103,88 @@ def _sites(hosts: Sequence[HostEntry], nodes: int) -> list[_Site]:
     ]
 
 
-def _strictest(sites: Sequence[_Site], shards: int, replicas: int) -> _Rules:
-    """What a replica shares with its primary weighs more than where the majority of the primaries is."""
+def _strictest_rules(sites: Sequence[_Site], shards: int, replicas: int) -> _Rules:
+    """Separation of replicas from their primary takes precedence over the majority of primaries."""
     majority = {site.zone: shards // 2 for site in sites if site.entry.zone is not None and shards > 1}
-    for apart in _Apart:
-        bounds = _most_primaries(sites, shards, replicas, apart)
+    for separation in _Separation:
+        bounds = _primary_bounds(sites, shards, replicas, separation)
         for caps in (majority, {}):
-            if _room_for_primaries(sites, apart, bounds, caps) >= shards:
-                return _Rules(apart=apart, bounds=bounds, majority=caps)
-    return _Rules(apart=_Apart.NOTHING, bounds={}, majority={})
+            if _primary_capacity(sites, separation, bounds, caps) >= shards:
+                return _Rules(separation=separation, bounds=bounds, majority=caps)
+    return _Rules(separation=_Separation.NOTHING, bounds={}, majority={})
 
 
-def _most_primaries(sites: Sequence[_Site], shards: int, replicas: int, apart: _Apart) -> dict[Group, int]:
-    """How many primaries a group may have so that all their replicas find room outside of it.
+def _primary_bounds(
+    sites: Sequence[_Site], shards: int, replicas: int, separation: _Separation
+) -> dict[FailureDomain, int]:
+    """The number of primaries that each failure domain may run so that all their replicas fit outside it.
 
-    Outside of a group with p primaries there must be room for the other primaries and for the replicas of the p.
+    The capacity outside a domain with p primaries must hold the other primaries and the replicas of those p.
     """
-    room = Counter[Group]()
+    room = Counter[FailureDomain]()
     for site in sites:
-        room[site.group(apart)] += site.room
-    if apart is _Apart.NOTHING or replicas == 0:
+        room[site.domain(separation)] += site.capacity
+    if separation is _Separation.NOTHING or replicas == 0:
         return dict(room)
-    spare = {group: room.total() - own - shards for group, own in room.items()}
+    spare = {domain: room.total() - own - shards for domain, own in room.items()}
     return {
-        group: 0 if spare[group] < 0 else own if replicas == 1 else min(own, spare[group] // (replicas - 1))
-        for group, own in room.items()
+        domain: 0 if spare[domain] < 0 else own if replicas == 1 else min(own, spare[domain] // (replicas - 1))
+        for domain, own in room.items()
     }
 
 
-def _room_for_primaries(
-    sites: Sequence[_Site], apart: _Apart, bounds: Mapping[Group, int], majority: Mapping[Group, int]
+def _primary_capacity(
+    sites: Sequence[_Site],
+    separation: _Separation,
+    bounds: Mapping[FailureDomain, int],
+    majority: Mapping[FailureDomain, int],
 ) -> int:
-    """How many primaries find a place: hosts lie within zones, so the bounds apply from the inside out."""
-    zones: dict[Group, Counter[Group]] = {}
+    """The number of primaries that fit. Hosts are within zones, so bounds apply to hosts first and then to zones."""
+    zones: dict[FailureDomain, Counter[FailureDomain]] = {}
     for site in sites:
-        zones.setdefault(site.zone, Counter())[site.group(apart)] += site.room
+        zones.setdefault(site.zone, Counter())[site.domain(separation)] += site.capacity
     return sum(
-        min(majority.get(zone, room.total()), sum(min(bounds[group], own) for group, own in room.items()))
+        min(majority.get(zone, room.total()), sum(min(bounds[domain], own) for domain, own in room.items()))
         for zone, room in zones.items()
     )
 
 
 @dataclass(slots=True, kw_only=True)
-class _Board:
-    """What stands where so far."""
+class _Assignment:
+    """The assignment so far. `load` counts nodes by site; `primary_count` counts primaries by failure domain."""
 
     sites: Sequence[_Site]
     rules: _Rules
     primaries: list[_Site] = field(default_factory=list)
-    replicas: dict[_Slot, _Site] = field(default_factory=dict)
+    replicas: dict[_ReplicaKey, _Site] = field(default_factory=dict)
     load: Counter[int] = field(default_factory=Counter)
-    leading: Counter[Group] = field(default_factory=Counter)
+    primary_count: Counter[FailureDomain] = field(default_factory=Counter)
 
     def add_primary(self) -> None:
-        """Where the fewest primaries are."""
+        """Assign the next primary to the host with the fewest primaries."""
         free = [site for site in self.sites if self._has_room(site)]
-        leading = self.leading
-        # One address with two zones can leave nothing that is allowed.
-        allowed = [site for site in free if self._may_lead(site)] or free or self.sites
-        site = min(allowed, key=lambda one: (leading[one.host], leading[one.zone], one.index))
+        primary_count = self.primary_count
+        # Entries with one address in two zones can leave no allowed site.
+        allowed = [site for site in free if self._may_run_primary(site)] or free or self.sites
+        site = min(allowed, key=lambda one: (primary_count[one.host], primary_count[one.zone], one.index))
         self.primaries.append(site)
         self.load[site.index] += 1
-        for group in {site.host, site.zone}:
-            leading[group] += 1
+        for domain in {site.host, site.zone}:
+            primary_count[domain] += 1
 
-    def add_replica(self, slot: _Slot) -> None:
-        """Where it shares least with the rest of its shard; others make room where they must."""
+    def add_replica(self, key: _ReplicaKey) -> None:
+        """Assign a replica to the site that shares least with its shard. If no allowed site has room, move others."""
         free = [site for site in self.sites if self._has_room(site)]
-        allowed = [site for site in free if self._is_apart(slot, site)]
-        path = [] if allowed else self._way_to_room(slot)
+        allowed = [site for site in free if self._is_separated(key, site)]
+        path = [] if allowed else self._moves_to_make_room(key)
         if path:
-            for moving, site in path:
-                self._put(moving, site)
+            for moved, site in path:
+                self._assign(moved, site)
             return
-        primary, fellows = self.primaries[slot[1]], self._fellows(slot)
-        hosts, zones = Counter(one.host for one in fellows), Counter(one.zone for one in fellows)
-        self._put(
-            slot,
+        primary, siblings = self.primaries[key[1]], self._placed_siblings(key)
+        hosts, zones = Counter(one.host for one in siblings), Counter(one.zone for one in siblings)
+        self._assign(
+            key,
             min(
                 allowed or free or self.sites,
                 key=lambda one: (
@@ -188,52 +199,57 @@ class _Board:
         )
 
     def _has_room(self, site: _Site) -> bool:
-        return self.load[site.index] < site.room
+        return self.load[site.index] < site.capacity
 
-    def _may_lead(self, site: _Site) -> bool:
+    def _may_run_primary(self, site: _Site) -> bool:
         bounds, majority = self.rules.bounds, self.rules.majority
-        group = site.group(self.rules.apart)
-        return self.leading[group] < bounds.get(group, 0) and self.leading[site.zone] < majority.get(
+        domain = site.domain(self.rules.separation)
+        return self.primary_count[domain] < bounds.get(domain, 0) and self.primary_count[site.zone] < majority.get(
             site.zone, len(self.primaries) + 1
         )
 
-    def _is_apart(self, slot: _Slot, site: _Site) -> bool:
-        apart = self.rules.apart
-        return apart is _Apart.NOTHING or site.group(apart) != self.primaries[slot[1]].group(apart)
+    def _is_separated(self, key: _ReplicaKey, site: _Site) -> bool:
+        separation = self.rules.separation
+        return separation is _Separation.NOTHING or site.domain(separation) != self.primaries[key[1]].domain(separation)
 
-    def _fellows(self, slot: _Slot) -> list[_Site]:
-        rank, shard = slot
+    def _placed_siblings(self, key: _ReplicaKey) -> list[_Site]:
+        rank, shard = key
         return [self.replicas[other, shard] for other in range(1, rank)]
 
-    def _put(self, slot: _Slot, site: _Site) -> None:
-        before = self.replicas.get(slot)
+    def _assign(self, key: _ReplicaKey, site: _Site) -> None:
+        before = self.replicas.get(key)
         if before is not None:
             self.load[before.index] -= 1
-        self.replicas[slot] = site
+        self.replicas[key] = site
         self.load[site.index] += 1
 
-    def _way_to_room(self, slot: _Slot) -> list[tuple[_Slot, _Site]]:
-        """Moves that end where there is room and make a place for the slot; the last mover first."""
-        came: dict[int, tuple[_Slot, int | None]] = {
-            site.index: (slot, None) for site in self.sites if self._is_apart(slot, site)
+    def _moves_to_make_room(self, key: _ReplicaKey) -> list[tuple[_ReplicaKey, _Site]]:
+        """The shortest chain of moves that makes room for a replica; empty if there is none.
+
+        The first move goes to a site with room, and the last one places `key`.
+        """
+        reached_by: dict[int, tuple[_ReplicaKey, int | None]] = {
+            site.index: (key, None) for site in self.sites if self._is_separated(key, site)
         }
-        waiting = deque(came)
-        while waiting:
-            index = waiting.popleft()
+        queue = deque(reached_by)
+        while queue:
+            index = queue.popleft()
             if self._has_room(self.sites[index]):
-                return list(self._moves(came, index))
-            for tenant, site in self.replicas.items():
+                return list(self._chain_of_moves(reached_by, index))
+            for occupant, site in self.replicas.items():
                 if site.index != index:
                     continue
                 for other in self.sites:
-                    if other.index not in came and self._is_apart(tenant, other):
-                        came[other.index] = (tenant, index)
-                        waiting.append(other.index)
+                    if other.index not in reached_by and self._is_separated(occupant, other):
+                        reached_by[other.index] = (occupant, index)
+                        queue.append(other.index)
         return []
 
-    def _moves(self, came: Mapping[int, tuple[_Slot, int | None]], end: int) -> Iterator[tuple[_Slot, _Site]]:
+    def _chain_of_moves(
+        self, reached_by: Mapping[int, tuple[_ReplicaKey, int | None]], end: int
+    ) -> Iterator[tuple[_ReplicaKey, _Site]]:
         index: int | None = end
         while index is not None:
-            mover, before = came[index]
-            yield mover, self.sites[index]
+            key, before = reached_by[index]
+            yield key, self.sites[index]
             index = before

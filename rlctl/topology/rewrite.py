@@ -1,4 +1,4 @@
-"""Changes settings in the text of a topology file and leaves all else as it is, byte for byte. Pure."""
+"""Change settings in the text of a topology file, and keep every other byte. Pure."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from rlctl.topology.model import Topology
 
 
 def rewrite(text: str, path: str, changes: Mapping[tuple[str, str], str], wanted: Topology) -> str:
-    """The text with (section, key) set to these values; Refused where it then does not say what is wanted."""
+    """The text with each (section, key) set to its value. Raises Refused unless it then loads as `wanted`."""
     try:
         changed = text
         for (section, key), value in changes.items():
@@ -18,14 +18,16 @@ def rewrite(text: str, path: str, changes: Mapping[tuple[str, str], str], wanted
         if load_topology(changed.encode("utf-8"), path) == wanted:
             return changed
     except (InvalidFile, yaml.YAMLError) as failure:
-        # There are forms of YAML that an insertion breaks.
-        raise _no_place(path, changes) from failure
-    raise _no_place(path, changes)
+        # An insertion breaks some forms of YAML.
+        raise _not_writable(path, changes) from failure
+    raise _not_writable(path, changes)
 
 
-def _no_place(path: str, changes: Mapping[tuple[str, str], str]) -> Refused:
+def _not_writable(path: str, changes: Mapping[tuple[str, str], str]) -> Refused:
     settings = ", ".join(f"{section}.{key}: {value}" for (section, key), value in changes.items())
-    return Refused(f"{path}: its form leaves no place to write the settings", hint=f"edit the file by hand: {settings}")
+    return Refused(
+        f"{path}: rlctl cannot write the settings into YAML of this form", hint=f"edit the file by hand: {settings}"
+    )
 
 
 def _with_setting(text: str, section: str, key: str, value: str) -> str:
@@ -35,7 +37,7 @@ def _with_setting(text: str, section: str, key: str, value: str) -> str:
     if settings is None:
         return _insert(text, root, section, f"{{{key}: {value}}}", at_end=True)
     if not isinstance(settings, yaml.MappingNode):
-        # The section is there and empty, or says so in as many words.
+        # The section is empty, or null in one of YAML's spellings.
         gap = "" if settings.end_mark.index > settings.start_mark.index else " "
         return _replace(text, settings, f"{gap}{{{key}: {value}}}")
     setting = _find(settings, key)
@@ -54,7 +56,7 @@ def _replace(text: str, node: yaml.Node, value: str) -> str:
 
 
 def _insert(text: str, mapping: yaml.MappingNode, key: str, value: str, *, at_end: bool) -> str:
-    """A further entry, in the style of the mapping that it joins."""
+    """The text with a further entry in `mapping`, in the style of the mapping."""
     newline = "\r\n" if "\r\n" in text else "\n"
     if mapping.flow_style:
         at = mapping.start_mark.index + 1

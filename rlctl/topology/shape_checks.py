@@ -1,4 +1,4 @@
-"""How many nodes a topology asks for and which ports they take; what of that is impossible."""
+"""Count the nodes and ports of a topology, and refuse numbers that are impossible."""
 
 from collections.abc import Iterator
 
@@ -16,19 +16,19 @@ _SHAPES = {
 
 
 def shape_paths(topology: Topology) -> tuple[str, ...]:
-    """The settings that decide how many nodes there are."""
+    """The settings that decide the number of nodes."""
     return _SHAPES[topology.kind]
 
 
 def data_count(topology: Topology) -> int:
-    """How many data nodes there are, without building any."""
+    """The number of data nodes, computed from the settings alone."""
     if topology.kind is Kind.CLUSTER:
         return topology.cluster.shards * (1 + topology.cluster.replicas)
     return 1 + topology.sentinel.replicas
 
 
 def port_spans(topology: Topology, base_port: int) -> tuple[tuple[str, int, int], ...]:
-    """What takes ports above a base port, with the first and last port of each."""
+    """(name, first port, last port) of each range of ports that the nodes above a base port use."""
     nodes = data_count(topology)
     data = ("data nodes", base_port, base_port + nodes - 1)
     if topology.kind is Kind.CLUSTER:
@@ -38,20 +38,20 @@ def port_spans(topology: Topology, base_port: int) -> tuple[tuple[str, int, int]
 
 
 def refuse_shapes(topology: Topology) -> Iterator[Problem]:
-    """Shapes that no fleet can have, those of the other kind included."""
+    """Problems with the numbers of nodes. The section of the unused kind is checked too."""
     cluster, sentinel = topology.cluster, topology.sentinel
     nodes = cluster.shards * (1 + cluster.replicas)
     if nodes > MOST_NODES:
         yield Problem(
             paths=("cluster.shards", "cluster.replicas"),
             text=f"cluster.shards: {cluster.shards} shards with {cluster.replicas} replicas each are {nodes} "
-            f"nodes; write fewer, at most {MOST_NODES} nodes in all",
+            f"nodes; write fewer, a fleet has at most {MOST_NODES} nodes",
         )
     if sentinel.quorum > sentinel.sentinels:
         yield Problem(
             paths=("sentinel.quorum", "sentinel.sentinels"),
-            text=f"sentinel.quorum: {sentinel.quorum} cannot agree where there are {sentinel.sentinels} "
-            f"sentinels; write at most {sentinel.sentinels}, best {sentinel.sentinels // 2 + 1}",
+            text=f"sentinel.quorum: {sentinel.quorum} is more than the {sentinel.sentinels} sentinels of the fleet; "
+            f"write at most {sentinel.sentinels}, best {sentinel.sentinels // 2 + 1}",
         )
     yield from _refuse_consistency(topology)
 
@@ -69,7 +69,7 @@ def _refuse_consistency(topology: Topology) -> Iterator[Problem]:
 
 
 def refuse_ports(topology: Topology) -> Iterator[Problem]:
-    """Ports past the last one, counted from every base port in the file."""
+    """Problems with base ports from which the nodes would exceed the last port, 65535."""
     bases = [("local.base_port", topology.local.base_port)]
     bases += [
         (f"hosts[{index}].base_port", host.base_port)
@@ -81,6 +81,6 @@ def refuse_ports(topology: Topology) -> Iterator[Problem]:
         if last > LAST_PORT:
             yield Problem(
                 paths=(path, *shape_paths(topology)),
-                text=f"{path}: {base_port} puts the {what} at ports up to {last}, above {LAST_PORT}; "
+                text=f"{path}: from {base_port}, the last port of the {what} is {last}, above {LAST_PORT}; "
                 f"write at most {base_port - (last - LAST_PORT)}",
             )

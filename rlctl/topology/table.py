@@ -1,6 +1,6 @@
-"""The topology file as a table: every key with its type, default and meaning.
+"""The table of settings: every key of the topology file with its type and meaning.
 
-Reading, checking, the sample file and the JSON Schema all walk this table, so they cannot disagree.
+The reader, the checks, the sample file and the JSON Schema all use this table, so they cannot disagree.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from rlctl.topology.subnets import subnet
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _LABEL_RULE = "up to 63 letters, digits, dots, dashes or underscores"
-# Components joined by single separators, then a tag and a digest: what `docker pull` accepts.
+# As `docker pull` accepts: components joined by separators, then a tag and a digest.
 _IMAGE = (
     r"[a-z0-9]+([._-]+[a-z0-9]+)*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
     r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
@@ -37,7 +37,7 @@ _TIMER = duration(100, parse_duration("10m"))
 TOP = SettingsSection(
     key="",
     model=Topology,
-    doc="A fleet of Redis servers, as rlctl builds it",
+    doc="A fleet of Redis servers that rlctl deploys",
     fields=(
         Field(
             key="version",
@@ -49,7 +49,7 @@ TOP = SettingsSection(
         Field(
             key="name",
             type=text(services.NAME, services.NAME_RULE),
-            doc="names the fleet; rlctl keeps its state under it",
+            doc="name of the fleet and of its state folder",
             example="limiter",
             required=True,
         ),
@@ -80,30 +80,30 @@ HOSTS = SettingsSection(
         Field(
             key="name",
             type=text(_LABEL, _LABEL_RULE, may_look_numeric=True),
-            doc="name in the inventory; else the address",
+            doc="name in the inventory; default: the address",
             example="redis-a",
         ),
         Field(
             key="zone",
             type=text(_LABEL, _LABEL_RULE, may_look_numeric=True),
-            doc="what fails together; replicas go to another zone",
+            doc="failure domain; replicas go to another zone",
             example="a",
         ),
         Field(
             key="user",
             type=text(r"[A-Za-z_][A-Za-z0-9._-]{0,31}", "a user name, or delete the line for ssh's own choice"),
-            doc="user of SSH; else what ssh's own settings say",
+            doc="SSH user; default: from ssh's own settings",
             example="deploy",
         ),
-        Field(key="port", type=integer(1, 65_535), doc="port of SSH", example="22"),
-        Field(key="nodes", type=integer(1, 1_000), doc="most data nodes here", example="2"),
+        Field(key="port", type=integer(1, 65_535), doc="SSH port", example="22"),
+        Field(key="nodes", type=integer(1, 1_000), doc="maximum number of data nodes on this host", example="2"),
         Field(
             key="base_port",
             type=integer(1_024, 65_535, why=" (lower ports need root)"),
-            doc="first port here; else local.base_port",
+            doc="first port on this host; default: local.base_port",
             example="7000",
         ),
-        Field(key="sentinel", type=boolean(), doc="whether a sentinel may run here", example="true"),
+        Field(key="sentinel", type=boolean(), doc="whether a sentinel may run on this host", example="true"),
     ),
 )
 
@@ -114,13 +114,13 @@ SECTIONS: tuple[SettingsSection, ...] = (
         doc="shape of a Redis Cluster",
         only=Kind.CLUSTER,
         fields=(
-            Field(key="shards", type=integer(3, 1_000), doc="primaries that share the slots; at least 3"),
-            Field(key="replicas", type=integer(0, 100), doc="replicas of each primary; 0 has no failover"),
+            Field(key="shards", type=integer(3, 1_000), doc="number of shards; at least 3"),
+            Field(key="replicas", type=integer(0, 100), doc="replicas of each primary; 0: no failover"),
             Field(
                 key="node_timeout",
                 attr="node_timeout_ms",
                 type=_TIMER,
-                doc="silence after which a node counts as failed",
+                doc="time without a reply until a node counts as failed",
             ),
             Field(
                 key="full_coverage",
@@ -132,81 +132,81 @@ SECTIONS: tuple[SettingsSection, ...] = (
     SettingsSection(
         key="sentinel",
         model=model.SentinelShape,
-        doc="shape of a primary with replicas, watched by sentinels",
+        doc="shape of a primary with replicas, monitored by sentinels",
         only=Kind.SENTINEL,
         fields=(
             Field(key="replicas", type=integer(1, 800), doc="replicas of the one primary"),
-            Field(key="sentinels", type=integer(1, 99), doc="watchers; an odd number, 3 or more, is best"),
+            Field(key="sentinels", type=integer(1, 99), doc="number of sentinels; use an odd number, 3 or more"),
             Field(key="quorum", type=integer(1, 99), doc="sentinels that must agree that the primary is down"),
             Field(
                 key="down_after",
                 attr="down_after_ms",
                 type=_TIMER,
-                doc="silence after which a sentinel calls a node down",
+                doc="time without a reply until a sentinel calls a node down",
             ),
             Field(
                 key="failover_timeout",
                 attr="failover_timeout_ms",
                 type=duration(1_000, parse_duration("1h")),
-                doc="time for one failover; a second try waits twice this",
+                doc="limit for one failover; a retry waits twice as long",
             ),
         ),
     ),
     SettingsSection(
         key="consistency",
         model=model.Consistency,
-        doc="when a primary stops taking writes",
+        doc="when a primary refuses writes",
         fields=(
             Field(
                 key="min_replicas",
                 type=integer(0, 800),
-                doc="replicas that must keep up for writes; 0 never stops",
+                doc="replicas in sync that a write needs; 0: none",
             ),
             Field(
                 key="max_lag",
                 attr="max_lag_ms",
                 type=duration(1_000, parse_duration("1h"), whole_seconds=True),
-                doc="how far behind still counts, in whole seconds",
+                doc="lag up to which a replica is in sync; whole seconds",
             ),
         ),
     ),
     SettingsSection(
         key="memory",
         model=model.Memory,
-        doc="for each data node",
+        doc="limits of each data node",
         fields=(
             Field(
                 key="maxmemory",
                 attr="maxmemory_bytes",
                 type=size(parse_size("8mb"), parse_size("4096gb"), why=" (an empty node takes megabytes)"),
-                doc="memory for data; below the machine's, with room to fork",
+                doc="memory for data; leave room on the machine for forks",
             ),
             Field(
                 key="policy",
                 type=choice(model.EvictionPolicy),
-                doc="noeviction refuses writes when full; others forget limits",
+                doc="noeviction refuses writes when full; others evict limits",
             ),
         ),
     ),
     SettingsSection(
         key="persistence",
         model=model.Persistence,
-        doc="what survives the death of a process",
+        doc="what survives the crash of a node",
         fields=(
             Field(key="mode", type=choice(model.PersistenceMode), doc="aof, rdb (snapshots) or none"),
-            Field(key="fsync", type=choice(model.Fsync), doc="when aof reaches the disk: always, everysec, no"),
+            Field(key="fsync", type=choice(model.Fsync), doc="when aof is flushed to disk: always, everysec or no"),
         ),
     ),
     SettingsSection(
         key="engine",
         model=model.Engine,
-        doc="the server's family and version",
+        doc="server software and its version",
         fields=(
             Field(key="flavor", type=choice(model.Flavor), doc="redis or valkey"),
             Field(
                 key="version",
                 type=text(r"[0-9]{1,2}(\.[0-9]{1,3}){0,2}", "a version such as 8.0 or 8.0.2", may_look_numeric=True),
-                doc="where the target can choose one; else what it finds",
+                doc="server version; default: the one that the target finds",
                 example="8.0",
             ),
         ),
@@ -214,37 +214,37 @@ SECTIONS: tuple[SettingsSection, ...] = (
     SettingsSection(
         key="security",
         model=model.Security,
-        doc="who may do what",
+        doc="users and encryption",
         fields=(
-            Field(key="acl", type=boolean(), doc="users with generated passwords; off on loopback only"),
+            Field(key="acl", type=boolean(), doc="users with passwords; false is allowed on loopback only"),
             Field(key="tls", type=boolean(), doc="encrypt clients, replication and the cluster bus"),
             Field(
                 key="services",
                 type=names(text(services.NAME, services.NAME_RULE), "[checkout, search]"),
-                doc="each gets a user that decides on its own keys only",
+                doc="services that get a Redis user for their own keys",
             ),
         ),
     ),
     SettingsSection(
         key="local",
         model=model.LocalPlace,
-        doc="where servers listen",
+        doc="addresses and ports of servers",
         fields=(
             Field(
                 key="address",
                 type=address(),
-                doc="the one IPv4 address that servers listen on",
+                doc="IPv4 address that servers listen on",
                 only=TargetName.LOCAL,
             ),
             Field(
                 key="base_port",
                 type=integer(1_024, 65_535, why=" (lower ports need root)"),
-                doc="data ports count up from here, sentinels 1000 above",
+                doc="first port of data nodes; sentinels start 1000 above",
             ),
             Field(
                 key="spread",
                 type=boolean(),
-                doc="an address per node, 127.77.x and 127.78.x; Linux; cuts need it",
+                doc="one loopback address per node (Linux), for partitions",
                 only=TargetName.LOCAL,
             ),
         ),
@@ -258,25 +258,25 @@ SECTIONS: tuple[SettingsSection, ...] = (
             Field(
                 key="image",
                 type=text(_IMAGE, "an image such as redis:8.0"),
-                doc="any image that has redis-server",
+                doc="image that has redis-server",
             ),
-            Field(key="subnet", type=subnet(), doc="auto takes a free one within 172.16.0.0/12"),
+            Field(key="subnet", type=subnet(), doc="auto: a free network within 172.16.0.0/12"),
         ),
     ),
     SettingsSection(
         key="drills",
         model=model.Drills,
         doc="failure drills",
-        fields=(Field(key="allow", type=boolean(), doc="whether a drill may touch the live fleet, or its hosts"),),
+        fields=(Field(key="allow", type=boolean(), doc="whether drills may run on the live fleet or its hosts"),),
     ),
 )
 
-REDIS_DOC = "further directives of redis.conf that rlctl does not govern"
+REDIS_DOC = "further redis.conf directives that no other key sets"
 KEYS = tuple(field.key for field in TOP.fields) + tuple(section.key for section in SECTIONS) + ("redis", "hosts")
 
 
 def settings(topology: Topology) -> Iterator[tuple[str, Field, Any]]:
-    """Every setting that has a value, and every item of a list, with its path in the file."""
+    """(path in the file, field, value) of every setting that has a value, and of every item of a list."""
     owners: list[tuple[str, SettingsSection, object]] = [("", TOP, topology)]
     owners += [(f"{section.key}.", section, getattr(topology, section.key)) for section in SECTIONS]
     owners += [(f"hosts[{index}].", HOSTS, host) for index, host in enumerate(topology.hosts)]

@@ -7,15 +7,15 @@ from rlctl.topology.model import Kind, TargetName
 from rlctl.topology.table import HOSTS, REDIS_DOC, SECTIONS, TOP
 
 _HEADER = (
-    "# The fleet that `rlctl deploy` brings about; edit this, then run it.\n"
-    "# What stands here is the default: delete what you do not change.\n"
+    "# A fleet of Redis servers. Edit this file, then run `rlctl deploy`.\n"
+    "# All values are defaults: delete the lines that you do not change.\n"
 )
 _SAMPLE_HOSTS = (("10.0.0.11", "a"), ("10.0.0.12", "b"), ("10.0.0.13", "c"))
 _COMMENT_COLUMN = 32
 
 
 def template(kind: Kind, target: TargetName) -> str:
-    """A topology of this kind and target with every setting at its default, each with its meaning."""
+    """A topology file of this kind and target: every setting at its default, with a comment."""
     chosen = {"kind": kind.value, "target": target.value}
     top = [_line(f"{field.key}: {chosen.get(field.key, field.example)}", field.doc) for field in TOP.fields]
     blocks = ["".join(top)]

@@ -64,5 +64,5 @@ def sources(fleet: LocalFleet) -> set[str]:
 def test_one_address_and_an_address_each_exclude_each_other(cluster: LocalFleet) -> None:
     cluster.document["local"] |= {"address": "127.9.9.9", "spread": True}
     cluster.write()
-    says = f"{cluster.file}:9: local.spread: true gives every node an address of its own"
+    says = f"{cluster.file}:9: local.spread: true gives each node its own address"
     assert_fails(cluster, "deploy", "--dry-run", code=3, name="invalid-file", says=says)

@@ -9,7 +9,7 @@ from rlctl.system.docker import PROJECT, DockerEngine, Network
 from rlctl.system.host import routed_networks
 from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.nodes import all_nodes, network_of
-from rlctl.topology.subnets import around, candidates
+from rlctl.topology.subnets import candidates, network_around
 
 _HINT = "set docker.subnet to a free network or to auto; `docker network ls` and `ip route` show the used ones"
 
@@ -18,7 +18,7 @@ def choose_network(topology: Topology, record: FleetRecord | None, engine: Docke
     """The network for `auto`: that of the last deploy, else that of the fleet's Docker network, else a free one."""
     nodes = len(all_nodes(topology))
     if record is not None and record.topology.target is TargetName.DOCKER:
-        return around(all_nodes(record.topology)[0].address, nodes)
+        return network_around(all_nodes(record.topology)[0].address, nodes)
     networks = engine.networks()
     own = _own(topology, networks)
     if own is not None and own.subnets:

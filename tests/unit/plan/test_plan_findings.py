@@ -8,7 +8,7 @@ import pytest
 from rlctl.observe.model import Link, Observed, OnDisk, Peer, Presence, Role, SentinelView
 from rlctl.plan.finding import Finding, Severity, State
 from rlctl.plan.findings import assess, state_of
-from rlctl.topology.change import Refusal
+from rlctl.topology.change import RefusedEdit
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from rlctl.topology.nodes import NodeId
 from tests.unit.fleets import (
@@ -644,7 +644,7 @@ def test_a_fleet_that_hangs_is_told_by_its_nodes(target: TargetName) -> None:
 
 @pytest.mark.parametrize("topology", [cluster(), watched()], ids=["cluster", "sentinel"])
 def test_an_edit_that_deploy_refuses_is_one_finding(topology: Topology) -> None:
-    refusals = tuple(Refusal(text=f"edit {number}", hint="undo it") for number in (1, 2))
+    refusals = tuple(RefusedEdit(text=f"edit {number}", hint="undo it") for number in (1, 2))
     desired = replace(desired_of(topology), refusals=refusals)
     [finding] = assess(desired, healthy(topology))
     assert (finding.code, finding.severity, finding.subject) == ("topology-differs", Severity.DEGRADED, "fleet")

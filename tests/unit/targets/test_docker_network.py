@@ -12,7 +12,7 @@ from rlctl.system.docker import PROJECT, Network
 from rlctl.targets.docker import network as docker_network
 from rlctl.targets.docker.network import check_network, choose_network
 from rlctl.topology.model import DockerPlace, TargetName
-from rlctl.topology.subnets import around, candidates, parse_routes
+from rlctl.topology.subnets import candidates, network_around, parse_routes
 from tests.unit.fleets import cluster
 
 AUTO = replace(cluster(), target=TargetName.DOCKER)
@@ -111,4 +111,4 @@ def test_routes_as_the_kernel_tells_them() -> None:
 @pytest.mark.parametrize("nodes", [6, 253, 254, 900])
 def test_an_address_leads_back_to_its_network(nodes: int) -> None:
     found = next(candidates("limiter", nodes))
-    assert around(str(found[2]), nodes) == found
+    assert network_around(str(found[2]), nodes) == found

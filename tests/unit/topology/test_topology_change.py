@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.topology.change import Refusal, as_deployed, refusals, summary
+from rlctl.topology.change import RefusedEdit, as_deployed, refused_edits, summary
 from rlctl.topology.model import (
     MIB,
     ClusterShape,
@@ -82,16 +82,16 @@ POSSIBLE = [
 @pytest.mark.parametrize(("deployed", "edit", "says"), REFUSED)
 def test_what_deploy_refuses(deployed: Topology, edit: Edit, says: str) -> None:
     wanted = edit(deployed)
-    found = refusals(deployed, wanted)
+    found = refused_edits(deployed, wanted)
     assert says in summary(found)
     assert all(refusal.hint for refusal in found)
     assert all_nodes(as_deployed(wanted, deployed)) == all_nodes(deployed)
-    assert refusals(deployed, as_deployed(wanted, deployed)) == ()
+    assert refused_edits(deployed, as_deployed(wanted, deployed)) == ()
 
 
 @pytest.mark.parametrize(("deployed", "edit"), POSSIBLE)
 def test_what_deploy_can_do(deployed: Topology, edit: Edit) -> None:
-    assert refusals(deployed, edit(deployed)) == ()
+    assert refused_edits(deployed, edit(deployed)) == ()
 
 
 def test_settings_that_deploy_can_change_are_judged_by_the_file() -> None:
@@ -118,6 +118,6 @@ def test_of_another_kind_nothing_is_taken() -> None:
 
 
 def test_a_long_list_is_cut() -> None:
-    found = [Refusal(text=f"text {number}", hint="") for number in range(5)]
+    found = [RefusedEdit(text=f"text {number}", hint="") for number in range(5)]
     assert summary(found) == "text 0; text 1; text 2 (+2 more)"
     assert summary(found[:3]) == "text 0; text 1; text 2"

@@ -125,7 +125,7 @@ IMPOSSIBLE = [
     (
         "too-many-nodes",
         shaped(shards=500, replicas=2),
-        ("cluster.shards: 500 shards with 2 replicas each are 1500 nodes; write fewer, at most 1000 nodes in all"),
+        ("cluster.shards: 500 shards with 2 replicas each are 1500 nodes; write fewer, a fleet has at most 1000 nodes"),
     ),
     ("absurd", shaped(shards=10**15), "cluster.shards: 1000000000000000 is out of range; write 3 to 1000"),
     (
@@ -144,7 +144,7 @@ IMPOSSIBLE = [
     (
         "quorum",
         watched(sentinels=5, quorum=6),
-        "sentinel.quorum: 6 cannot agree where there are 5 sentinels; write at most 5, best 3",
+        "sentinel.quorum: 6 is more than the 5 sentinels of the fleet; write at most 5, best 3",
     ),
     (
         "failover-timeout",
@@ -184,17 +184,17 @@ IMPOSSIBLE = [
     (
         "bus",
         placed(base_port=55_531),
-        "local.base_port: 55531 puts the cluster bus at ports up to 65536, above 65535; write at most 55530",
+        "local.base_port: from 55531, the last port of the cluster bus is 65536, above 65535; write at most 55530",
     ),
     (
         "sentinel-ports",
         replace(placed(base_port=65_000), kind=Kind.SENTINEL),
-        "local.base_port: 65000 puts the sentinels at ports up to 66002, above 65535; write at most 64533",
+        "local.base_port: from 65000, the last port of the sentinels is 66002, above 65535; write at most 64533",
     ),
     (
         "host-ports",
         on_hosts({"base_port": 60_000}),
-        ("hosts[0].base_port: 60000 puts the cluster bus at ports up to 70005, above 65535; write at most 55530"),
+        ("hosts[0].base_port: from 60000, the last port of the cluster bus is 70005, above 65535; write at most 55530"),
     ),
     (
         "host-name",
@@ -224,10 +224,7 @@ IMPOSSIBLE = [
     (
         "spread-at-one-address",
         replace(CLUSTER, local=LocalPlace(address="127.9.9.9", spread=True)),
-        (
-            "local.spread: true gives every node an address of its own, local.address says 127.9.9.9; "
-            "keep one of the two"
-        ),
+        ("local.spread: true gives each node its own address, but local.address is 127.9.9.9; delete one of the two"),
     ),
     (
         "open",
@@ -237,7 +234,7 @@ IMPOSSIBLE = [
     (
         "services-without-users",
         replace(CLUSTER, security=Security(acl=False, services=("checkout",))),
-        "security.services: services have users only with acl: true; write it, or leave services out",
+        "security.services: services need security.acl: true; write it, or delete services",
     ),
     (
         "open-docker",
@@ -253,8 +250,8 @@ IMPOSSIBLE = [
         "image-flavor",
         dockered(image="valkey/valkey:8.1"),
         (
-            "docker.image: valkey/valkey:8.1 is valkey, engine.flavor says redis; write an image such as "
-            "redis:8.0, or the other flavor"
+            "docker.image: valkey/valkey:8.1 is a valkey image, but engine.flavor is redis; write an image such as "
+            "redis:8.0, or change engine.flavor"
         ),
     ),
     (
@@ -300,17 +297,17 @@ IMPOSSIBLE = [
     (
         "subnet-room",
         dockered(subnet="172.28.0.0/29"),
-        "docker.subnet: 172.28.0.0/29 has room for 5 nodes, the fleet has 6; write a larger network or auto",
+        "docker.subnet: 172.28.0.0/29 has room for 5 nodes, but the fleet has 6; write a larger network or auto",
     ),
     (
         "subnet-sentinels",
         replace(dockered(subnet="172.28.0.0/32"), kind=Kind.SENTINEL),
-        "docker.subnet: 172.28.0.0/32 has room for 0 nodes, the fleet has 6; write a larger network or auto",
+        "docker.subnet: 172.28.0.0/32 has room for 0 nodes, but the fleet has 6; write a larger network or auto",
     ),
     (
         "no-hosts",
         HOSTS,
-        "hosts: target hosts needs machines; list them, such as `hosts: [{address: 10.0.0.11}]`",
+        "hosts: target hosts needs at least one host; write one such as `hosts: [{address: 10.0.0.11}]`",
     ),
     (
         "host-twice",
@@ -320,18 +317,18 @@ IMPOSSIBLE = [
     (
         "name-twice",
         on_hosts({"name": "a"}, {"name": "a"}),
-        "hosts[1].name: hosts[0] is already called a; give each a `name` of its own",
+        "hosts[1].name: hosts[0] is already called a; give each host a different `name`",
     ),
     (
         "name-is-address",
         on_hosts({}, {"name": "10.0.0.1"}),
-        "hosts[1].name: hosts[0] is already called 10.0.0.1; give each a `name` of its own",
+        "hosts[1].name: hosts[0] is already called 10.0.0.1; give each host a different `name`",
     ),
     *(
         (
             f"name-of-ansible-{name}",
             on_hosts({}, {"address": "10.0.0.2", "name": name}),
-            f"hosts[1].name: {name} means something else in Ansible; write another `name`",
+            f"hosts[1].name: {name} is reserved in Ansible inventories; write another `name`",
         )
         for name in (
             *("all", "ungrouped", "localhost", "127.0.0.1"),
@@ -341,14 +338,14 @@ IMPOSSIBLE = [
     (
         "address-of-ansible",
         on_hosts({"address": "127.0.0.1"}),
-        "hosts[0].name: 127.0.0.1 means something else in Ansible; write another `name`",
+        "hosts[0].name: 127.0.0.1 is reserved in Ansible inventories; write another `name`",
     ),
     ("ssh-port", on_hosts({"port": 70_000}), "hosts[0].port: 70000 is out of range; write 1 to 65535"),
     (
         "ssh-in-the-way",
         on_hosts({"port": 17_005}),
         (
-            "hosts[0].port: SSH at 17005 is among the ports of the cluster bus (17000 to 17005); write "
+            "hosts[0].port: the SSH port 17005 is among the ports of the cluster bus (17000 to 17005); write "
             "another `base_port`"
         ),
     ),
@@ -356,12 +353,12 @@ IMPOSSIBLE = [
     (
         "too-few-nodes",
         on_hosts({"nodes": 2}, {"nodes": 3}),
-        "hosts: their `nodes` allow 5 data nodes, the shape has 6; add hosts or raise `nodes`",
+        "hosts: `nodes` allows 5 data nodes in all, but the fleet has 6; add hosts or raise `nodes`",
     ),
     (
         "no-sentinel-host",
         on_hosts({"sentinel": False}, base=SENTINEL),
-        "hosts: every host has `sentinel: false`, so no sentinel could run; allow it on 3 hosts",
+        "hosts: every host has `sentinel: false`, so no sentinel can run; delete it on at least 3 hosts",
     ),
     ("zone", on_hosts({"zone": "a b"}), f"hosts[0].zone: `a b` is not valid; {LABEL}"),
     (
@@ -373,16 +370,16 @@ IMPOSSIBLE = [
         "shared-ports",
         on_hosts({"address": "10.0.0.1"}, {"address": "10.0.0.1", "port": 23, "name": "b", "base_port": 7_005}),
         (
-            "hosts[1].base_port: the data nodes (7005 to 7010) and the data nodes of hosts[0] (7000 to "
-            "7005) collide at 10.0.0.1; write base ports further apart, or the same one"
+            "hosts[1].base_port: the ports of the data nodes (7005 to 7010) and of the data nodes of hosts[0] (7000 to "
+            "7005) overlap at 10.0.0.1; write base ports that are further apart, or equal"
         ),
     ),
     (
         "shared-bus",
         on_hosts({"address": "10.0.0.1", "base_port": 17_000}, {"address": "10.0.0.1", "port": 23, "name": "b"}),
         (
-            "hosts[1].base_port: the cluster bus (17000 to 17005) and the data nodes of hosts[0] (17000 "
-            "to 17005) collide at 10.0.0.1; write base ports further apart, or the same one"
+            "hosts[1].base_port: the ports of the cluster bus (17000 to 17005) and of the data nodes of "
+            "hosts[0] (17000 to 17005) overlap at 10.0.0.1; write base ports that are further apart, or equal"
         ),
     ),
 ]
@@ -412,14 +409,14 @@ WRITES = "rlctl writes this directive itself"
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("port", "write `local.base_port` instead"),
-        ("bind", "write `local.address` instead"),
-        ("maxmemory", "write `memory.maxmemory` instead"),
-        ("min-slaves-to-write", "write `consistency.min_replicas` instead"),
-        ("requirepass", "write `security.acl` instead"),
-        ("tls-port", "write `security.tls` instead"),
-        ("cluster-node-timeout", "write `cluster.node_timeout` instead"),
-        ("cluster-announce-ip", "write `cluster` instead"),
+        ("port", "set `local.base_port` instead"),
+        ("bind", "set `local.address` instead"),
+        ("maxmemory", "set `memory.maxmemory` instead"),
+        ("min-slaves-to-write", "set `consistency.min_replicas` instead"),
+        ("requirepass", "set `security.acl` instead"),
+        ("tls-port", "set `security.tls` instead"),
+        ("cluster-node-timeout", "set `cluster.node_timeout` instead"),
+        ("cluster-announce-ip", "set `cluster` instead"),
     ],
 )
 def test_a_governed_directive_names_its_key(name: str, text: str) -> None:
@@ -429,12 +426,12 @@ def test_a_governed_directive_names_its_key(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("dir", "rlctl keeps each node's files where it finds them again"),
+        ("dir", "rlctl decides where the files of a node are"),
         ("daemonize", "the target starts and stops the process"),
-        ("unixsocketperm", "rlctl keeps its servers closed"),
-        ("enable-debug-command", "rlctl keeps its servers closed"),
-        ("replicaof", "roles belong to the fleet, which changes them in a failover"),
-        ("loadmodule", "a module would have to be on every machine; use a docker.image that brings it"),
+        ("unixsocketperm", "rlctl decides where servers listen and what they allow"),
+        ("enable-debug-command", "rlctl decides where servers listen and what they allow"),
+        ("replicaof", "a failover changes the roles of nodes"),
+        ("loadmodule", "a module would have to be on every machine; use a docker.image that has it"),
     ],
 )
 def test_an_owned_directive_names_the_reason(name: str, reason: str) -> None:
@@ -448,7 +445,7 @@ def test_every_owned_directive_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "Port", "PORT", "a b", "1a", "a_b", "a\nb", "a" * 65])
 def test_directive_names(name: str) -> None:
-    assert "is not a directive; write lower-case letters, digits and dashes" in with_directive(name)[0]
+    assert "is not the name of a directive; write lower-case letters, digits and dashes" in with_directive(name)[0]
 
 
 @pytest.mark.parametrize("value", ["", "1", "normal 0 0 0", '""', '"a b" c', "'a b'", 'a"b"', r'"\x41 \" "'])
@@ -459,12 +456,14 @@ def test_directive_values(value: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        pytest.param("1\nport 1", "the value holds a line break or control character; write it on one line", id="lf"),
+        pytest.param(
+            "1\nport 1", "the value has a line break or control character; write it on one line without them", id="lf"
+        ),
         pytest.param("x" * 1_001, "the value has 1001 characters; write at most 1000", id="long"),
         *(
             pytest.param(
                 value,
-                f"`{value}` has a quote that Redis cannot match; close it, and put a space after it",
+                f"`{value}` has a quote that is not closed, or that no space follows; correct it",
                 id=name,
             )
             for name, value in [("open", '"a'), ("glued", '"a"b'), ("odd", "it's"), ("escaped", r'"a\"')]
@@ -490,7 +489,7 @@ def test_the_defaults_need_no_warning(topology: Topology) -> None:
         ),
         pytest.param(
             replace(CLUSTER, persistence=Persistence(mode=PersistenceMode.NONE)),
-            "persistence.mode: none keeps nothing",
+            "persistence.mode: none keeps no data on disk",
             id="no-persistence",
         ),
         pytest.param(
@@ -500,12 +499,12 @@ def test_the_defaults_need_no_warning(topology: Topology) -> None:
         ),
         pytest.param(replace(CLUSTER, security=Security(acl=False)), "security.acl: false lets", id="open"),
         pytest.param(shaped(replicas=0), "cluster.replicas: 0 means no failover", id="no-replica"),
-        pytest.param(watched(sentinels=2), "sentinel.sentinels: with 2, losing one", id="two-sentinels"),
-        pytest.param(watched(sentinels=4), "sentinel.sentinels: 4 survive no more failures than 3", id="even"),
-        pytest.param(watched(quorum=1), "sentinel.quorum: 1 lets a single", id="quorum-of-one"),
+        pytest.param(watched(sentinels=2), "sentinel.sentinels: with 2, the loss of one", id="two-sentinels"),
+        pytest.param(watched(sentinels=4), "sentinel.sentinels: 4 tolerate no more failures than 3", id="even"),
+        pytest.param(watched(quorum=1), "sentinel.quorum: with 1, a single", id="quorum-of-one"),
         pytest.param(
             replace(CLUSTER, consistency=Consistency(min_replicas=1)),
-            "consistency.min_replicas: 1 is every replica",
+            "consistency.min_replicas: 1 means every replica",
             id="every-replica",
         ),
         pytest.param(

@@ -2,7 +2,7 @@ import pytest
 
 from rlctl.errors import Exit, InvalidFile
 from rlctl.files.mistakes import ImpossibleSettings, Problem
-from rlctl.topology.load import blame, load_topology
+from rlctl.topology.load import load_topology, raise_at_lines
 from rlctl.topology.model import (
     ClusterShape,
     Consistency,
@@ -136,32 +136,32 @@ WRONG_TYPES = [
     (
         "list-for-section",
         "cluster: [3]",
-        "cluster: settings by name belong here; write them such as `cluster: {shards: 3}`",
+        "cluster: must be a mapping; write settings such as `cluster: {shards: 3}`",
     ),
     (
         "value-for-section",
         "memory: 1gb",
-        "memory: settings by name belong here; write them such as `memory: {maxmemory: 256mb}`",
+        "memory: must be a mapping; write settings such as `memory: {maxmemory: 256mb}`",
     ),
     (
         "value-for-redis",
         "redis: 7",
-        "redis: settings by name belong here; write them such as `redis: {maxclients: 20000}`",
+        "redis: must be a mapping; write settings such as `redis: {maxclients: 20000}`",
     ),
     (
         "value-for-hosts",
         "hosts: 10.0.0.1",
-        "hosts: is not a list; write one `- address: 10.0.0.11` for each host",
+        "hosts: must be a list; write one `- address: 10.0.0.11` for each host",
     ),
     (
         "value-for-host",
         "hosts: [10.0.0.1]",
-        "hosts[0]: settings by name belong here; write them such as `- address: 10.0.0.11`",
+        "hosts[0]: must be a mapping; write settings such as `- address: 10.0.0.11`",
     ),
     (
         "host-without-address",
         "hosts: [{zone: a}]",
-        "hosts[0].address: is missing; write it, such as `address: 10.0.0.11`",
+        "hosts[0].address: is missing; write a line such as `address: 10.0.0.11`",
     ),
     (
         "list-for-value",
@@ -259,12 +259,12 @@ WRONG_TYPES = [
     (
         "two-lines",
         'engine: {version: "8\\n0"}',
-        "engine.version: `8\\n0` is not printable text of one line; write it so",
+        "engine.version: `8\\n0` has an unprintable character; write printable text on one line",
     ),
     (
         "bidi",
         "engine: {version: 8\u202e0}",
-        "engine.version: `8\\u202e0` is not printable text of one line; write it so",
+        "engine.version: `8\\u202e0` has an unprintable character; write printable text on one line",
     ),
     (
         "unknown-near",
@@ -306,10 +306,10 @@ def test_services_keep_their_order() -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("version", "t.yaml:2: version: is missing; write it, such as `version: 1`"),
-        ("name", "t.yaml:2: name: is missing; write it, such as `name: limiter`"),
-        ("kind", "t.yaml:2: kind: is missing; write it, such as `kind: cluster`"),
-        ("target", "t.yaml:2: target: is missing; write it, such as `target: local`"),
+        ("version", "t.yaml:2: version: is missing; write a line such as `version: 1`"),
+        ("name", "t.yaml:2: name: is missing; write a line such as `name: limiter`"),
+        ("kind", "t.yaml:2: kind: is missing; write a line such as `kind: cluster`"),
+        ("target", "t.yaml:2: target: is missing; write a line such as `target: local`"),
     ],
 )
 def test_missing_keys_are_blamed_on_the_first_setting(key: str, message: str) -> None:
@@ -335,12 +335,12 @@ def test_all_mistakes_are_told_in_line_order() -> None:
         "  port: 7000\n"
         "clutser: {}\n"
     ) == [
-        "t.yaml:1: kind: is missing; write it, such as `kind: cluster`",
+        "t.yaml:1: kind: is missing; write a line such as `kind: cluster`",
         "t.yaml:1: target: `locl` is not known; write one of local, docker, hosts",
-        "t.yaml:5: sentinel.quorum: 5 cannot agree where there are 3 sentinels; write at most 3, best 2",
+        "t.yaml:5: sentinel.quorum: 5 is more than the 3 sentinels of the fleet; write at most 3, best 2",
         "t.yaml:6: `maxmemory` is given twice, first on line 6; keep one",
         "t.yaml:6: memory.maxmemory: `5` has no unit; write it with one, such as 256mb",
-        "t.yaml:8: redis.port: rlctl writes this directive itself; write `local.base_port` instead",
+        "t.yaml:8: redis.port: rlctl writes this directive itself; set `local.base_port` instead",
         "t.yaml:9: the key `clutser` is unknown; did you mean `cluster`?",
     ]
 
@@ -382,7 +382,7 @@ def test_sections_of_the_other_kind_are_checked_too() -> None:
 
 
 def test_hosts_are_wanted_for_target_hosts() -> None:
-    message = "hosts: target hosts needs machines; list them, such as `hosts: [{address: 10.0.0.11}]`"
+    message = "hosts: target hosts needs at least one host; write one such as `hosts: [{address: 10.0.0.11}]`"
     assert refusal(ON_HOSTS) == [f"t.yaml:4: {message}"]
     assert refusal(f"{ON_HOSTS}\nhosts: []\n") == [f"t.yaml:6: {message}"]
     assert len(load(f"{ON_HOSTS}hosts:\n- address: 10.0.0.1\n").hosts) == 1
@@ -391,8 +391,8 @@ def test_hosts_are_wanted_for_target_hosts() -> None:
 def test_a_flavor_wants_its_image() -> None:
     assert refusal(f"{ON_DOCKER}engine: {{flavor: valkey}}\n") == [
         (
-            "t.yaml:5: docker.image: redis:8.0 is redis, engine.flavor says valkey; "
-            "write an image such as valkey/valkey:8.1, or the other flavor"
+            "t.yaml:5: docker.image: redis:8.0 is a redis image, but engine.flavor is valkey; "
+            "write an image such as valkey/valkey:8.1, or change engine.flavor"
         )
     ]
 
@@ -408,7 +408,7 @@ def test_what_turns_out_impossible_later_is_named_at_its_line() -> None:
         hint="correct them",
     )
     with pytest.raises(InvalidFile) as caught:
-        blame(text.encode(), "t.yaml", impossible)
+        raise_at_lines(text.encode(), "t.yaml", impossible)
     first = text.splitlines().index("redis:") + 1
     assert caught.value.message.splitlines() == [
         f"t.yaml:{first}: redis: refused together",
