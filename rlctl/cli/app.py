@@ -50,7 +50,7 @@ class App:
     @property
     def home(self) -> Home:
         """The state folder."""
-        return replace(Home.from_environment(), beside=self.file.absolute().parent)
+        return replace(Home.from_environment(), topology_folder=self.file.absolute().parent)
 
     def topology(self) -> Topology:
         """The topology file; InvalidFile and NotFound say what is wrong."""

@@ -126,7 +126,7 @@ class FleetSession:
 def keep(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, found: FleetSecrets | None) -> None:
     """Write the record of a fleet that is about to change, and its secrets where they are not those that were found."""
     make_private_folder(folder.root)
-    if secrets != found and not vault.is_given():
+    if secrets != found and not vault.is_from_environment():
         vault.write(folder.secrets, secrets)
     if secrets.authority is not None:
         write_private(folder.ca, secrets.authority.certificate)
@@ -136,7 +136,7 @@ def keep(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, foun
 def check_keepable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
     """Refuse new passwords where RLCTL_SECRETS names the file that has to hold them."""
     added = added_services(secrets, found)
-    if added and vault.is_given():
+    if added and vault.is_from_environment():
         raise AccessDenied(
             f"the file in RLCTL_SECRETS holds no password of service {', '.join(added)}",
             hint="deploy without RLCTL_SECRETS where the fleet's own secrets are, then `rlctl secrets export FILE`",

@@ -66,7 +66,7 @@ def stage_host(topology: Topology, home: Home, host: str, version: Version | Non
 
 def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: Version, occasion: Occasion) -> Staged:
     folder = home.fleet(topology.name)
-    stage = folder.stage(rehearsal=occasion.rehearsal)
+    stage = folder.staging_folder(rehearsal=occasion.rehearsal)
     secrets = _secrets(topology, home, occasion)
     commands = load_release().commands
     nodes: dict[NodeName, Sequence[str]] = {}

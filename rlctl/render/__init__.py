@@ -1,1 +1,1 @@
-"""From the model to the text of configuration files. Pure."""
+"""Configuration files of servers, compose and Ansible, rendered as text. Pure."""

@@ -1,4 +1,4 @@
-"""users.acl: who may do what on data nodes and on sentinels, for the server's version."""
+"""users.acl: the rights of each Redis user on data nodes and sentinels, for the server's version."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -29,21 +29,21 @@ _HELLO = "&__sentinel__:hello"
 
 
 def users_of(spec: NodeSpec, secrets: FleetSecrets) -> dict[str, Secret]:
-    """The users that a node of either kind lets in, with their passwords."""
-    everywhere = (user for user in User if not (spec.is_sentinel and user is User.REPLICA))
+    """The users of a data node or sentinel, with their passwords."""
+    users = (user for user in User if not (spec.is_sentinel and user is User.REPLICA))
     services = {user_of(service): password for service, password in secrets.services.items()}
-    return {user.value: secrets.password(user) for user in everywhere} | services
+    return {user.value: secrets.password(user) for user in users} | services
 
 
 def node_acl(spec: NodeSpec, secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
-    """The ACL file of a node of either kind."""
+    """The ACL file of a data node or sentinel."""
     return sentinel_acl(secrets, version) if spec.is_sentinel else data_node_acl(secrets, version, commands)
 
 
 def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
-    """The ACL file of a data node; `commands` are what the scripts call, which evalsha checks against the caller."""
-    # ioredis reads INFO at each connect, and warns where it may not. coredis asks a primary that Sentinel named for its
-    # ROLE, and gives up where it may not. Nothing in the replies is secret to a client.
+    """The ACL file of a data node. EVALSHA checks the `commands` of a script against the rights of its caller."""
+    # ioredis reads INFO at each connect and warns if it may not. coredis asks the primary that Sentinel named for its
+    # ROLE and gives up if it may not. The replies contain no secret.
     limiter = (
         _libraries(version)
         + _CLUSTER_CLIENT
@@ -52,8 +52,8 @@ def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, 
     monitor = (*_libraries(version), *_CLUSTER_READS, "info", "role", "dbsize", "time")
     return _file(
         secrets,
-        # Nobody can log in as it, but a server replays its log as this user and drops every transaction, and every
-        # script's writes, that it may not make (redis #14541, valkey #3983).
+        # The default user is off, but a server replays its append-only file as this user. It drops transactions and
+        # writes of scripts for which the user has no rights (redis #14541, valkey #3983).
         "~* &* +@all",
         {
             User.ADMIN: "~* &* +@all",
@@ -67,25 +67,25 @@ def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, 
 
 
 def sentinel_acl(secrets: FleetSecrets, version: Version) -> str:
-    """The ACL file of a sentinel: the same people, and peers that only talk about failovers."""
+    """The ACL file of a sentinel: the same users; peers may only run the commands of a failover."""
     peers = ("ping", "publish", "hello", "client|setname", "sentinel|is-master-down-by-addr")
     lookups = (*_libraries(version), "subscribe", "unsubscribe", "psubscribe", "punsubscribe", *_SENTINEL_LOOKUPS)
-    looks_up = f"&* {_allow(lookups)}"
+    lookup_rules = f"&* {_allow(lookups)}"
     return _file(
         secrets,
         "",
         {
             User.ADMIN: "~* &* +@all",
-            User.LIMITER: looks_up,
+            User.LIMITER: lookup_rules,
             User.SENTINEL: f"{_HELLO} {_allow(peers)}",
             User.MONITOR: _allow((*_libraries(version), "info", "role", *_SENTINEL_READS)),
         },
-        dict.fromkeys(secrets.services, looks_up),
+        dict.fromkeys(secrets.services, lookup_rules),
     )
 
 
 def loaded_revision(acl_file: str) -> str | None:
-    """The revision in an ACL file, also after the server has saved it in its own words."""
+    """The revision in an ACL file, also in one that the server has rewritten; None if it has none."""
     for line in acl_file.splitlines():
         if line.startswith(f"user {REVISION_USER} "):
             return next((word[1:] for word in line.split() if word.startswith("#")), None)
@@ -93,14 +93,14 @@ def loaded_revision(acl_file: str) -> str | None:
 
 
 def user_rules(acl_file: str) -> dict[str, tuple[str, ...]]:
-    """Each user's rules in an ACL file, or in ACL LIST, which has its form."""
+    """The rules of each user in an ACL file or in the reply of ACL LIST, which has the same form."""
     return {name: tuple(rules) for _user, name, *rules in map(str.split, acl_file.splitlines())}
 
 
 def differing_users(acl_file: str, listed: Iterable[str]) -> tuple[str, ...]:
-    """The users that are not in ACL LIST as in the file; the revision is not compared, nor are commands.
+    """The users whose passwords, keys or channels differ between ACL LIST and the file.
 
-    Redis 7.0 lists commands by categories that have nearly the same members (`+@fast -role`).
+    Commands are not compared: Redis 7.0 lists them as categories with nearly the same commands (`+@fast -role`).
     """
     wanted, found = _access(acl_file), _access("\n".join(listed))
     names = sorted({*wanted, *found} - {REVISION_USER})
@@ -108,7 +108,7 @@ def differing_users(acl_file: str, listed: Iterable[str]) -> tuple[str, ...]:
 
 
 def _access(users: str) -> Mapping[str, frozenset[str]]:
-    """Who logs in how, for which keys and channels; servers list these in an order of their own."""
+    """Each user's passwords, keys and channels, as a set because servers list them in any order."""
     bare = {name: {word.strip("()") for word in rules} for name, rules in user_rules(users).items()}
     marks = ("#", "~", "%", "&", "on", "off", "nopass")
     return {name: frozenset(word for word in words if word.startswith(marks)) for name, words in bare.items()}
@@ -123,12 +123,12 @@ def _allow(commands: tuple[str, ...]) -> str:
 
 
 def _runtime(service: str | None, commands: tuple[str, ...]) -> str:
-    """The rights of the user that decides, on the keys of one service or of all."""
+    """Rights of the user that runs the scripts, on the keys of one service; None: of all services."""
     return f"~{key_prefix(service)}* &rlctl:* {_allow(commands)} ({_allow(_RULE_READS)} %R~rlctl:*)"
 
 
-def _file(secrets: FleetSecrets, nobody: str, rules: Mapping[User, str], services: Mapping[str, str]) -> str:
-    lines = [f"user default reset off {nobody}".rstrip() + "\n"]
+def _file(secrets: FleetSecrets, default_rules: str, rules: Mapping[User, str], services: Mapping[str, str]) -> str:
+    lines = [f"user default reset off {default_rules}".rstrip() + "\n"]
     lines += [_user(user, secrets.password(user), rule) for user, rule in rules.items()]
     lines += [_user(user_of(service), secrets.services[service], rule) for service, rule in services.items()]
     body = "".join(lines)

@@ -1,4 +1,4 @@
-"""The compose file of a fleet: one service a node, a network of its own. Pure, and the same on every machine."""
+"""The compose file of a fleet: one service for each node, and one network. The same text on every machine. Pure."""
 
 import ipaddress
 from pathlib import PurePosixPath
@@ -10,40 +10,39 @@ from rlctl.render.redis_conf import NodeFiles, backlog, open_files, start_argv
 from rlctl.topology.model import MIB, Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, network_of
 
-# The node's folder, as its server sees it; official images declare a volume there, which the folder takes the place of.
+# The node's folder inside its container. It replaces the volume that official images declare there.
 DATA = PurePosixPath("/data")
 FILES = NodeFiles(folder=DATA, has_log=False)
 USER_VARIABLE = "RLCTL_USER"
 LABEL_FLEET, LABEL_NODE, LABEL_IMAGE = "io.rlctl.fleet", "io.rlctl.node", "io.rlctl.image"
 LABEL_OPEN_FILES = "io.rlctl.open-files"
 PUBLISHED_AT = "127.0.0.1"
-# What a server takes beside its data: code, buffers, the backlog, a sentinel's whole life.
+# Memory of a server in addition to its data: code, buffers, replication backlog. A sentinel needs no more.
 _BESIDE_DATA_BYTES = 128 * MIB
 _HEADER = """\
-# Rendered by rlctl from the topology of fleet {name}; the next deploy writes it anew.
-# It is an ordinary compose project: `docker compose -p {project} ps`. `rlctl deploy` creates and starts its containers,
-# because only rlctl knows which node may come back.
+# Written by rlctl from the topology of fleet {name}; the next deploy overwrites this file.
+# It is an ordinary compose project: `docker compose -p {project} ps`. Start containers with `rlctl deploy`,
+# because only rlctl knows which node may start again.
 """
 
 
 def project_name(fleet: str) -> str:
-    """What the compose project, and its network, are called."""
+    """Name of the compose project and of its network."""
     return f"rlctl-{fleet}"
 
 
 def container_name(fleet: str, node: NodeName) -> str:
-    """What a node's container is called."""
     return f"{project_name(fleet)}-{node}"
 
 
 def memory_limit_bytes(topology: Topology, spec: NodeSpec) -> int:
-    """Twice the data: while a copy is written, for a log, a snapshot or a replica, every changed page is held twice."""
+    """Twice maxmemory and a fixed amount: while a node saves or resyncs, it holds each changed page twice."""
     data_bytes = 0 if spec.is_sentinel else 2 * topology.memory.maxmemory_bytes
     return data_bytes + _BESIDE_DATA_BYTES
 
 
 def compose_file(topology: Topology, fragment: str) -> str:
-    """The whole file; `fragment` is what all nodes share."""
+    """The whole file; `fragment` is the YAML that all nodes share."""
     services = "".join(_service(topology, spec) for spec in all_nodes(topology))
     project = project_name(topology.name)
     return (
@@ -93,18 +92,21 @@ def _service(topology: Topology, spec: NodeSpec) -> str:
 def _command(topology: Topology, spec: NodeSpec) -> list[str]:
     argv = start_argv(f"{topology.engine.flavor}-server", spec, FILES)
     if topology.kind is Kind.SENTINEL and not spec.is_sentinel:
-        # Whom a node follows is known only when it starts; a container's command is known when it is made.
+        # The primary of a node is known when the node starts; the command is fixed when the container is created.
         argv += ["--include", str(FILES.follow_conf)]
     return argv
 
 
 def _health(topology: Topology, spec: NodeSpec) -> str:
-    """Who asks for a password is alive, so the check needs none; an image without a client tells who listens."""
+    """Shell command of the health check. It needs no password: NOAUTH also proves that the server is up.
+
+    For an image without a client it looks up the listening port.
+    """
     cli = f"{topology.engine.flavor}-cli"
     tls = f" --tls --cacert {FILES.ca}" if topology.security.tls else ""
-    ask = f"{cli} -h {spec.address} -p {spec.port}{tls} ping 2>&1 | grep -Eq 'PONG|NOAUTH'"
+    ping = f"{cli} -h {spec.address} -p {spec.port}{tls} ping 2>&1 | grep -Eq 'PONG|NOAUTH'"
     listens = f"grep -q ':{spec.port:04X} 00000000:0000 0A' /proc/net/tcp"
-    return f"if command -v {cli} >/dev/null; then {ask}; else {listens}; fi"
+    return f"if command -v {cli} >/dev/null; then {ping}; else {listens}; fi"
 
 
 def _network(topology: Topology) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The Ansible inventory of a fleet on hosts: who runs what, and what all hosts must know of the fleet. Pure."""
+"""The Ansible inventory of a fleet on hosts: the nodes of each host, and variables of the fleet. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
@@ -6,7 +6,7 @@ from typing import Any
 
 from rlctl.errors import Refused
 from rlctl.files.mistakes import printable
-from rlctl.render.redis_conf import own_directives
+from rlctl.render.redis_conf import topology_directives
 from rlctl.topology.model import HostEntry, Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec, all_nodes, host_name
 
@@ -15,7 +15,7 @@ _TEMPLATE_MARKS = ("{{", "{%", "{#")
 
 
 def inventory(topology: Topology, topology_file: PurePath) -> dict[str, Any]:
-    """The document of `--list`; it holds no secret. Refused where Ansible would take a value for a template."""
+    """The document of `--list`, without secrets. Raises Refused if Ansible would run a value as a template."""
     hosts = used_hosts(topology)
     document = {
         "_meta": {"hostvars": {host_name(host): host_variables(topology, host) for host in hosts}},
@@ -31,18 +31,18 @@ def inventory(topology: Topology, topology_file: PurePath) -> dict[str, Any]:
 
 
 def refuse_templates(value: object) -> None:
-    """Raise Refused where a text in this value would run as a Jinja template on the machine that runs Ansible."""
+    """Raise Refused if Ansible would run a text in this value as a Jinja template."""
     for text in _texts(value):
         for mark in _TEMPLATE_MARKS:
             if mark in text:
                 raise Refused(
-                    f"{printable(text)} holds {mark}, and Ansible would run it as a template on this machine",
-                    hint="rename the folder, so that its path has none of {{, {% and {#",
+                    f"{printable(text)} contains {mark}, so Ansible would run it as a template on this machine",
+                    hint="rename the folder, so that its path contains none of {{, {% and {#",
                 )
 
 
 def static_inventory(topology: Topology, topology_file: PurePath) -> dict[str, object]:
-    """The same as a file that Ansible reads."""
+    """The inventory in the form of a YAML file, without `_meta`."""
     document = inventory(topology, topology_file)
     variables: Mapping[str, Variables] = document.pop("_meta")["hostvars"]
     groups = {
@@ -53,13 +53,13 @@ def static_inventory(topology: Topology, topology_file: PurePath) -> dict[str, o
 
 
 def used_hosts(topology: Topology) -> tuple[HostEntry, ...]:
-    """The hosts that run something of the fleet; a spare one is left alone."""
+    """The hosts that run a node of the fleet."""
     used = {spec.host for spec in all_nodes(topology)}
     return tuple(host for host in topology.hosts if host_name(host) in used)
 
 
 def host_variables(topology: Topology, host: HostEntry) -> Variables:
-    """How a host is reached, and its nodes."""
+    """The variables of one host: its SSH connection and its nodes."""
     own = [spec for spec in all_nodes(topology) if spec.host == host_name(host)]
     found: Variables = {"ansible_host": host.address, "ansible_port": host.port}
     if host.user is not None:
@@ -86,7 +86,7 @@ def _fleet_variables(topology: Topology, topology_file: PurePath, hosts: Iterabl
         "rlctl_persistence": topology.persistence.mode.value,
         "rlctl_maxmemory_bytes": topology.memory.maxmemory_bytes,
         "rlctl_tls": topology.security.tls,
-        "rlctl_directives": [" ".join(one) for one in own_directives(topology)],
+        "rlctl_directives": [" ".join(one) for one in topology_directives(topology)],
         "rlctl_topology": str(topology_file),
     }
 

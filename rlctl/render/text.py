@@ -1,4 +1,4 @@
-"""Redis configuration syntax: one directive a line, values quoted where they must be."""
+"""The syntax of Redis configuration files: one directive on each line, values quoted if needed."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ Directive = tuple[str, str]
 
 
 def quote(value: str) -> str:
-    """A single argument of a configuration line."""
+    """The value as one argument of a configuration line, in quotes if needed."""
     if value and all(character.isalnum() or character in "_-./:@%+,#" for character in value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -14,5 +14,5 @@ def quote(value: str) -> str:
 
 
 def conf_text(directives: Iterable[Directive]) -> str:
-    """The file's text; values are already in configuration syntax."""
+    """The text of a configuration file. Values must be quoted already."""
     return "".join(f"{name} {value}\n" for name, value in directives)

@@ -1,10 +1,11 @@
-"""The configuration that a server is tried with: directives of the topology on a server that no one can reach. Pure."""
+"""Configuration of a trial start, which shows whether a server accepts the directives of the topology. Pure."""
 
 from collections.abc import Iterable
 
 from rlctl.render.text import Directive, conf_text
 
-# Last, so that they win. The server keeps to its working folder, listens on a socket there, and says when it is ready.
+# These come last, so that they take precedence. The server listens only on a socket in its working folder, keeps no
+# data, and logs when it is ready.
 _OWN: tuple[Directive, ...] = (
     ("port", "0"),
     ("unixsocket", "trial.sock"),
@@ -18,5 +19,5 @@ _OWN: tuple[Directive, ...] = (
 
 
 def trial_conf(directives: Iterable[Directive]) -> str:
-    """The file's text; it holds no secret."""
+    """The text of the configuration file, without secrets."""
     return conf_text([*directives, *_OWN])

@@ -1,1 +1,1 @@
-"""What this machine remembers of its fleets: folders, secrets, the fleet record."""
+"""What this machine keeps about its fleets: folders, secrets, the record of the last deploy."""

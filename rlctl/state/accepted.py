@@ -1,4 +1,4 @@
-"""Which directives which server has started with: asked once, remembered for all fleets of this machine."""
+"""Remember which directives a server has started with, so that each set is tried once on this machine."""
 
 import hashlib
 import json
@@ -9,26 +9,26 @@ from pathlib import Path
 from rlctl.errors import Unreachable
 from rlctl.system.files import read_damaged, write_private
 
-# Many more than the fleets and servers of one machine; the oldest are forgotten.
+# Far more than one machine needs. The oldest digests are dropped.
 _KEPT = 200
 
 
-class Accepted:
-    """A short list of digests in one file; losing it costs a start of a server each."""
+class AcceptedDirectives:
+    """A list of digests in one file. A missing digest costs one start of a server."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def holds(self, *parts: object) -> bool:
-        """Whether this server and these directives were seen to fit."""
+        """Whether `add` was called with the same server and directives."""
         return _digest(parts) in self._known()
 
     def add(self, *parts: object) -> None:
-        """Remember them; a dry run on a machine without RLCTL_HOME makes none."""
+        """Record that a server started with these directives. Does nothing if RLCTL_HOME does not exist yet."""
         if not self._path.parent.is_dir():
             return
         found = dict.fromkeys((*self._known(), _digest(parts)))
-        # What cannot be remembered is asked again.
+        # If the file cannot be written, the directives are tried again next time.
         with suppress(Unreachable):
             write_private(self._path, json.dumps(list(found)[-_KEPT:]) + "\n")
 

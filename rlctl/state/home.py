@@ -1,4 +1,4 @@
-"""RLCTL_HOME: where this machine keeps its fleets, and in which version of the layout."""
+"""RLCTL_HOME: the folder in which this machine keeps the state of its fleets, and the version of its layout."""
 
 import json
 import os
@@ -12,48 +12,47 @@ from rlctl.system.files import check_folder, make_private_folder, read_own, writ
 from rlctl.topology.nodes import NodeName
 
 STATE_VERSION = 1
-# Each is opened by name; fleets' own folders are checked with the files that are opened in them.
+# Folders that are checked when RLCTL_HOME is opened. A fleet's own folder is checked with each file opened in it.
 _FOLDERS = ("fleets", "journal", "locks", "drills", "runbooks", "throw-away", "bugs")
-# Control characters, halves of characters that are no UTF-8, and the line breaks of Unicode.
+# Unicode categories: control characters, surrogates, line and paragraph separators.
 _UNWRITABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The state folder; every path that rlctl keeps is named here.
+    """The state folder, with the path of everything in it.
 
-    `beside` is no part of it: the folder of the topology file, whose group_vars count on target hosts.
+    `topology_folder` is outside of it: the folder of the topology file, whose group_vars apply to target hosts.
     """
 
     root: Path
-    beside: Path | None = None
+    topology_folder: Path | None = None
 
     @classmethod
     def from_environment(cls) -> "Home":
-        """RLCTL_HOME, else the XDG data folder; Refused where another user can change it.
+        """RLCTL_HOME, else the XDG data folder. Raises Refused if another user can change it.
 
-        In one spelling, since folders are compared with what others say.
+        The path is normalised, because it is compared with paths that `docker compose` prints.
         """
-        home = cls(_spelled(_named()))
+        home = cls(_normalised(_configured()))
         _check_characters(home.root)
         for folder in (home.root, *(home.root / name for name in _FOLDERS)):
             check_folder(folder)
         return home
 
     def fleet(self, name: str) -> "FleetFolder":
-        """The folder of one fleet."""
         return FleetFolder(self.root / "fleets" / name)
 
     def journal(self, name: str) -> Path:
-        """The journal outlives its fleet: it also tells who destroyed it."""
+        """The journal of a fleet. It survives `destroy`, which it records."""
         return self.root / "journal" / f"{name}.jsonl"
 
     def staging_lock(self, name: str) -> Path:
-        """Playbooks stage for many hosts at once, also while a deploy holds the fleet's lock."""
+        """Lock file of the staging folder, which playbooks also fill while a deploy holds the fleet's lock."""
         return self.root / "locks" / f"{name}.staging.lock"
 
     def lock(self, name: str) -> Path:
-        """The lock file is outside the fleet's folder, so that destroy can hold it to the end."""
+        """The fleet's lock file, outside the fleet's folder so that `destroy` can hold it until it has finished."""
         return self.root / "locks" / f"{name}.lock"
 
     @property
@@ -63,26 +62,26 @@ class Home:
 
     @property
     def throw_away(self) -> Path:
-        """One folder for each demo and each trial of a runbook test that runs, or was killed."""
+        """One folder for each demo and each rehearsal of a runbook that is running or was killed."""
         return self.root / "throw-away"
 
     @property
     def transcripts(self) -> Path:
-        """What was done by the runbooks, for the reviews afterwards."""
+        """Transcripts of runbook runs, for reviews."""
         return self.root / "runbooks"
 
     @property
     def accepted(self) -> Path:
-        """Which directives which server has started with."""
+        """File of `AcceptedDirectives`."""
         return self.root / "accepted.json"
 
     @property
     def bugs(self) -> Path:
-        """Where tracebacks go instead of the terminal."""
+        """Tracebacks of bugs, which the terminal does not show."""
         return self.root / "bugs"
 
     def open_for_writing(self) -> None:
-        """Make sure that the folder exists, is ours to write and has a layout we understand."""
+        """Create the folder if needed. Raises unless this user may write it and this rlctl knows its layout version."""
         make_private_folder(self.root)
         marker = self.root / "state.json"
         text = read_own(marker)
@@ -94,7 +93,7 @@ class Home:
             make_private_folder(self.root / folder)
 
     def check(self) -> None:
-        """The reading half of `open_for_writing`: refuse a layout that is newer than we are."""
+        """Raise Refused if this rlctl does not know the layout version of the folder. Writes nothing."""
         marker = self.root / "state.json"
         text = read_own(marker)
         if text is not None:
@@ -103,18 +102,18 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class FleetFolder:
-    """What is kept of one fleet."""
+    """The folder of one fleet."""
 
     root: Path
 
     @property
     def record(self) -> Path:
-        """What was deployed under this name."""
+        """The record of the last deploy."""
         return self.root / "fleet.json"
 
     @property
     def secrets(self) -> Path:
-        """The generated secrets, 0600."""
+        """The generated secrets, mode 0600."""
         return self.root / "secrets.json"
 
     @property
@@ -129,35 +128,34 @@ class FleetFolder:
 
     @property
     def compose_variables(self) -> Path:
-        """What the compose file leaves to the machine; compose itself reads it from there."""
+        """Variables of the compose file that differ between machines; compose reads the file by this name."""
         return self.root / ".env"
 
     @property
     def server(self) -> Path:
-        """Which server the image of a Docker fleet holds."""
+        """The server program and version that the image of a Docker fleet has."""
         return self.root / "server.json"
 
     @property
     def ca(self) -> Path:
-        """The certificate that clients verify with."""
+        """The CA certificate, with which clients verify servers."""
         return self.root / "ca.crt"
 
-    def stage(self, *, rehearsal: bool) -> Path:
-        """Where files wait for their hosts; what is only compared with them lies apart."""
+    def staging_folder(self, *, rehearsal: bool) -> Path:
+        """Files to be copied to the hosts. A rehearsal, which only compares files, has a folder of its own."""
         return self.root / ("rehearsal" if rehearsal else "stage")
 
     def node(self, name: NodeName) -> Path:
-        """One local node's folder."""
         return self.nodes / name
 
     def placed(self) -> tuple[NodeName, ...]:
-        """The nodes that have a folder here."""
+        """The nodes that have a folder on this machine."""
         if not self.nodes.is_dir():
             return ()
         return tuple(sorted(NodeName(path.name) for path in self.nodes.iterdir() if path.is_dir()))
 
     def remove(self) -> None:
-        """Delete the fleet's folder with all it holds."""
+        """Delete the fleet's folder and everything in it."""
         try:
             shutil.rmtree(self.root)
         except FileNotFoundError:
@@ -168,7 +166,7 @@ class FleetFolder:
             ) from failure
 
 
-def _named() -> Path:
+def _configured() -> Path:
     named, data = os.environ.get("RLCTL_HOME"), os.environ.get("XDG_DATA_HOME")
     if named:
         return Path(named).expanduser()
@@ -176,16 +174,16 @@ def _named() -> Path:
 
 
 def _check_characters(root: Path) -> None:
-    """The path goes into configuration files of servers, line by line, and into compose files and inventories."""
+    """Raise UsageFault if the path cannot be written into one line of a server's configuration."""
     if any(unicodedata.category(character) in _UNWRITABLE for character in str(root)):
         raise UsageFault(
-            f"the state folder {str(root)!r} has a line break or another control character in its name",
-            hint="set RLCTL_HOME to a path of plain characters",
+            f"the path of the state folder, {str(root)!r}, has a line break or another control character",
+            hint="set RLCTL_HOME to a path without control characters",
         )
 
 
-def _spelled(path: Path) -> Path:
-    """Without `..`, as `docker compose` writes paths."""
+def _normalised(path: Path) -> Path:
+    """The absolute path without `..`, as `docker compose` prints it."""
     return Path(os.path.normpath(path.absolute()))
 
 
@@ -194,11 +192,11 @@ def _check_version(marker: Path, text: str) -> None:
         version = json.loads(text)["version"]
     except (ValueError, KeyError, TypeError) as failure:
         raise Refused(
-            f"{marker} is damaged: it does not hold a state version",
-            hint=f'if this folder is of this rlctl, write {{"version": {STATE_VERSION}}} into it',
+            f"{marker} is damaged: it has no state version",
+            hint=f'if this rlctl wrote the folder, write {{"version": {STATE_VERSION}}} into the file',
         ) from failure
     if version != STATE_VERSION:
         raise Refused(
-            f"{marker.parent} has state version {version}; this rlctl knows version {STATE_VERSION}",
-            hint="use the rlctl that wrote it, or another RLCTL_HOME",
+            f"{marker.parent} has state version {version}; this rlctl knows only version {STATE_VERSION}",
+            hint="use the rlctl that wrote it, or set RLCTL_HOME to another folder",
         )

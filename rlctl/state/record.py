@@ -1,4 +1,4 @@
-"""The fleet record: the topology that was last deployed under a name, so that a changed file is noticed."""
+"""The fleet record: the topology of the last deploy, with which a changed file is compared."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +13,13 @@ from rlctl.topology.model import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRecord:
-    """A deployed topology, with the network that a Docker fleet has."""
+    """The topology of the last deploy."""
 
     topology: Topology
 
     @classmethod
     def load(cls, path: Path) -> "FleetRecord | None":
-        """The record, or None where nothing was deployed from here."""
+        """The record; None if this machine has not deployed the fleet. Raises Refused if the file is damaged."""
         text = read_own(path)
         if text is None:
             return None
@@ -27,15 +27,15 @@ class FleetRecord:
             return cls(topology=load_topology(text.encode("utf-8"), str(path)))
         except InvalidFile as failure:
             raise Refused(
-                f"{path} does not hold a deployed topology: it is damaged, or was written by an earlier rlctl",
-                hint="restore it; or remove it, and run `rlctl deploy` with the topology file as it was deployed",
+                f"{path} has no valid topology: it is damaged, or an earlier rlctl wrote it",
+                hint="restore the file; or delete it and run `rlctl deploy` with the topology file of the last deploy",
             ) from failure
 
     def save(self, path: Path) -> None:
-        """Remember it."""
-        # The section redis is always that of the file; a drill's twin adds directives there that no file may hold.
+        # `redis` is left out: it is always read from the topology file, and a drill's twin adds directives to it that
+        # no file may have.
         write_private(path, topology_text(replace(self.topology, redis=())), durable=True)
 
     def refusals(self, topology: Topology) -> tuple[RefusedEdit, ...]:
-        """What deploy would refuse of this topology."""
+        """The edits in `topology` that deploy refuses."""
         return refused_edits(self.topology, topology)

@@ -1,4 +1,4 @@
-"""Where a fleet's secrets are kept: RLCTL_SECRETS, else the fleet's own file."""
+"""Read and write a fleet's secrets: RLCTL_SECRETS, else the fleet's own file."""
 
 import os
 from pathlib import Path
@@ -9,34 +9,37 @@ from rlctl.system.files import read_own, read_text, write_private
 
 
 def secrets_path(own: Path) -> Path:
-    """RLCTL_SECRETS where it is set, else the fleet's own file."""
+    """RLCTL_SECRETS if it is set, else `own`."""
     named = os.environ.get("RLCTL_SECRETS")
     return Path(named).expanduser() if named else own
 
 
-def is_given() -> bool:
-    """Whether RLCTL_SECRETS stands for the fleet's own file, so that what is kept there would not be read."""
+def is_from_environment() -> bool:
+    """Whether RLCTL_SECRETS is set, so that the fleet's own file is not read."""
     return bool(os.environ.get("RLCTL_SECRETS"))
 
 
 def read(own: Path, name: str) -> FleetSecrets | None:
-    """The secrets of fleet `name`, or None where none were generated or imported yet."""
+    """The secrets of fleet `name`; None if none were generated or imported yet."""
     path = secrets_path(own)
-    # A file that RLCTL_SECRETS names may be a link, as Kubernetes mounts secrets.
+    # RLCTL_SECRETS may name a symbolic link, as Kubernetes mounts secrets.
     text = read_own(path) if path == own else read_text(path)
     if text is None:
         if path == own:
             return None
-        raise NotFound(f"RLCTL_SECRETS names {path}, which does not exist", hint="unset it, or name a file")
+        raise NotFound(
+            f"RLCTL_SECRETS names {path}, which does not exist",
+            hint="unset RLCTL_SECRETS, or set it to an existing file",
+        )
     secrets = from_text(text, path)
     if secrets.name != name:
         raise InvalidFile(
             f"{path}:1: these are the secrets of fleet {secrets.name!r}, not of {name!r}",
-            hint="name the fleet's own file in RLCTL_SECRETS, or the topology that belongs to this one with -f",
+            hint="set RLCTL_SECRETS to the file of this fleet, or name the topology of the other fleet with -f",
         )
     return secrets
 
 
 def write(path: Path, secrets: FleetSecrets) -> None:
-    """Keep the secrets, 0600."""
+    """Write the secrets with mode 0600."""
     write_private(path, to_text(secrets), durable=True)

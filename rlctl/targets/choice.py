@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rlctl.secrets import FleetSecrets
-from rlctl.state.accepted import Accepted
+from rlctl.state.accepted import AcceptedDirectives
 from rlctl.state.home import Home
 from rlctl.state.record import FleetRecord
 from rlctl.system.clock import Clock
@@ -30,7 +30,7 @@ def open_target(
     listener: ProgressListener,
 ) -> Target:
     """The target of a resolved topology."""
-    folder, accepted = home.fleet(topology.name), Accepted(home.accepted)
+    folder, accepted = home.fleet(topology.name), AcceptedDirectives(home.accepted)
     match topology.target:
         case TargetName.LOCAL:
             return LocalTarget(topology, secrets, folder, commands, ProcessRunner(), clock, accepted)

@@ -12,9 +12,9 @@ from signal import Signals
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.observe.model import Address, OnDisk
 from rlctl.render.acl import Version
-from rlctl.render.redis_conf import NodeFiles, own_directives, process_title
+from rlctl.render.redis_conf import NodeFiles, process_title, topology_directives
 from rlctl.secrets import FleetSecrets
-from rlctl.state.accepted import Accepted
+from rlctl.state.accepted import AcceptedDirectives
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock, wait_until
 from rlctl.system.files import make_private_folder, read_damaged
@@ -47,7 +47,7 @@ class LocalTarget(OnThisMachine):
         commands: tuple[str, ...],
         runner: Runner,
         clock: Clock,
-        accepted: Accepted,
+        accepted: AcceptedDirectives,
     ) -> None:
         self._topology = topology
         self._secrets = secrets
@@ -71,7 +71,7 @@ class LocalTarget(OnThisMachine):
         )
         return check_directives(
             server,
-            own_directives(self._topology),
+            topology_directives(self._topology),
             self._accepted,
             lambda conf: start_once(program.path, conf, self._clock),
         )

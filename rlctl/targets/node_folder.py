@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from rlctl.observe.model import OnDisk
 from rlctl.render.acl import Version, node_acl
 from rlctl.render.redis_conf import NodeFiles, initial_cluster_conf, replica_cluster_conf, start_argv, static_conf
-from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_static_conf
+from rlctl.render.sentinel_conf import InitialMonitor, initial_sentinel_conf, sentinel_static_conf
 from rlctl.secrets import Authority, FleetSecrets
 from rlctl.system.files import make_private_folder, read_damaged, write_private
 from rlctl.system.server_log import last_error
@@ -135,8 +135,8 @@ class NodeFolder:
             primary = launch.follow
             if primary is None:
                 raise ValueError(f"{self._spec.name}: a sentinel starts with a primary to watch")
-            watch = Watch(primary=primary, replicas=self._replicas(primary), peers=self._peers())
-            text = initial_sentinel_conf(self._topology, own_id, watch, self._secrets)
+            monitor = InitialMonitor(primary=primary, replicas=self._replicas(primary), peers=self._peers())
+            text = initial_sentinel_conf(self._topology, own_id, monitor, self._secrets)
             return [(self._here(self.files.sentinel_conf), text)]
         first = [(self._here(self.files.node_conf), "")]
         if self._topology.kind is Kind.CLUSTER:

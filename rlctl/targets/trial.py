@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlctl.errors import Unreachable
 from rlctl.render.text import Directive
 from rlctl.render.trial_conf import trial_conf
-from rlctl.state.accepted import Accepted
+from rlctl.state.accepted import AcceptedDirectives
 from rlctl.system.server_log import config_error, is_ready, last_error, without_stamps
 
 # Starts a server with this configuration, ends it, and returns its log until it was ready or had ended.
@@ -31,7 +31,7 @@ class TrialServer:
 
 
 def check_directives(
-    server: TrialServer, directives: Sequence[Directive], accepted: Accepted, start: Start
+    server: TrialServer, directives: Sequence[Directive], accepted: AcceptedDirectives, start: Start
 ) -> tuple[RefusedDirective, ...]:
     """The directives that this server refuses. Remembers accepted ones, so that it need not be started again."""
     if accepted.holds(server.identity, directives):

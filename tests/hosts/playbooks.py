@@ -153,7 +153,7 @@ class HandRun:
         assert secrets is not None
         primary = specs[0]
         launches: dict[bool, dict[str, Any]] = {True: {}, False: {}}
-        stage = self.home.fleet(self.name).stage(rehearsal=False)
+        stage = self.home.fleet(self.name).staging_folder(rehearsal=False)
         for spec in specs:
             if names and spec.name not in names:
                 continue

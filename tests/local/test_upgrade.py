@@ -52,7 +52,7 @@ def test_an_earlier_record_of_a_fleet_is_refused_with_the_way_on(machine: LocalF
     """That commit recorded only what could not change; today's compares the whole topology."""
     failed = machine.run(*words, "-o", "json", expect=Exit.GUARD).error()
     assert "fleet.json" in failed["message"]
-    assert "remove it, and run `rlctl deploy` with the topology file as it was deployed" in failed["hint"]
+    assert "delete it and run `rlctl deploy` with the topology file of the last deploy" in failed["hint"]
 
 
 def test_the_history_is_read(machine: LocalFleet) -> None:

@@ -179,7 +179,7 @@ class Programme:
             argv=self.argv,
             started=now.isoformat(timespec="seconds"),
             twin=f"{TWIN_NAME}-{name[-4:]}",
-            beside=str(self.home.beside or ""),
+            beside=str(self.home.topology_folder or ""),
         )
         folder.write("order.json", order.to_json())
         return folder

@@ -26,9 +26,9 @@ from rlctl.render.compose import (
     memory_limit_bytes,
     project_name,
 )
-from rlctl.render.redis_conf import open_files, own_directives
+from rlctl.render.redis_conf import open_files, topology_directives
 from rlctl.secrets import FleetSecrets
-from rlctl.state.accepted import Accepted
+from rlctl.state.accepted import AcceptedDirectives
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import Clock
 from rlctl.system.docker import Container, DockerEngine, last_line
@@ -64,7 +64,7 @@ class DockerTarget(OnThisMachine):
         commands: tuple[str, ...],
         engine: DockerEngine,
         clock: Clock,
-        accepted: Accepted,
+        accepted: AcceptedDirectives,
     ) -> None:
         self._topology = topology
         self._secrets = secrets
@@ -99,7 +99,7 @@ class DockerTarget(OnThisMachine):
         server = TrialServer(name=f"{program.path} ({program.flavor} {dotted(program.version)})", identity=image_id)
         return check_directives(
             server,
-            own_directives(self._topology),
+            topology_directives(self._topology),
             self._accepted,
             lambda conf: start_in_image(self._engine, self._topology, conf),
         )

@@ -33,7 +33,7 @@ class HostPlaybooks:
         self, name: str, hosts: Sequence[str], variables: Mapping[str, object] | None = None, *, check: bool = False
     ) -> PlaybookRun:
         """Run a playbook on some hosts. A check run works on its own files, so that it does not disturb a real run."""
-        stage = self._folder.stage(rehearsal=check)
+        stage = self._folder.staging_folder(rehearsal=check)
         inventory = self._write_inventory(stage / "ansible")
         own = {"rlctl_command": [*OWN_PYTHON, "-m", "rlctl"], "rlctl_stage_folder": str(stage)}
         given = own | dict(variables or {})
@@ -55,7 +55,7 @@ class HostPlaybooks:
         document = static_inventory(self._topology, topology_file)
         write_private(inventory, json.dumps(document, indent=2) + "\n")
         for name in _VARIABLE_FOLDERS:
-            _link(folder / name, self._home.beside / name if self._home.beside else None)
+            _link(folder / name, self._home.topology_folder / name if self._home.topology_folder else None)
         return inventory
 
 

@@ -47,7 +47,7 @@ class HostsTarget:
     ) -> None:
         self._topology = topology
         self._secrets = secrets
-        self._stage = home.fleet(topology.name).stage(rehearsal=False)
+        self._stage = home.fleet(topology.name).staging_folder(rehearsal=False)
         self._commands = commands
         self._clock = clock
         sockets = socket_folder(home.root)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from rlctl.render.redis_conf import NodeFiles
-from rlctl.render.sentinel_conf import Watch, initial_sentinel_conf, sentinel_login, sentinel_static_conf
+from rlctl.render.sentinel_conf import InitialMonitor, initial_sentinel_conf, sentinel_login, sentinel_static_conf
 from rlctl.secrets import FleetSecrets, Secret, User
 from rlctl.topology.model import Security, SentinelShape, Topology
 from rlctl.topology.nodes import data_nodes, sentinel_nodes
@@ -48,8 +48,8 @@ sentinel known-sentinel limiter 127.0.0.1 8001 {id_of("sentinel-1")}
 def first(topology: Topology) -> str:
     primary, *replicas = data_nodes(topology)
     peer = sentinel_nodes(topology)[1]
-    watch = Watch(primary=primary, replicas=replicas, peers=[(peer, id_of(peer.name))])
-    return initial_sentinel_conf(topology, id_of("sentinel-0"), watch, SECRETS)
+    monitor = InitialMonitor(primary=primary, replicas=replicas, peers=[(peer, id_of(peer.name))])
+    return initial_sentinel_conf(topology, id_of("sentinel-0"), monitor, SECRETS)
 
 
 def static(topology: Topology) -> str:

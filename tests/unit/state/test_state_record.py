@@ -34,7 +34,7 @@ def test_without_a_record_nothing_was_deployed_from_here(tmp_path: Path) -> None
 def test_a_damaged_record_is_named(text: str, tmp_path: Path) -> None:
     path = tmp_path / "fleet.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(Refused, match=f"{path} does not hold a deployed topology"):
+    with pytest.raises(Refused, match=f"{path} has no valid topology"):
         FleetRecord.load(path)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rlctl.render.compose import LABEL_NODE, container_name
 from rlctl.secrets import generate
-from rlctl.state.accepted import Accepted
+from rlctl.state.accepted import AcceptedDirectives
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import SystemClock
 from rlctl.system.docker import Container
@@ -44,7 +44,7 @@ class Engine:
 def made(home: Path, folder: Path) -> tuple[DockerTarget, Engine]:
     """A target on one home, and an engine with one container that was made from this folder."""
     engine: Any = Engine(folder)
-    accepted = Accepted(home / "accepted.json")
+    accepted = AcceptedDirectives(home / "accepted.json")
     secrets = generate(TOPOLOGY.name, None)
     return DockerTarget(TOPOLOGY, secrets, FleetFolder(home), (), engine, SystemClock(), accepted), engine
 

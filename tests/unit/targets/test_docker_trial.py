@@ -9,7 +9,7 @@ import pytest
 
 from rlctl.render.trial_conf import trial_conf
 from rlctl.secrets import generate
-from rlctl.state.accepted import Accepted
+from rlctl.state.accepted import AcceptedDirectives
 from rlctl.state.home import FleetFolder
 from rlctl.system.clock import SystemClock
 from rlctl.system.docker import DockerEngine
@@ -79,7 +79,7 @@ class Engine:
 
 def target(home: Path, engine: Any, hz: str) -> DockerTarget:
     topology = replace(TOPOLOGY, redis=(("hz", hz),))
-    accepted = Accepted(home / "accepted.json")
+    accepted = AcceptedDirectives(home / "accepted.json")
     return DockerTarget(
         topology, generate("limiter", None), FleetFolder(home / "f"), (), engine, SystemClock(), accepted
     )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlctl.errors import Unreachable
-from rlctl.state.accepted import Accepted
+from rlctl.state.accepted import AcceptedDirectives
 from rlctl.targets.trial import RefusedDirective, TrialServer, check_directives, refusals
 
 NAMES = ("hz", "timeout", "databases", "tcp-backlog", "maxclients")
@@ -68,7 +68,7 @@ def test_a_line_that_is_not_of_the_file_is_not_blamed_on_it() -> None:
 
 
 def test_only_what_was_accepted_is_remembered(tmp_path: Path) -> None:
-    accepted, stand = Accepted(tmp_path / "accepted.json"), Stand("hz")
+    accepted, stand = AcceptedDirectives(tmp_path / "accepted.json"), Stand("hz")
     server, newer = TrialServer(name="s", identity="7.0"), TrialServer(name="s", identity="8.0")
     good, bad = (("timeout", "1"),), (("hz", "1"),)
     assert check_directives(server, good, accepted, stand) == check_directives(server, good, accepted, stand) == ()
