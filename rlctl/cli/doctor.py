@@ -6,8 +6,8 @@ from dataclasses import replace
 import click
 
 from rlctl.cli.app import App, with_app
-from rlctl.doctor.gates import Operation, closing
-from rlctl.doctor.model import Check, Severity
+from rlctl.doctor.gates import GatedOperation, closing
+from rlctl.doctor.model import Check, CheckSeverity
 from rlctl.errors import Exit, NotFound
 from rlctl.execute.session import open_fleet
 from rlctl.operations.doctor import run_doctor
@@ -18,7 +18,7 @@ from rlctl.topology.model import Topology
 @click.command()
 @click.option(
     "--gate",
-    type=click.Choice([one.value for one in Operation]),
+    type=click.Choice([one.value for one in GatedOperation]),
     help="Only what speaks against beginning this operation now.",
 )
 @with_app
@@ -35,26 +35,26 @@ def doctor(app: App, gate: str | None) -> int:
     topology = app.topology()
     with open_fleet(topology, app.home) as fleet:
         observed = fleet.observe()
-        if gate not in {None, Operation.DEPLOY} and not observed.exists:
+        if gate not in {None, GatedOperation.DEPLOY} and not observed.exists:
             raise NotFound(
                 f"fleet {topology.name} is not deployed: no {gate} can begin", hint="`rlctl deploy` builds it"
             )
         checks = tuple(map(_with_runbook, run_doctor(fleet, observed)))
     if gate is not None:
-        return _gate(app, topology, Operation(gate), checks)
+        return _gate(app, topology, GatedOperation(gate), checks)
     if app.output.as_json:
         app.output.result(_document(topology, checks))
     else:
         _show(app, checks)
     severities = {check.severity for check in checks}
-    if Severity.CRITICAL in severities:
+    if CheckSeverity.CRITICAL in severities:
         return Exit.CRITICAL
-    return Exit.DEGRADED if severities & {Severity.WARNING, Severity.UNKNOWN} else Exit.OK
+    return Exit.DEGRADED if severities & {CheckSeverity.WARNING, CheckSeverity.UNKNOWN} else Exit.OK
 
 
 def _with_runbook(check: Check) -> Check:
     """What is not well names its page, where there is one."""
-    return check if check.severity is Severity.OK else replace(check, runbook=page_for_finding(check.name))
+    return check if check.severity is CheckSeverity.OK else replace(check, runbook=page_for_finding(check.name))
 
 
 def _document(topology: Topology, checks: Iterable[Check]) -> dict[str, object]:
@@ -62,7 +62,7 @@ def _document(topology: Topology, checks: Iterable[Check]) -> dict[str, object]:
     return {"schema": "rlctl.doctor/1", "name": topology.name, "checks": entries}
 
 
-def _gate(app: App, topology: Topology, operation: Operation, checks: Iterable[Check]) -> int:
+def _gate(app: App, topology: Topology, operation: GatedOperation, checks: Iterable[Check]) -> int:
     """What closes the gate, and nothing else."""
     found = closing(operation, checks)
     names = sorted({check.name for check in found})
@@ -76,8 +76,8 @@ def _gate(app: App, topology: Topology, operation: Operation, checks: Iterable[C
 
 
 def _show(app: App, checks: Sequence[Check]) -> None:
-    _list(app, [check for check in checks if app.verbose or check.severity is not Severity.OK])
-    passed = sum(1 for check in checks if check.severity is Severity.OK)
+    _list(app, [check for check in checks if app.verbose or check.severity is not CheckSeverity.OK])
+    passed = sum(1 for check in checks if check.severity is CheckSeverity.OK)
     app.output.line(f"{len(checks)} checks, {passed} ok" + ("" if app.verbose else "; -v shows them all"))
 
 

@@ -1,1 +1,1 @@
-"""Preflight and health checks: each says what it saw and what would fix it. Pure."""
+"""Preflight and health checks, each with its evidence and a fix. Pure."""

@@ -1,10 +1,11 @@
-"""The fleet half of doctor: what the live nodes and their files show. Pure."""
+"""Checks of a running fleet: its nodes, ports, files and certificates. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rlctl.doctor.model import Check, failed, passed, unread, warned
+from rlctl.doctor.resource_checks import size_text
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
 from rlctl.plan.clients import lowered
 from rlctl.plan.desired import Desired
@@ -22,37 +23,37 @@ CERTIFICATE_CRITICAL = timedelta(days=7)
 
 _FIXES = {
     "node-down": "rlctl deploy",
-    "node-hung": "look at the process (`kill -CONT` if it was stopped); end it by its pid, then `rlctl deploy`",
+    "node-hung": "run `kill -CONT PID` if the process was stopped; else end it by its pid, then `rlctl deploy`",
     "node-loading": "wait: `rlctl status --wait`",
     "node-denied": "rlctl secrets import FILE",
-    "node-nonsense": "look at the node's log; end its process by its pid, then `rlctl deploy`",
+    "node-nonsense": "read the node's log; end its process by its pid, then `rlctl deploy`",
     "node-stranger": "stop that process, or move the fleet to another base_port",
     "node-foreign": "move one of the two fleets to another base_port",
-    "topology-differs": "undo the change in the topology file; `rlctl deploy --dry-run` says what else is possible",
-    "memory-full": "raise memory.maxmemory and deploy, or find out what grows (`rlctl capacity measure`)",
+    "topology-differs": "undo the change in the topology file; `rlctl deploy --dry-run` shows the alternative",
+    "memory-full": "raise memory.maxmemory and run `rlctl deploy`, or find what grows: `rlctl capacity measure`",
     "node-maxclients": MAXCLIENTS_HINT,
     "node-fenced": "rlctl unfence {subject}",
-    "unknown-member": "find out who added it; rlctl does not remove members yet",
-    "two-primaries": "wait for the fleet to settle (`rlctl status --wait`); the one with the lower epoch gives way",
-    "views-split": "look at the network between the nodes; `rlctl status --wait`",
-    "link-down": "look at the log of that replica and at the network",
+    "unknown-member": "find out why it joined; rlctl cannot remove it yet",
+    "two-primaries": "wait: `rlctl status --wait`; the primary with the lower epoch becomes a replica",
+    "views-split": "check the network between the nodes, then `rlctl status --wait`",
+    "link-down": "check the replica's log and its network connection to the primary",
     "cluster-fail": "rlctl deploy",
     "quorum-lost": "`rlctl deploy` starts the sentinels that are down",
-    "sentinel-tilt": "wait: `rlctl status --wait`; where it comes back, look for stalls and clock jumps on its host",
+    "sentinel-tilt": "wait: `rlctl status --wait`; if it returns, look for stalls and clock jumps on its host",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """What was seen of the fleet's files: those that others may read or change, and when certificates end."""
+    """Facts about the fleet's files on this machine: access by other users, and expiry of certificates."""
 
-    exposed: tuple[str, ...] = ()
+    exposed: tuple[str, ...] = ()  # files that other users can read
     distrusted: tuple[tuple[str, str], ...] = ()  # evidence and fix
-    certificates: tuple[tuple[str, datetime], ...] = ()
+    certificates: tuple[tuple[str, datetime], ...] = ()  # name and expiry
 
 
 def fleet_checks(desired: Desired, observed: Observed, files: FileFacts, now: datetime) -> tuple[Check, ...]:
-    """Every check of a fleet; one that does not exist yet only has ports to check."""
+    """The checks of a fleet; only those of its ports if it does not exist yet."""
     if not observed.exists:
         return tuple(_ports(desired, observed))
     return (
@@ -67,7 +68,7 @@ def fleet_checks(desired: Desired, observed: Observed, files: FileFacts, now: da
 
 
 def _ports(desired: Desired, observed: Observed) -> Iterator[Check]:
-    """A port that another process holds, told before a deploy runs into it."""
+    """Ports that another process holds, on which a deploy would fail."""
     name = desired.topology.name
     taken = [
         node
@@ -76,13 +77,13 @@ def _ports(desired: Desired, observed: Observed) -> Iterator[Check]:
     ]
     unproven = [node for node in observed.nodes if is_unproven(node)]
     if taken:
-        fix = "stop who holds them, or choose another base_port"
-        yield failed("ports", name, f"held by somebody else: {_places(desired, taken)}", fix)
+        fix = "stop the processes that hold the ports, or choose another base_port"
+        yield failed("ports", name, f"another process holds the port of {_places(desired, taken)}", fix)
     if unproven:
-        evidence = f"not proven to be ours: {_places(desired, unproven)}"
+        evidence = f"not proven to belong to the fleet: {_places(desired, unproven)}"
         yield unread("ports", name, evidence, way_out(desired.topology))
     if not taken and not unproven:
-        yield passed("ports", name, f"all {len(observed.nodes)} nodes' ports are free or ours")
+        yield passed("ports", name, f"the ports of all {len(observed.nodes)} nodes are free or held by the fleet")
 
 
 def _places(desired: Desired, nodes: Iterable[NodeFacts]) -> str:
@@ -92,7 +93,7 @@ def _places(desired: Desired, nodes: Iterable[NodeFacts]) -> str:
 def _findings(desired: Desired, observed: Observed) -> Iterator[Check]:
     findings = assess(desired, observed)
     if not findings:
-        yield passed("fleet", desired.topology.name, f"{len(observed.nodes)} nodes as the topology says")
+        yield passed("fleet", desired.topology.name, f"all {len(observed.nodes)} nodes match the topology")
     for finding in findings:
         yield _from_finding(desired, finding)
 
@@ -113,12 +114,17 @@ def _memory(observed: Observed) -> Iterator[Check]:
 def _node_memory(node: NodeFacts) -> Check:
     limit = node.settings.get("maxmemory", "")
     if node.used_bytes is None or not limit.isdigit():
-        return unread("memory-used", node.name, "used or allowed memory was not read", "redis-cli INFO memory")
+        return unread(
+            "memory-used",
+            node.name,
+            "used memory or maxmemory could not be read",
+            "look by hand: redis-cli INFO memory",
+        )
     if limit == "0":
-        return warned("memory-used", node.name, "maxmemory is 0: nothing bounds it", "set memory.maxmemory")
+        return warned("memory-used", node.name, "maxmemory is 0: memory is not limited", "set memory.maxmemory")
     share = node.used_bytes / int(limit)
-    evidence = f"{node.used_bytes} of {limit} bytes ({share:.0%})"
-    fix = "raise memory.maxmemory and deploy, or find out what grows"
+    evidence = f"{size_text(node.used_bytes)} of {size_text(int(limit))} used ({share:.0%})"
+    fix = "raise memory.maxmemory and run `rlctl deploy`, or find what grows: `rlctl capacity measure`"
     if share >= MEMORY_CRITICAL:
         return failed("memory-used", node.name, evidence, fix)
     if share >= MEMORY_WARNING:
@@ -132,12 +138,12 @@ def _clients(desired: Desired, observed: Observed) -> Iterator[Check]:
     for node, most in few.items():
         evidence = f"maxclients is {most}, not {wanted}: the server lowered it to fit its limit of open files"
         fix = (
-            f"run `ulimit -n {files}` in this shell; fail over from the node if it is a primary, "
-            "end its process by its pid, then `rlctl deploy`"
+            f"run `ulimit -n {files}` in this shell; if the node is a primary, run a failover; "
+            "then end its process by its pid and run `rlctl deploy`"
         )
         yield warned(name, node, evidence, fix)
     if not few:
-        yield passed(name, topology.name, f"no node takes fewer than {wanted} clients")
+        yield passed(name, topology.name, f"every node accepts {wanted} clients")
 
 
 def _bus(desired: Desired) -> Iterator[Check]:
@@ -147,11 +153,11 @@ def _bus(desired: Desired) -> Iterator[Check]:
     on_loopback = topology.target is TargetName.LOCAL and topology.local.address.startswith("127.")
     if topology.security.tls or on_loopback:
         how = "TLS" if topology.security.tls else "loopback only"
-        yield passed("bus-authentication", topology.name, f"the cluster bus is guarded: {how}")
+        yield passed("bus-authentication", topology.name, f"the cluster bus is protected: {how}")
     else:
-        evidence = "without TLS whoever reaches the bus ports can join the cluster"
+        evidence = "without TLS, any process that reaches the bus ports can join the cluster"
         yield warned(
-            "bus-authentication", topology.name, evidence, "set security.tls, or close the bus ports to others"
+            "bus-authentication", topology.name, evidence, "set security.tls, or block the bus ports for other machines"
         )
 
 
@@ -161,16 +167,16 @@ def _files(desired: Desired, files: FileFacts) -> Iterator[Check]:
         yield failed("file-modes", name, evidence, fix)
     if files.exposed:
         listed = ", ".join(files.exposed[:3]) + (f" and {len(files.exposed) - 3} more" if files.exposed[3:] else "")
-        yield failed("file-modes", name, f"others may read {listed}", "chmod go= on these files")
+        yield failed("file-modes", name, f"other users can read {listed}", "run `chmod go=` on these files")
     elif not files.distrusted:
-        yield passed("file-modes", name, "no file of the fleet can be read or changed by others")
+        yield passed("file-modes", name, "no other user can read or change a file of the fleet")
 
 
 def _certificates(files: FileFacts, now: datetime) -> Iterator[Check]:
-    for name, ends in files.certificates:
-        left = ends - now
-        evidence = f"valid until {ends:%Y-%m-%d} ({left.days} days)"
-        fix = "certificates are renewed with a new deployment of the fleet; plan one"
+    for name, expiry in files.certificates:
+        left = expiry - now
+        evidence = f"valid until {expiry:%Y-%m-%d} ({left.days} days)"
+        fix = "plan a new deployment of the fleet, which renews its certificates"
         if left < CERTIFICATE_CRITICAL:
             yield failed("certificate", name, evidence, fix)
         elif left < CERTIFICATE_WARNING:

@@ -1,14 +1,14 @@
-"""Which findings and checks make it unsafe to begin an operation. Pure."""
+"""Gates: the findings and checks that make it unsafe to begin an operation. Pure."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from rlctl.doctor.model import Check, Severity
+from rlctl.doctor.model import Check, CheckSeverity
 
 
-class Operation(StrEnum):
-    """What an operator is about to begin."""
+class GatedOperation(StrEnum):
+    """An operation that has a gate."""
 
     DEPLOY = "deploy"
     FAILOVER = "failover"
@@ -16,8 +16,8 @@ class Operation(StrEnum):
     RELEASE = "release"
 
 
-_WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
-# Somebody else is where our nodes should be, or we cannot prove who we are.
+_WARNING, _CRITICAL = CheckSeverity.WARNING, CheckSeverity.CRITICAL
+# Another process holds the port of a node, or a node is not proven to belong to the fleet.
 _IDENTITY: Final = dict.fromkeys(
     (
         *("ports", "node-stranger", "node-foreign", "node-denied", "node-unproven", "node-nonsense"),
@@ -25,12 +25,12 @@ _IDENTITY: Final = dict.fromkeys(
     ),
     _WARNING,
 )
-# Who is primary is not settled: whatever begins now begins on a guess.
+# The primaries are not settled, so the operation could act on the wrong node.
 _ROLES: Final = dict.fromkeys(("two-primaries", "views-split", "failing-over", "node-loading"), _WARNING)
 _ANSWERS: Final = dict.fromkeys(("node-down", "node-hung", "node-maxclients", "node-unknown"), _WARNING)
 _SERVES: Final = dict.fromkeys(("no-primary", "slots-uncovered", "cluster-fail"), _WARNING)
-# Without these a failover has no heir, nobody to decide it, or an heir that refuses.
-_HEIRS: Final = dict.fromkeys(
+# With these a failover may lack a candidate or the quorum to decide it, or the candidate may refuse.
+_FAILOVER: Final = dict.fromkeys(
     (
         *("no-replica", "link-down", "wrong-role", "not-joined", "users-drift", "scripts-missing", "node-fenced"),
         *("quorum-lost", "quorum-doubted", "primary-doubted", "peers", "not-watching", "replicas-unreached"),
@@ -38,29 +38,34 @@ _HEIRS: Final = dict.fromkeys(
     ),
     _WARNING,
 )
-_ROOM: Final = dict.fromkeys(("memory-used", "memory-full", "disk"), _CRITICAL)
-# Deploy would refuse, and a live drill ends with one.
+_CAPACITY: Final = dict.fromkeys(("memory-used", "memory-full", "disk"), _CRITICAL)
+# Deploy refuses such a file, and a live drill ends with a deploy.
 _FILE: Final = {"topology-differs": _WARNING}
-# From which severity a check closes the gate. Deploy mends what is down or has drifted; a release wants to reach all.
-GATES: Final[Mapping[Operation, Mapping[str, Severity]]] = {
-    Operation.DEPLOY: _FILE | _IDENTITY | _ROLES | _ROOM | {"server": _CRITICAL, "host-facts": _CRITICAL},
-    Operation.FAILOVER: _IDENTITY | _ROLES | _ANSWERS | _SERVES | _HEIRS,
-    Operation.DRILL: _FILE
+# The severity from which a check closes the gate. Deploy repairs nodes that are down or have drifted, so these do not
+# close its gate. A release of scripts must reach every node.
+GATES: Final[Mapping[GatedOperation, Mapping[str, CheckSeverity]]] = {
+    GatedOperation.DEPLOY: _FILE | _IDENTITY | _ROLES | _CAPACITY | {"server": _CRITICAL, "host-facts": _CRITICAL},
+    GatedOperation.FAILOVER: _IDENTITY | _ROLES | _ANSWERS | _SERVES | _FAILOVER,
+    GatedOperation.DRILL: _FILE
     | _IDENTITY
     | _ROLES
     | _ANSWERS
     | _SERVES
-    | _HEIRS
-    | _ROOM
+    | _FAILOVER
+    | _CAPACITY
     | dict.fromkeys(("setting-drift", "place-drift"), _WARNING)
     | {"scripts-run": _CRITICAL},
-    Operation.RELEASE: _IDENTITY | _ROLES | _ANSWERS | _SERVES | {"node-fenced": _WARNING, "memory-used": _CRITICAL},
+    GatedOperation.RELEASE: _IDENTITY
+    | _ROLES
+    | _ANSWERS
+    | _SERVES
+    | {"node-fenced": _WARNING, "memory-used": _CRITICAL},
 }
-_RANK: Final = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
+_RANK: Final = (CheckSeverity.OK, CheckSeverity.UNKNOWN, CheckSeverity.WARNING, CheckSeverity.CRITICAL)
 
 
-def closing(operation: Operation, checks: Iterable[Check]) -> tuple[Check, ...]:
-    """The checks that speak against beginning the operation now; what could not be read does not."""
+def closing(operation: GatedOperation, checks: Iterable[Check]) -> tuple[Check, ...]:
+    """The checks that close the gate of an operation. A fact that could not be read does not close it."""
     gate = GATES[operation]
     return tuple(
         check for check in checks if check.name in gate and _RANK.index(check.severity) >= _RANK.index(gate[check.name])

@@ -1,4 +1,4 @@
-"""The host half of doctor: are the machines, and the topology's shape, fit for the fleet?"""
+"""Checks of the topology and of the machines that run the fleet."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,15 +15,15 @@ from rlctl.topology.model import TargetName, Topology
 def host_checks(
     topology: Topology, facts: HostFacts, machines: Mapping[str, HostFacts | str] | None = None
 ) -> tuple[Check, ...]:
-    """Every check that needs only the topology and the facts of machines, the most urgent first.
+    """The checks of the topology and of the machines, most urgent first.
 
-    `facts` are this machine's; `machines` are those of target hosts, or why one could not be read.
+    `facts` are those of this machine. `machines` has the facts of each host of target hosts, or why they are missing.
     """
     return sort_checks((*shape_checks(topology), *_machine_checks(topology, facts, machines or {})))
 
 
 def _machine_checks(topology: Topology, facts: HostFacts, machines: Mapping[str, HostFacts | str]) -> Iterable[Check]:
-    # The fleet of target hosts lives elsewhere; judging it by the operator's machine would be made up.
+    # With target hosts no node runs on this machine, so its facts say nothing about the fleet.
     if topology.target is TargetName.HOSTS:
         return remote_checks(topology, machines)
     return (

@@ -1,4 +1,4 @@
-"""Kernel settings and limits that decide whether a server can fork, accept clients and keep time."""
+"""Checks of kernel settings and limits that a server needs to fork, to accept clients and to keep time."""
 
 from typing import Final
 
@@ -12,12 +12,12 @@ _LINUX_ONLY: Final = "nothing to do: this setting exists on Linux only"
 
 
 def kernel_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
-    """Overcommit, huge pages, open files and the clock."""
+    """The checks of overcommit, huge pages, open files and the clock."""
     return (_overcommit(facts), _huge_pages(facts), _file_limit(topology, facts), _clock(facts))
 
 
 def by_hand(facts: HostFacts, command: str) -> str:
-    """How to look at a Linux setting that could not be read."""
+    """The fix for a Linux setting that could not be read."""
     return _LINUX_ONLY if facts.platform == "darwin" else f"look by hand: {command}"
 
 
@@ -37,7 +37,7 @@ def _overcommit(facts: HostFacts) -> Check:
         name,
         MACHINE,
         f"{evidence}: the fork for a save, an AOF rewrite or a full resync may fail when memory is tight",
-        "sysctl vm.overcommit_memory=1, and the same line in /etc/sysctl.d/ to keep it",
+        "sysctl vm.overcommit_memory=1; to keep it, add the setting to a file in /etc/sysctl.d/",
     )
 
 
@@ -56,8 +56,8 @@ def _huge_pages(facts: HostFacts) -> Check:
     return warned(
         name,
         MACHINE,
-        f"{evidence}; where a server cannot opt out by itself (disable-thp), "
-        "every write after a fork copies 2 MiB: latency, and memory on top",
+        f"{evidence}; unless the server opts out (disable-thp), every first write to a page after a fork "
+        "copies 2 MiB, which costs latency and memory",
         "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, at every boot",
     )
 
@@ -65,7 +65,7 @@ def _huge_pages(facts: HostFacts) -> Check:
 def _file_limit(topology: Topology, facts: HostFacts) -> Check:
     name, soft, hard = "file-limit", facts.open_files_soft, facts.open_files_hard
     if topology.target is TargetName.DOCKER:
-        return passed(name, "containers", f"open files: each node gets the {open_files(topology)} that it wants")
+        return passed(name, "containers", f"open files: each node may have the {open_files(topology)} that it needs")
     if soft is None or hard is None:
         return unread(
             name, MACHINE, "the limit of open files could not be read", "look by hand: ulimit -Sn; ulimit -Hn"
@@ -73,19 +73,19 @@ def _file_limit(topology: Topology, facts: HostFacts) -> Check:
     wanted = open_files(topology)
     evidence = (
         f"open files: soft {_limit(soft)}, hard {_limit(hard)}; "
-        f"a node wants {wanted} (maxclients {wanted - OWN_OPEN_FILES} + {OWN_OPEN_FILES})"
+        f"a node needs {wanted} (maxclients {wanted - OWN_OPEN_FILES} + {OWN_OPEN_FILES})"
     )
     if soft >= wanted:
         return passed(name, MACHINE, evidence)
-    # Seen with a real server: it lifts its soft limit by itself, so only the hard one can hold it back.
+    # Redis raises its soft limit up to the hard limit at its start.
     if hard >= wanted:
         return passed(name, MACHINE, f"{evidence}; the server raises the soft limit by itself")
     return warned(
         name,
         MACHINE,
-        f"{evidence}; a server without privileges lowers maxclients to {max(0, hard - OWN_OPEN_FILES)}",
+        f"{evidence}; without root privileges, a server lowers maxclients to {max(0, hard - OWN_OPEN_FILES)}",
         f"as root: ulimit -Hn {wanted}; to keep it: '* hard nofile {wanted}' in "
-        "/etc/security/limits.d/rlctl.conf and a new login",
+        "/etc/security/limits.d/rlctl.conf, then log in again",
     )
 
 
@@ -103,11 +103,11 @@ def _clock(facts: HostFacts) -> Check:
             "look by hand: timedatectl, chronyc tracking",
         )
     if synchronised:
-        return passed(name, MACHINE, "the kernel says that the clock is synchronised")
+        return passed(name, MACHINE, "the kernel reports that the clock is synchronised")
     return warned(
         name,
         MACHINE,
-        "the kernel says that the clock is not synchronised: limits' windows shift at a failover by the skew "
-        "between nodes of different machines, and on one machine whenever its clock is set",
+        "the kernel reports that the clock is not synchronised: the windows of limits shift when the clock is set, "
+        "and at a failover by the difference between the clocks of two machines",
         "start a time service: timedatectl set-ntp true, or chronyd",
     )

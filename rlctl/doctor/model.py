@@ -1,4 +1,4 @@
-"""A check: what was looked at, how it stands, what was seen and what to do about it."""
+"""The result of a check: its subject, its severity, the evidence and the fix."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 
-class Severity(StrEnum):
-    """How a check stands; unknown means that the fact behind it could not be read."""
+class CheckSeverity(StrEnum):
+    """The result of a check. Unknown means that the fact could not be read."""
 
     OK = "ok"
     WARNING = "warning"
@@ -15,22 +15,21 @@ class Severity(StrEnum):
     UNKNOWN = "unknown"
 
 
-_URGENCY: Final = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.OK)
+_URGENCY: Final = (CheckSeverity.CRITICAL, CheckSeverity.WARNING, CheckSeverity.UNKNOWN, CheckSeverity.OK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check with its evidence; `fix` is a command or an action, and empty when all is well."""
+    """One check with its evidence. `fix` is a command or an action; it is empty for severity ok."""
 
     name: str
-    severity: Severity
+    severity: CheckSeverity
     subject: str
     evidence: str
     fix: str
     runbook: str | None = None
 
     def to_json(self) -> dict[str, str | None]:
-        """The check as JSON, with stable keys."""
         return {
             "name": self.name,
             "severity": self.severity.value,
@@ -42,25 +41,25 @@ class Check:
 
 
 def passed(name: str, subject: str, evidence: str) -> Check:
-    """A check that found nothing to do."""
-    return Check(name=name, severity=Severity.OK, subject=subject, evidence=evidence, fix="")
+    """A check without a problem."""
+    return Check(name=name, severity=CheckSeverity.OK, subject=subject, evidence=evidence, fix="")
 
 
 def warned(name: str, subject: str, evidence: str, fix: str) -> Check:
-    """A check that found something that will hurt one day."""
-    return Check(name=name, severity=Severity.WARNING, subject=subject, evidence=evidence, fix=fix)
+    """A check with a risk that causes no failure yet."""
+    return Check(name=name, severity=CheckSeverity.WARNING, subject=subject, evidence=evidence, fix=fix)
 
 
 def failed(name: str, subject: str, evidence: str, fix: str) -> Check:
-    """A check that found something that hurts now."""
-    return Check(name=name, severity=Severity.CRITICAL, subject=subject, evidence=evidence, fix=fix)
+    """A check with a problem that causes a failure now."""
+    return Check(name=name, severity=CheckSeverity.CRITICAL, subject=subject, evidence=evidence, fix=fix)
 
 
 def unread(name: str, subject: str, evidence: str, fix: str) -> Check:
-    """A check whose fact could not be read; `fix` says how to look by hand."""
-    return Check(name=name, severity=Severity.UNKNOWN, subject=subject, evidence=evidence, fix=fix)
+    """A check whose fact could not be read; `fix` says how to read it by hand."""
+    return Check(name=name, severity=CheckSeverity.UNKNOWN, subject=subject, evidence=evidence, fix=fix)
 
 
 def sort_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """The most urgent first, then by name and subject."""
+    """Sort by urgency, most urgent first, then by name and subject."""
     return tuple(sorted(checks, key=lambda check: (_URGENCY.index(check.severity), check.name, check.subject)))

@@ -1,4 +1,4 @@
-"""Ports that the system may hand to someone else, and the queue of waiting connections."""
+"""Checks of ports that the kernel may give to other connections, and of the listen backlog."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from rlctl.topology.nodes import BUS_PORT_OFFSET, all_nodes, data_nodes
 
 
 def network_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
-    """Listening ports, bus ports and the listen backlog."""
+    """The checks of node ports, bus ports and the listen backlog."""
     ports = [node.port for node in all_nodes(topology)]
     bus = _bus_ports(topology)
     reserve = _reserve(facts, [*ports, *bus])
@@ -32,7 +32,7 @@ def _bus_ports(topology: Topology) -> list[int]:
 
 def _no_bus(topology: Topology) -> str:
     is_cluster = topology.kind is Kind.CLUSTER
-    return "each container has its ports for itself" if is_cluster else "kind sentinel has no cluster bus"
+    return "each container has its own ports" if is_cluster else "kind sentinel has no cluster bus"
 
 
 def _range_check(name: str, ports: list[int], facts: HostFacts, reserve: str) -> Check:
@@ -41,7 +41,7 @@ def _range_check(name: str, ports: list[int], facts: HostFacts, reserve: str) ->
         return unread(
             name,
             MACHINE,
-            f"the ephemeral port range could not be read; the fleet wants {ports_text(ports)}",
+            f"the ephemeral port range could not be read; the fleet uses {ports_text(ports)}",
             "look by hand: sysctl net.inet.ip.portrange.first net.inet.ip.portrange.last"
             if facts.platform == "darwin"
             else "look by hand: sysctl net.ipv4.ip_local_port_range",
@@ -52,21 +52,21 @@ def _range_check(name: str, ports: list[int], facts: HostFacts, reserve: str) ->
     if not inside:
         return passed(name, MACHINE, seen)
     if not exposed:
-        return passed(name, MACHINE, f"{seen}; {ports_text(inside)} inside it, but reserved")
+        return passed(name, MACHINE, f"{seen}; {ports_text(inside)} in the range, but reserved")
     return warned(
         name,
         MACHINE,
         f"{seen}: while a node is down, an outgoing connection may take {ports_text(exposed)}",
-        f"choose a base_port clear of the range, or sysctl net.ipv4.ip_local_reserved_ports={reserve}",
+        f"choose a base_port outside the range, or sysctl net.ipv4.ip_local_reserved_ports={reserve}",
     )
 
 
 def _reserve(facts: HostFacts, ports: Iterable[int]) -> str:
-    """What to reserve: setting it replaces the list, so what is already reserved must stay in it."""
+    """The value for ip_local_reserved_ports. It replaces the list, so it includes ports that are reserved already."""
     reserved = facts.reserved_ports or ()
     window = [] if facts.ephemeral_ports is None else [facts.ephemeral_ports]
-    ours = {port for port in ports if _within(port, window) and not _within(port, reserved)}
-    return ",".join(_range_text(span) for span in sorted({*reserved, *_spans(ours)}))
+    exposed = {port for port in ports if _within(port, window) and not _within(port, reserved)}
+    return ",".join(_range_text(span) for span in sorted({*reserved, *_spans(exposed)}))
 
 
 def _within(port: int, ranges: Iterable[PortRange]) -> bool:
@@ -74,7 +74,7 @@ def _within(port: int, ranges: Iterable[PortRange]) -> bool:
 
 
 def ports_text(ports: Iterable[int]) -> str:
-    """Ports as people write them: `7000-7005, 8000`."""
+    """Ports in the form `7000-7005, 8000`."""
     return ", ".join(_range_text(span) for span in _spans(ports))
 
 
@@ -96,7 +96,7 @@ def _spans(ports: Iterable[int]) -> list[PortRange]:
 def _backlog(topology: Topology, facts: HostFacts) -> Check:
     name, somaxconn, wanted = "tcp-backlog", facts.somaxconn, backlog(topology)
     if topology.target is TargetName.DOCKER:
-        return passed(name, "containers", f"net.core.somaxconn is tcp-backlog, {wanted}, in each node's own network")
+        return passed(name, "containers", f"net.core.somaxconn equals tcp-backlog, {wanted}, in each container")
     if somaxconn is None:
         return unread(
             name,
@@ -110,6 +110,6 @@ def _backlog(topology: Topology, facts: HostFacts) -> Check:
     return warned(
         name,
         MACHINE,
-        f"{evidence}: the kernel cuts the queue to {somaxconn} and drops a rush of reconnecting clients",
-        f"sysctl net.core.somaxconn={max(wanted, 1024)}, and the same line in /etc/sysctl.d/ to keep it",
+        f"{evidence}: the kernel limits the queue to {somaxconn}, so reconnecting clients may be dropped",
+        f"sysctl net.core.somaxconn={max(wanted, 1024)}; to keep it, add the setting to a file in /etc/sysctl.d/",
     )

@@ -1,4 +1,4 @@
-"""Each host of target hosts against what its own nodes may come to need."""
+"""Checks of each host of target hosts against the largest need of its nodes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,19 +12,19 @@ from rlctl.system.host_facts import HostFacts
 from rlctl.topology.model import PersistenceMode, Topology
 from rlctl.topology.nodes import data_nodes
 
-# A unit sets its own limit of open files; that of a log-in shell says nothing.
+# A systemd unit sets its own limit of open files, so the limit of a login shell does not matter.
 _NOT_OF_A_HOST: Final = {"file-limit"}
 _DISK_COPIES: Final = 2
-# Asking takes a part of a second, and rate limits count in seconds.
+# Reading the clock over ssh takes part of a second, and rate limits count in seconds.
 _OFFSET_S: Final = 2.0
 
 
 def remote_checks(topology: Topology, machines: Mapping[str, HostFacts | str]) -> Iterator[Check]:
-    """Every host; of one that could not be read, why."""
+    """The checks of every host. A host that could not be read has one failed check with the reason."""
     for host, facts in machines.items():
         subject = f"host {host}"
         if isinstance(facts, str):
-            yield failed("host-facts", subject, facts, "mend the way there; `rlctl deploy` needs it too")
+            yield failed("host-facts", subject, facts, "fix ssh access to the host; `rlctl deploy` needs it too")
             continue
         for check in (*kernel_checks(topology, facts), *network_checks(topology, facts)):
             if check.name not in _NOT_OF_A_HOST:
@@ -60,7 +60,7 @@ def _disk(topology: Topology, subject: str, facts: HostFacts, count: int) -> Che
     need = count * topology.memory.maxmemory_bytes * _DISK_COPIES if persists else 0
     evidence = f"{size_text(free)} free; {count} data nodes and a rewrite of each may take {size_text(need)}"
     if free < need:
-        return warned(name, subject, evidence, "free space on /var/lib/rlctl, or lower memory.maxmemory")
+        return warned(name, subject, evidence, "free disk space for /var/lib/rlctl, or lower memory.maxmemory")
     return passed(name, subject, evidence)
 
 
@@ -74,6 +74,6 @@ def _offset(subject: str, facts: HostFacts) -> Check:
     return warned(
         name,
         subject,
-        f"{evidence}: the windows of limits shift by that at a failover",
+        f"{evidence}: a failover shifts the windows of limits by this offset",
         "start a time service on both: timedatectl set-ntp true, or chronyd",
     )

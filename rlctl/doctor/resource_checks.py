@@ -1,4 +1,4 @@
-"""Memory, swap, disk and CPUs of the machine against what the fleet may come to need."""
+"""Checks of memory, swap, disk and CPUs of this machine against the largest need of the fleet."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from rlctl.topology.model import PersistenceMode, Topology
 from rlctl.topology.nodes import all_nodes, data_nodes
 
 _KIB: Final = 1024
-_SWAP_NOISE_BYTES: Final = 64 * _KIB * _KIB  # idle daemons leave a little there on any long-running machine
-_DISK_COPIES: Final = 2  # the file in use and the one that a save or rewrite is writing
+_SWAP_NOISE_BYTES: Final = 64 * _KIB * _KIB  # idle daemons use a little swap on any long-running machine
+_DISK_COPIES: Final = 2  # the current file, and the one that a save or rewrite is writing
 _DISK_FLOOR: Final = 0.05
 _SWAP_BY_HAND: Final = "look by hand: swapon --show, or sysctl vm.swapusage on macOS"
 
 
 def resource_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
-    """Memory, both swap checks, disk and CPUs."""
+    """The checks of memory, swap, disk and CPUs."""
     return (
         _memory(topology, facts),
         _swap_present(facts),
@@ -28,20 +28,22 @@ def resource_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
     )
 
 
-def lacking_room(before: Topology, after: Topology, machines: Mapping[str | None, HostFacts]) -> Iterator[str]:
-    """Machines, None for this one, that have not available by how much their nodes may grow."""
+def machines_without_memory(
+    before: Topology, after: Topology, machines: Mapping[str | None, HostFacts]
+) -> Iterator[str]:
+    """Sentences about machines without enough free memory for the growth of maxmemory (key None: this machine)."""
     growth = after.memory.maxmemory_bytes - before.memory.maxmemory_bytes
     for host, count in Counter(spec.host for spec in data_nodes(after)).items():
         available = machines[host].memory_available_bytes
         if available is not None and count * growth > available:
             yield (
                 f"{MACHINE if host is None else f'host {host}'}: {count} data nodes x {size_text(growth)} more = "
-                f"{size_text(count * growth)}, {size_text(available)} available"
+                f"{size_text(count * growth)}; {size_text(available)} is available"
             )
 
 
 def size_text(size_bytes: int) -> str:
-    """A size as people read it: `1.5 GiB`."""
+    """A size such as `1.5 GiB`."""
     value = float(size_bytes)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if value < _KIB:
@@ -61,18 +63,20 @@ def _data_bytes(topology: Topology) -> int:
 def _memory(topology: Topology, facts: HostFacts) -> Check:
     name, need = "memory", _data_bytes(topology)
     total, available = facts.memory_total_bytes, facts.memory_available_bytes
-    less = "lower memory.maxmemory, ask for fewer nodes, or use a larger machine"
+    fix = "lower memory.maxmemory, deploy fewer nodes, or use a larger machine"
     if need == 0:
-        return warned(name, MACHINE, "maxmemory 0: nodes grow until the system kills one", "set memory.maxmemory")
+        return warned(name, MACHINE, "maxmemory is 0: nodes grow until the kernel kills one", "set memory.maxmemory")
     evidence = (
         f"{len(data_nodes(topology))} data nodes x {size_text(topology.memory.maxmemory_bytes)} = "
         f"{size_text(need)} of {_known_size(total)}, {_known_size(available)} of it available; "
         "while nodes save or resync, copy-on-write may take up to as much again"
     )
     if total is not None and need > total:
-        return failed(name, MACHINE, f"{evidence}; full nodes do not fit", less)
+        return failed(name, MACHINE, f"{evidence}; full nodes do not fit", fix)
     if available is not None and need > available:
-        return warned(name, MACHINE, f"{evidence}; more than is available now, nodes that already run included", less)
+        return warned(
+            name, MACHINE, f"{evidence}; that is more than is available now, but it counts running nodes too", fix
+        )
     if total is None or available is None:
         return unread(name, MACHINE, evidence, "look by hand: free -m, or vm_stat on macOS")
     return passed(name, MACHINE, evidence)
@@ -83,11 +87,11 @@ def _swap_present(facts: HostFacts) -> Check:
     if total is None:
         return unread(name, MACHINE, "the size of swap could not be read", _SWAP_BY_HAND)
     if total == 0:
-        return passed(name, MACHINE, "no swap: when memory runs out, the system kills a process instead of slowing it")
+        return passed(name, MACHINE, "no swap: when memory runs out, the kernel kills a process at once")
     return passed(
         name,
         MACHINE,
-        f"{size_text(total)} of swap: when memory runs out, nodes get slow before one is killed",
+        f"{size_text(total)} of swap: when memory runs out, nodes become slow before the kernel kills one",
     )
 
 
@@ -102,7 +106,7 @@ def _swap_in_use(facts: HostFacts) -> Check:
         name,
         MACHINE,
         f"{evidence}: a node whose pages lie in swap answers in milliseconds instead of microseconds",
-        "find who is swapped out (grep VmSwap /proc/*/status), free memory, then swapoff -a && swapon -a",
+        "find the swapped processes (grep VmSwap /proc/*/status), free memory, then swapoff -a && swapon -a",
     )
 
 
@@ -114,10 +118,12 @@ def _disk(topology: Topology, facts: HostFacts) -> Check:
     need = _disk_bytes(topology)
     evidence = f"{size_text(free)} free of {size_text(total)}; {_disk_use(topology)}"
     if free < total * _DISK_FLOOR:
-        return failed(name, subject, f"{evidence}; less than {_DISK_FLOOR:.0%} free", "free space, or move RLCTL_HOME")
+        return failed(
+            name, subject, f"{evidence}; less than {_DISK_FLOOR:.0%} free", "free disk space, or move RLCTL_HOME"
+        )
     if free < need:
         return warned(
-            name, subject, evidence, "free space, move RLCTL_HOME to a larger disk, or lower memory.maxmemory"
+            name, subject, evidence, "free disk space, move RLCTL_HOME to a larger disk, or lower memory.maxmemory"
         )
     return passed(name, subject, evidence)
 
@@ -139,5 +145,5 @@ def _cpu(topology: Topology, facts: HostFacts) -> Check:
     name, nodes = "cpu", len(all_nodes(topology))
     if facts.cpus is None:
         return unread(name, MACHINE, f"{nodes} nodes on an unknown number of CPUs", "look by hand: nproc")
-    shared = "; they share CPUs, so latency under load says little about hosts" if nodes > facts.cpus else ""
+    shared = "; they share CPUs, so latency under load is no estimate for separate hosts" if nodes > facts.cpus else ""
     return passed(name, MACHINE, f"{nodes} nodes on {facts.cpus} CPUs{shared}")

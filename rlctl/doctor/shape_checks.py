@@ -1,4 +1,4 @@
-"""What the topology itself promises: eviction, persistence, replicas, placement and encryption."""
+"""Checks of the topology itself: eviction, persistence, replicas, placement and encryption."""
 
 from rlctl.doctor.model import Check, passed, warned
 from rlctl.topology.model import EvictionPolicy, Kind, PersistenceMode, TargetName, Topology
@@ -7,7 +7,7 @@ from rlctl.topology.placement_advice import placement_faults
 
 
 def shape_checks(topology: Topology) -> tuple[Check, ...]:
-    """The checks that need no machine."""
+    """The checks that need only the topology."""
     return (
         _eviction(topology),
         _persistence(topology),
@@ -21,7 +21,7 @@ def _eviction(topology: Topology) -> Check:
     name, policy = "eviction-policy", topology.memory.policy
     if policy is EvictionPolicy.NOEVICTION:
         return passed(name, topology.name, "noeviction: a full node refuses writes and loses no limit")
-    rules = "; the rules themselves may go too" if policy.value.startswith("allkeys-") else ""
+    rules = "; it may evict the rules, too" if policy.value.startswith("allkeys-") else ""
     return warned(
         name,
         topology.name,
@@ -37,18 +37,18 @@ def _replicas_each(topology: Topology) -> int:
 def _persistence(topology: Topology) -> Check:
     name, mode = "persistence-restart", topology.persistence.mode
     if mode is not PersistenceMode.NONE:
-        return passed(name, topology.name, f"persistence {mode.value}: a restarted primary comes back with its data")
+        return passed(name, topology.name, f"persistence {mode.value}: a restarted primary keeps its data")
     if _replicas_each(topology):
         return passed(
             name,
             topology.name,
-            "persistence none: a dead primary is started again only after another node has taken its shard; "
-            "all nodes of a shard dead at once lose it",
+            "persistence none: deploy starts a dead primary again only after a failover; "
+            "if all nodes of a shard die, its data is lost",
         )
     return warned(
         name,
         topology.name,
-        "persistence none and no replica: a node's data dies with it; started again only with --confirm",
+        "persistence none and no replica: a dead node has lost its data; deploy starts it again only with --confirm",
         "set persistence.mode: aof, or give each shard a replica",
     )
 
@@ -62,7 +62,7 @@ def _replicas(topology: Topology) -> Check:
     return warned(
         name,
         topology.name,
-        f"{evidence}: when a primary dies, nobody takes its shard",
+        f"{evidence}: when a primary dies, no node takes over its shard",
         f"set {topology.kind.value}.replicas to 1 or more",
     )
 
@@ -70,7 +70,7 @@ def _replicas(topology: Topology) -> Check:
 def _placement(topology: Topology) -> Check:
     name = "placement"
     if topology.target is not TargetName.HOSTS:
-        return passed(name, topology.name, "one machine: it is the whole fleet's single point of failure")
+        return passed(name, topology.name, "the whole fleet is on one machine, a single point of failure")
     faults = placement_faults(topology)
     if faults:
         return warned(name, topology.name, "; ".join(faults), "name more hosts, or more zones, under hosts")
@@ -81,20 +81,20 @@ def _placement(topology: Topology) -> Check:
 def _encryption(topology: Topology) -> Check:
     name = "encryption"
     if topology.security.tls:
-        return passed(name, topology.name, "TLS encrypts all links and proves each server by its certificate")
+        return passed(name, topology.name, "TLS encrypts all connections and proves each server by its certificate")
     if not _crosses_a_network(topology):
-        return passed(name, topology.name, "no TLS: the fleet is reached from this machine only")
+        return passed(name, topology.name, "no TLS: the fleet is reachable from this machine only")
     return warned(
         name,
         topology.name,
-        "no TLS: passwords and counts cross the network in clear, and a process that listens at a dead node's "
+        "no TLS: passwords and counts cross the network in clear, and a process that listens on a dead node's "
         "address can receive a password",
         "write `tls: true` under security before the first deploy; deploy refuses it on a deployed fleet",
     )
 
 
 def _crosses_a_network(topology: Topology) -> bool:
-    """Whether clients may be on other machines; networks of containers are reached from their own machine only."""
+    """Whether other machines can connect. A network of containers is reachable from its own machine only."""
     match topology.target:
         case TargetName.LOCAL:
             return not topology.local.address.startswith("127.")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlctl.doctor.resource_checks import lacking_room
+from rlctl.doctor.resource_checks import machines_without_memory
 from rlctl.errors import Refused, RlctlError, UsageFault
 from rlctl.execute.locking import HeldFleet
 from rlctl.execute.progress import Progress
@@ -125,7 +125,7 @@ def run_resize(
 
 def _check_ready(resize: Resize, fleet: FleetSession, progress: Progress, listener: ProgressListener) -> None:
     """Only where there is memory, asked first for it is told at once, and only a fleet that is as its topology says."""
-    if faults := tuple(lacking_room(resize.before, resize.after, _machines(fleet))):
+    if faults := tuple(machines_without_memory(resize.before, resize.after, _machines(fleet))):
         raise Refused(
             f"no room for {resize.now} a node: {'; '.join(faults)}",
             hint="ask for less, end what else takes memory there, or use larger machines",

@@ -19,7 +19,7 @@ def _data_warnings(topology: Topology) -> Iterator[str]:
     if mode is PersistenceMode.NONE:
         yield (
             "persistence.mode: none keeps no data on disk; a shard loses all its limits when its last node dies, "
-            "and rlctl starts a dead primary again only after a failover"
+            "and deploy starts a dead primary again only after a failover"
         )
     if mode is PersistenceMode.RDB:
         yield "persistence.mode: rdb loses the counts since the last snapshot; aof loses about a second"

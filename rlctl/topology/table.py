@@ -37,7 +37,7 @@ _TIMER = duration(100, parse_duration("10m"))
 TOP = SettingsSection(
     key="",
     model=Topology,
-    doc="A fleet of Redis servers that rlctl deploys",
+    doc="A fleet of Redis servers, managed by rlctl",
     fields=(
         Field(
             key="version",

@@ -2,7 +2,7 @@
 
 import json
 
-from rlctl.doctor.model import Check, Severity, failed, passed, sort_checks, unread, warned
+from rlctl.doctor.model import Check, CheckSeverity, failed, passed, sort_checks, unread, warned
 
 
 def test_sort_puts_the_most_urgent_first() -> None:
@@ -18,17 +18,17 @@ def test_sort_puts_the_most_urgent_first() -> None:
     ordered = [(check.severity, check.name, check.subject) for check in sort_checks(checks)]
 
     assert ordered == [
-        (Severity.CRITICAL, "z", "x"),
-        (Severity.WARNING, "a", "z"),
-        (Severity.WARNING, "b", "x"),
-        (Severity.WARNING, "b", "y"),
-        (Severity.UNKNOWN, "a", "x"),
-        (Severity.OK, "a", "x"),
+        (CheckSeverity.CRITICAL, "z", "x"),
+        (CheckSeverity.WARNING, "a", "z"),
+        (CheckSeverity.WARNING, "b", "x"),
+        (CheckSeverity.WARNING, "b", "y"),
+        (CheckSeverity.UNKNOWN, "a", "x"),
+        (CheckSeverity.OK, "a", "x"),
     ]
 
 
 def test_to_json_has_stable_keys() -> None:
-    check = Check(name="n", severity=Severity.WARNING, subject="s", evidence="e", fix="f", runbook="RB-01")
+    check = Check(name="n", severity=CheckSeverity.WARNING, subject="s", evidence="e", fix="f", runbook="RB-01")
 
     assert json.loads(json.dumps(check.to_json())) == {
         "name": "n",

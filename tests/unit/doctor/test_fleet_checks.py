@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rlctl.doctor.fleet_checks import FileFacts, fleet_checks
-from rlctl.doctor.model import Check, Severity
+from rlctl.doctor.model import Check, CheckSeverity
 from rlctl.observe.model import Observed, OnDisk, Presence
 from rlctl.render.text import Directive
 from rlctl.topology.model import HostEntry, LocalPlace, Security, TargetName, Topology
 from tests.unit.fleets import changed, cluster, desired_of, fresh, healthy, killed, name, watched
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
-OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
+OK, WARNING, CRITICAL, UNKNOWN = CheckSeverity.OK, CheckSeverity.WARNING, CheckSeverity.CRITICAL, CheckSeverity.UNKNOWN
 
 
 def checks(topology: Topology, state: Observed | None = None, files: FileFacts | None = None) -> tuple[Check, ...]:
@@ -33,12 +33,16 @@ def test_a_healthy_fleet_has_nothing_to_fix(topology: Topology) -> None:
     names = {check.name for check in found}
     assert names - {"bus-authentication"} == {"ports", "fleet", "memory-used", "maxclients-lowered", "file-modes"}
     assert ("bus-authentication" in names) is (topology == cluster())
-    assert check_of("fleet", found).evidence == "6 nodes as the topology says"
+    assert check_of("fleet", found).evidence == "all 6 nodes match the topology"
 
 
 def test_a_fleet_that_does_not_exist_has_only_ports() -> None:
     (check,) = checks(cluster(), fresh(cluster()))
-    assert (check.name, check.severity, check.evidence) == ("ports", OK, "all 6 nodes' ports are free or ours")
+    assert (check.name, check.severity, check.evidence) == (
+        "ports",
+        OK,
+        "the ports of all 6 nodes are free or held by the fleet",
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +55,7 @@ def test_a_fleet_that_does_not_exist_has_only_ports() -> None:
 )
 def test_a_port_that_is_held(facts: dict[str, object]) -> None:
     check = check_of("ports", checks(cluster(), changed(fresh(cluster()), "node-1", **facts)))
-    assert (check.severity, check.evidence) == (CRITICAL, "held by somebody else: node-1 at 127.0.0.1:7001")
+    assert (check.severity, check.evidence) == (CRITICAL, "another process holds the port of node-1 at 127.0.0.1:7001")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,7 @@ def test_a_port_that_is_not_proven_is_not_said_to_be_anothers(target: TargetName
     check = check_of("ports", found)
     assert (check.severity, check.evidence) == (
         UNKNOWN,
-        f"not proven to be ours: node-1 at {desired_of(topology).specs[name('node-1')].endpoint}",
+        f"not proven to belong to the fleet: node-1 at {desired_of(topology).specs[name('node-1')].endpoint}",
     )
     for one in (check, check_of("node-unproven", found, "node-1")):
         assert one.fix.startswith(fix)
@@ -86,16 +90,16 @@ def test_findings_become_checks_with_their_fix() -> None:
 @pytest.mark.parametrize(
     ("used", "limit", "severity", "evidence"),
     [
-        pytest.param(69, "100", OK, "69 of 100 bytes (69%)", id="well"),
-        pytest.param(70, "100", WARNING, "70 of 100 bytes (70%)", id="much"),
-        pytest.param(84, "100", WARNING, "84 of 100 bytes (84%)", id="still much"),
-        pytest.param(85, "100", CRITICAL, "85 of 100 bytes (85%)", id="too much"),
-        pytest.param(1, "0", WARNING, "maxmemory is 0: nothing bounds it", id="unbounded"),
-        pytest.param(None, "100", UNKNOWN, "used or allowed memory was not read", id="use unread"),
-        pytest.param(1, "", UNKNOWN, "used or allowed memory was not read", id="limit unread"),
+        pytest.param(69, "100", OK, "69 bytes of 100 bytes used (69%)", id="well"),
+        pytest.param(70, "100", WARNING, "70 bytes of 100 bytes used (70%)", id="much"),
+        pytest.param(84, "100", WARNING, "84 bytes of 100 bytes used (84%)", id="still much"),
+        pytest.param(85, "100", CRITICAL, "85 bytes of 100 bytes used (85%)", id="too much"),
+        pytest.param(1, "0", WARNING, "maxmemory is 0: memory is not limited", id="unbounded"),
+        pytest.param(None, "100", UNKNOWN, "used memory or maxmemory could not be read", id="use unread"),
+        pytest.param(1, "", UNKNOWN, "used memory or maxmemory could not be read", id="limit unread"),
     ],
 )
-def test_memory(used: int | None, limit: str, severity: Severity, evidence: str) -> None:
+def test_memory(used: int | None, limit: str, severity: CheckSeverity, evidence: str) -> None:
     state = changed(healthy(cluster()), "node-2", used_bytes=used, settings={"maxmemory": limit})
     check = check_of("memory-used", checks(cluster(), state), "node-2")
     assert (check.severity, check.evidence) == (severity, evidence)
@@ -109,7 +113,7 @@ def test_memory(used: int | None, limit: str, severity: Severity, evidence: str)
         pytest.param(False, "10.0.0.1", WARNING, "can join the cluster", id="open"),
     ],
 )
-def test_bus(tls: bool, address: str, severity: Severity, evidence: str) -> None:  # noqa: FBT001
+def test_bus(tls: bool, address: str, severity: CheckSeverity, evidence: str) -> None:  # noqa: FBT001
     topology = replace(cluster(), security=Security(tls=tls), local=LocalPlace(address=address))
     check = check_of("bus-authentication", checks(topology))
     assert check.severity is severity
@@ -119,12 +123,12 @@ def test_bus(tls: bool, address: str, severity: Severity, evidence: str) -> None
 @pytest.mark.parametrize(
     ("exposed", "severity", "evidence"),
     [
-        pytest.param((), OK, "no file of the fleet can be read or changed by others", id="private"),
-        pytest.param(("a", "b", "c"), CRITICAL, "others may read a, b, c", id="three"),
-        pytest.param(("a", "b", "c", "d", "e"), CRITICAL, "others may read a, b, c and 2 more", id="many"),
+        pytest.param((), OK, "no other user can read or change a file of the fleet", id="private"),
+        pytest.param(("a", "b", "c"), CRITICAL, "other users can read a, b, c", id="three"),
+        pytest.param(("a", "b", "c", "d", "e"), CRITICAL, "other users can read a, b, c and 2 more", id="many"),
     ],
 )
-def test_file_modes(exposed: tuple[str, ...], severity: Severity, evidence: str) -> None:
+def test_file_modes(exposed: tuple[str, ...], severity: CheckSeverity, evidence: str) -> None:
     check = check_of("file-modes", checks(cluster(), files=FileFacts(exposed=exposed)))
     assert (check.severity, check.evidence) == (severity, evidence)
 
@@ -133,7 +137,7 @@ def test_what_others_could_have_changed_is_told_beside_what_they_may_read() -> N
     files = FileFacts(exposed=("a",), distrusted=(("b belongs to another", "do this"), ("c is a link", "do that")))
     found = [check for check in checks(cluster(), files=files) if check.name == "file-modes"]
     assert [check.severity for check in found] == [CRITICAL] * 3
-    assert [check.evidence for check in found] == ["b belongs to another", "c is a link", "others may read a"]
+    assert [check.evidence for check in found] == ["b belongs to another", "c is a link", "other users can read a"]
     assert [check.fix for check in found][:2] == ["do this", "do that"]
 
 
@@ -169,7 +173,7 @@ def test_a_server_that_takes_enough_clients(most: str) -> None:
         pytest.param(21, OK, id="later"),
     ],
 )
-def test_certificates(days: int, severity: Severity) -> None:
+def test_certificates(days: int, severity: CheckSeverity) -> None:
     ends = NOW + timedelta(days=days)
     check = check_of("certificate", checks(cluster(), files=FileFacts(certificates=(("node-0", ends),))), "node-0")
     assert check.severity is severity

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rlctl.doctor.gates import GATES, Operation, closing
-from rlctl.doctor.model import Check, Severity, failed, passed, unread, warned
+from rlctl.doctor.gates import GATES, GatedOperation, closing
+from rlctl.doctor.model import Check, CheckSeverity, failed, passed, unread, warned
 from tests.unit.sayings import sayings
 
 
@@ -17,22 +17,24 @@ def test_the_names_are_found_in_the_source() -> None:
     assert {"server", "scripts-run"} <= sayings("operations/doctor.py")
 
 
-@pytest.mark.parametrize("operation", list(Operation))
-def test_a_gate_names_only_what_exists(operation: Operation) -> None:
+@pytest.mark.parametrize("operation", list(GatedOperation))
+def test_a_gate_names_only_what_exists(operation: GatedOperation) -> None:
     assert set(GATES[operation]) <= findings() | sayings("doctor/*.py") | sayings("operations/doctor.py")
-    assert set(GATES[operation].values()) <= {Severity.WARNING, Severity.CRITICAL}
+    assert set(GATES[operation].values()) <= {CheckSeverity.WARNING, CheckSeverity.CRITICAL}
 
 
 def test_a_drill_wants_a_fleet_without_findings() -> None:
-    assert findings() <= set(GATES[Operation.DRILL])
+    assert findings() <= set(GATES[GatedOperation.DRILL])
 
 
 @pytest.mark.parametrize(
     ("check", "closed"),
     [
         pytest.param(warned("node-down", "node-0", "down", "deploy"), {"failover", "drill", "release"}, id="down"),
-        pytest.param(failed("two-primaries", "shard 0", "both", "wait"), set(Operation), id="two primaries"),
-        pytest.param(warned("node-fenced", "node-0", "fenced", "unfence"), set(Operation) - {"deploy"}, id="fenced"),
+        pytest.param(failed("two-primaries", "shard 0", "both", "wait"), set(GatedOperation), id="two primaries"),
+        pytest.param(
+            warned("node-fenced", "node-0", "fenced", "unfence"), set(GatedOperation) - {"deploy"}, id="fenced"
+        ),
         pytest.param(warned("sentinel-tilt", "sentinel-0", "in TILT", "wait"), {"failover", "drill"}, id="TILT"),
         pytest.param(warned("users-drift", "node-0", "off", "deploy"), {"failover", "drill"}, id="users"),
         pytest.param(warned("memory-used", "node-0", "much", "more"), set(), id="much memory"),
@@ -43,4 +45,4 @@ def test_a_drill_wants_a_fleet_without_findings() -> None:
     ],
 )
 def test_what_closes_which_gate(check: Check, closed: set[str]) -> None:
-    assert {operation for operation in Operation if closing(operation, [check])} == closed
+    assert {operation for operation in GatedOperation if closing(operation, [check])} == closed

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from rlctl.doctor.host_checks import host_checks
-from rlctl.doctor.model import Check, Severity
+from rlctl.doctor.model import Check, CheckSeverity
 from rlctl.doctor.network_checks import ports_text
-from rlctl.doctor.resource_checks import lacking_room, size_text
+from rlctl.doctor.resource_checks import machines_without_memory, size_text
 from rlctl.system.host_facts import UNLIMITED, HostFacts
 from rlctl.topology.model import (
     HostEntry,
@@ -63,7 +63,7 @@ MACHINE_CHECKS = {
 }
 SHAPE_CHECKS = {"eviction-policy", "persistence-restart", "placement", "encryption", "replicas"}
 
-OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
+OK, WARNING, CRITICAL, UNKNOWN = CheckSeverity.OK, CheckSeverity.WARNING, CheckSeverity.CRITICAL, CheckSeverity.UNKNOWN
 
 
 def check_of(name: str, topology: Topology, **changed: Any) -> Check:
@@ -85,13 +85,13 @@ def check_of(name: str, topology: Topology, **changed: Any) -> Check:
         pytest.param("transparent-huge-pages", {"thp_mode": "never"}, OK, "never", id="thp never"),
         pytest.param("transparent-huge-pages", {"thp_mode": "always"}, WARNING, "always", id="thp always"),
         pytest.param("transparent-huge-pages", {"thp_mode": None}, UNKNOWN, "not be read", id="thp ?"),
-        pytest.param("file-limit", {}, OK, "soft 65536, hard 65536; a node wants 10032", id="files"),
+        pytest.param("file-limit", {}, OK, "soft 65536, hard 65536; a node needs 10032", id="files"),
         pytest.param("file-limit", {"open_files_soft": 10_032}, OK, "soft 10032", id="files just enough"),
         pytest.param(
             "file-limit",
             {"open_files_soft": 1_024, "open_files_hard": UNLIMITED},
             OK,
-            "hard unlimited; a node wants 10032 (maxclients 10000 + 32); the server raises",
+            "hard unlimited; a node needs 10032 (maxclients 10000 + 32); the server raises",
             id="soft limit that the server raises",
         ),
         pytest.param(
@@ -103,11 +103,11 @@ def check_of(name: str, topology: Topology, **changed: Any) -> Check:
         ),
         pytest.param("file-limit", {"open_files_hard": None}, UNKNOWN, "not be read", id="files ?"),
         pytest.param("clock", {}, OK, "is synchronised", id="clock"),
-        pytest.param("clock", {"clock_synchronised": False}, WARNING, "shift at a failover", id="clock adrift"),
+        pytest.param("clock", {"clock_synchronised": False}, WARNING, "the windows of limits shift", id="clock adrift"),
         pytest.param("clock", {"clock_synchronised": None}, UNKNOWN, "not be read", id="clock ?"),
         pytest.param("tcp-backlog", {}, OK, "somaxconn is 4096, tcp-backlog is 511", id="backlog"),
         pytest.param("tcp-backlog", {"somaxconn": 511}, OK, "is 511", id="backlog just enough"),
-        pytest.param("tcp-backlog", {"somaxconn": 128}, WARNING, "cuts the queue to 128", id="backlog cut"),
+        pytest.param("tcp-backlog", {"somaxconn": 128}, WARNING, "limits the queue to 128", id="backlog cut"),
         pytest.param("tcp-backlog", {"somaxconn": None}, UNKNOWN, "not be read", id="backlog ?"),
         pytest.param("memory", {}, OK, "6 data nodes x 256 MiB = 1.5 GiB of 8 GiB, 6 GiB of it", id="memory"),
         pytest.param("memory", {"memory_available_bytes": GIB}, WARNING, "than is available", id="memory tight"),
@@ -149,7 +149,7 @@ def check_of(name: str, topology: Topology, **changed: Any) -> Check:
         pytest.param("cpu", {"cpus": None}, UNKNOWN, "an unknown number", id="cpu ?"),
     ],
 )
-def test_machine(name: str, changed: dict[str, Any], severity: Severity, evidence: str) -> None:
+def test_machine(name: str, changed: dict[str, Any], severity: CheckSeverity, evidence: str) -> None:
     check = check_of(name, CLUSTER, **changed)
 
     assert check.severity is severity
@@ -167,7 +167,7 @@ def test_machine(name: str, changed: dict[str, Any], severity: Severity, evidenc
             HIGH_PORTS,
             {"reserved_ports": ((32_768, 32_800),)},
             OK,
-            "32768-32769 inside it, but reserved",
+            "32768-32769 in the range, but reserved",
             id="ports reserved",
         ),
         pytest.param(
@@ -192,7 +192,7 @@ def test_machine(name: str, changed: dict[str, Any], severity: Severity, evidenc
         ),
     ],
 )
-def test_ports(name: str, topology: Topology, changed: dict[str, Any], severity: Severity, evidence: str) -> None:
+def test_ports(name: str, topology: Topology, changed: dict[str, Any], severity: CheckSeverity, evidence: str) -> None:
     check = check_of(name, topology, **changed)
 
     assert check.severity is severity
@@ -210,16 +210,16 @@ def test_port_fix_keeps_what_is_reserved_and_serves_both_checks() -> None:
 def test_directives_of_the_topology_count() -> None:
     topology = replace(CLUSTER, redis=(("maxclients", "70000"), ("tcp-backlog", "8192")))
 
-    assert "wants 70032" in check_of("file-limit", topology).evidence
+    assert "needs 70032" in check_of("file-limit", topology).evidence
     assert check_of("tcp-backlog", topology).severity is WARNING
 
 
 @pytest.mark.parametrize(
     ("name", "evidence"),
     [
-        ("file-limit", "each node gets the 10032 that it wants"),
-        ("tcp-backlog", "511, in each node's own network"),
-        ("ephemeral-bus-ports", "each container has its ports for itself"),
+        ("file-limit", "each node may have the 10032 that it needs"),
+        ("tcp-backlog", "511, in each container"),
+        ("ephemeral-bus-ports", "each container has its own ports"),
     ],
 )
 def test_what_a_container_has_of_its_own_is_not_judged_by_the_machine(name: str, evidence: str) -> None:
@@ -280,22 +280,24 @@ def sized(topology: Topology, mib: int) -> Topology:
     [
         pytest.param(6 * 512 * MIB, [], id="just enough"),
         pytest.param(
-            6 * 512 * MIB - 1, ["this machine: 6 data nodes x 512 MiB more = 3 GiB, 3 GiB available"], id="a byte short"
+            6 * 512 * MIB - 1,
+            ["this machine: 6 data nodes x 512 MiB more = 3 GiB; 3 GiB is available"],
+            id="a byte short",
         ),
         pytest.param(None, [], id="unknown"),
     ],
 )
 def test_room_to_grow_here(available_bytes: int | None, expected: list[str]) -> None:
     facts = replace(FACTS, memory_available_bytes=available_bytes)
-    assert list(lacking_room(sized(CLUSTER, 512), sized(CLUSTER, 1024), {None: facts})) == expected
+    assert list(machines_without_memory(sized(CLUSTER, 512), sized(CLUSTER, 1024), {None: facts})) == expected
 
 
 def test_room_to_grow_is_counted_by_host() -> None:
     hosts = tuple(HostEntry(address=f"10.0.0.{number}", name=f"h{number}") for number in (1, 2, 3))
     topology = replace(CLUSTER, target=TargetName.HOSTS, hosts=hosts)
     machines = {"h1": FACTS, "h2": replace(FACTS, memory_available_bytes=GIB), "h3": FACTS}
-    found = list(lacking_room(sized(topology, 512), sized(topology, 512 + 1024), machines))
-    assert found == ["host h2: 2 data nodes x 1 GiB more = 2 GiB, 1 GiB available"]
+    found = list(machines_without_memory(sized(topology, 512), sized(topology, 512 + 1024), machines))
+    assert found == ["host h2: 2 data nodes x 1 GiB more = 2 GiB; 1 GiB is available"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.doctor.model import Severity
+from rlctl.doctor.model import CheckSeverity
 from rlctl.doctor.remote_checks import remote_checks
 from rlctl.system.host_facts import HostFacts
 from rlctl.topology.model import HostEntry, Kind, Memory, Persistence, PersistenceMode, TargetName, Topology
@@ -28,7 +28,7 @@ FACTS = HostFacts(
     disk_total_bytes=100 * GIB,
     disk_free_bytes=50 * GIB,
 )
-OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
+OK, WARNING, CRITICAL, UNKNOWN = CheckSeverity.OK, CheckSeverity.WARNING, CheckSeverity.CRITICAL, CheckSeverity.UNKNOWN
 
 
 def test_a_host_that_is_fit_passes_and_is_named() -> None:
@@ -53,7 +53,7 @@ def test_a_host_that_is_fit_passes_and_is_named() -> None:
         pytest.param({"overcommit_memory": 0}, "overcommit-memory", WARNING, "is 0", id="kernel"),
     ],
 )
-def test_each_fact_is_judged(facts: dict[str, object], name: str, severity: Severity, evidence: str) -> None:
+def test_each_fact_is_judged(facts: dict[str, object], name: str, severity: CheckSeverity, evidence: str) -> None:
     found = remote_checks(TOPOLOGY, {"h1": replace(FACTS, **facts)})  # type: ignore[arg-type]
     (check,) = [check for check in found if check.name == name]
     assert check.severity is severity

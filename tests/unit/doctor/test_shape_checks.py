@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.doctor.model import Severity
+from rlctl.doctor.model import CheckSeverity
 from rlctl.doctor.shape_checks import shape_checks
 from rlctl.topology.model import (
     ClusterShape,
@@ -33,7 +33,7 @@ ONE, TWO, THREE, SPARE = (
     HostEntry(address="x", nodes=0),
 )
 
-OK, WARNING = Severity.OK, Severity.WARNING
+OK, WARNING = CheckSeverity.OK, CheckSeverity.WARNING
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ OK, WARNING = Severity.OK, Severity.WARNING
             replace(CLUSTER, memory=Memory(policy=EvictionPolicy.ALLKEYS_LRU)),
             "eviction-policy",
             WARNING,
-            "resets its limit; the rules themselves",
+            "resets its limit; it may evict the rules",
             id="evicts anything",
         ),
         pytest.param(
@@ -54,7 +54,7 @@ OK, WARNING = Severity.OK, Severity.WARNING
             "silently resets its limit",
             id="evicts what expires",
         ),
-        pytest.param(CLUSTER, "encryption", OK, "reached from this machine only", id="loopback"),
+        pytest.param(CLUSTER, "encryption", OK, "reachable from this machine only", id="loopback"),
         pytest.param(
             replace(CLUSTER, local=LocalPlace(spread=True)), "encryption", OK, "from this machine only", id="spread"
         ),
@@ -65,7 +65,7 @@ OK, WARNING = Severity.OK, Severity.WARNING
             replace(CLUSTER, local=LocalPlace(address="10.0.0.1")), "encryption", WARNING, "in clear", id="network"
         ),
         pytest.param(
-            replace(HOSTS, hosts=(ONE, TWO, THREE)), "encryption", WARNING, "at a dead node's address", id="hosts"
+            replace(HOSTS, hosts=(ONE, TWO, THREE)), "encryption", WARNING, "on a dead node's address", id="hosts"
         ),
         pytest.param(
             replace(HOSTS, hosts=(ONE, TWO, THREE), security=Security(tls=True)),
@@ -77,19 +77,19 @@ OK, WARNING = Severity.OK, Severity.WARNING
             replace(CLUSTER, persistence=FORGETFUL),
             "persistence-restart",
             OK,
-            "only after another node has taken its shard",
+            "only after a failover",
             id="no persistence",
         ),
         pytest.param(
             replace(BARE, persistence=FORGETFUL),
             "persistence-restart",
             WARNING,
-            "dies with it",
+            "a dead node has lost its data",
             id="neither persistence nor replica",
         ),
         pytest.param(CLUSTER, "replicas", OK, "shards: 3, replicas of each: 1", id="cluster with replicas"),
         pytest.param(SENTINEL, "replicas", OK, "shards: 1, replicas of each: 2", id="sentinel with replicas"),
-        pytest.param(BARE, "replicas", WARNING, "nobody takes its shard", id="cluster without replica"),
+        pytest.param(BARE, "replicas", WARNING, "no node takes over its shard", id="cluster without replica"),
         pytest.param(
             replace(SENTINEL, sentinel=SentinelShape(replicas=0)),
             "replicas",
@@ -112,7 +112,7 @@ OK, WARNING = Severity.OK, Severity.WARNING
         ),
     ],
 )
-def test_shape(topology: Topology, name: str, severity: Severity, evidence: str) -> None:
+def test_shape(topology: Topology, name: str, severity: CheckSeverity, evidence: str) -> None:
     (check,) = [check for check in shape_checks(topology) if check.name == name]
 
     assert check.severity is severity
