@@ -179,7 +179,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _placeholder(section: SettingsSection, field: Field) -> object:
-    """A valid value to continue with in place of one that cannot be read, so that it causes no second mistake."""
+    """A valid value in place of one that cannot be read, so that it causes no second mistake."""
     default: object = section.default(field)
     if default is None and field.required:
         return field.type.read(Scalar(line=0, text=field.example, is_plain=True))
