@@ -1,4 +1,4 @@
-"""Command lines on paper: whether the real command tree takes them; nothing of them is run."""
+"""Check written command lines against the real command tree, without running them."""
 
 import re
 import shlex
@@ -9,24 +9,24 @@ import click
 from rlctl.cli.main import root
 
 _HELP = {"-h", "--help", "--version"}
-# What may stand before a command in a shell.
+# Words that may precede a command in a shell.
 _BEFORE = {"!", "if", "while", "until", "then", "do", "else", "time", "exec", "sudo", "$"}
 _OPERATORS = frozenset("();<>|&")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-# Stands for a value: NAME, <name>, $NAME, also as a part of a word.
+# A placeholder: NAME, <name>, $NAME, also as a part of a word.
 _STAND_IN = re.compile(r"<[A-Za-z][^<>]*>|\$|[A-Z][A-Z0-9_]*(=.*)?$")
 _ANGLED = re.compile(r"<[A-Za-z][\w-]*(?: [\w-]+)*>")
 _START = re.compile(r"(?<![\w./-])rlctl(?![\w./-])")
-# Words and quoted texts, up to a gap as wide as those before a remark.
+# Words and quoted texts, up to the gap before a comment.
 _UP_TO_A_GAP = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S|\s(?!\s))*")
 _DESCRIPTOR = re.compile(r"(?<=\s)[12](?=>)")
 _SUBSTITUTION = re.compile(r"\$\(([^()]*)\)")
 
 
 def commands_in(line: str) -> Iterator[tuple[str, ...]]:
-    """The words after each `rlctl` of a line of shell, remarks, pipes and redirections cut off.
+    """The words after each `rlctl` in a line of shell, without comments, pipes and redirections.
 
-    A remark begins with `#`, or after a gap of two spaces. ValueError where a quote does not end.
+    A comment begins with `#`, or after a gap of two spaces. Raises ValueError for an unclosed quote.
     """
     start = _START.search(line)
     if start is None:
@@ -40,7 +40,7 @@ def commands_in(line: str) -> Iterator[tuple[str, ...]]:
     for word in [*lexer, ";"]:
         if word and _OPERATORS.issuperset(word):
             yield from _command(segment)
-            # What follows a redirection is a file's name.
+            # The word after a redirection is a file name.
             segment = ["a file"] if word[0] in "<>" else []
             continue
         segment.append(word)
@@ -49,7 +49,7 @@ def commands_in(line: str) -> Iterator[tuple[str, ...]]:
 
 
 def parse_line(words: Sequence[str], *, is_whole: bool = True) -> str | None:
-    """What is wrong with the words after `rlctl`, or None; a mention that is not whole may lack arguments."""
+    """What is wrong with the words after `rlctl`, or None. Unless `is_whole`, arguments may be missing."""
     asks_help = not _HELP.isdisjoint(words)
     try:
         _parse(root, None, [word for word in words if word not in _HELP], is_whole=is_whole and not asks_help)
@@ -77,7 +77,7 @@ def _parse(command: click.Command, parent: click.Context | None, words: list[str
         if is_whole:
             raise click.UsageError("a command is missing", context) from failure
         return
-    # The public name is deprecated without a successor; click's own completion reads this one, too.
+    # The public name is deprecated without a successor; click's own completion uses this one, too.
     rest = [*context._protected_args, *context.args]
     if rest and not is_whole and _has_stand_in(rest[0]):
         return
@@ -96,7 +96,7 @@ def _parse_leaf(command: click.Command, context: click.Context, words: list[str]
     except click.BadOptionUsage:
         if is_whole:
             raise
-        # A mention may name an option without its value.
+        # A sentence may name an option without its value.
         values, left, _order = parser.parse_args(args=[*words, "STAND_IN"])
     for param in command.get_params(context):
         if not param.expose_value or _has_stand_in(values.get(param.name or "")):

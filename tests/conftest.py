@@ -1,4 +1,4 @@
-"""What all layers share: which layers must run here, in which order, and what a failed test leaves as evidence."""
+"""Fixtures and hooks of all layers: required layers, order of tests, evidence of a failed test."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from tests.seed import SEED, chance
 
 TESTS = Path(__file__).parent
 LAB_LAYERS = {"docker", "hosts"}
-# Their tests share no fleet.
+# The tests of these files share no fleet.
 SPREAD = ("test_drill_scenarios.py", "test_shipped_runbooks.py")
 LAB = pytest.StashKey[ExitStack]()
 REQUIRED = frozenset(filter(None, os.environ.get("RLCTL_REQUIRE", "").split(",")))
@@ -34,14 +34,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What the process that runs the tests may have been given otherwise."""
+    """Reset settings that the process of the tests may have inherited."""
     config.pluginmanager.register(reruns, "reruns")
-    # Who was started in the background is deaf to Ctrl-C, and so is whom it starts: tests press it.
+    # A process started in the background ignores SIGINT, and so do its children. Tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # How long an example takes says more of the machine than of the code.
+    # The duration of an example depends on the machine more than on the code.
     settings.register_profile("patient", settings(), deadline=None, derandomize=False)
     settings.load_profile("patient")
-    # A commit that fails in CI fails again, and the next one has other examples; at home each run has.
+    # In CI the seed is the commit, so a failure repeats; at home each run has other examples.
     if config.getoption("--hypothesis-seed") is None and {"CI", "RLCTL_SEED"} & os.environ.keys():
         hypothesis.core.global_force_seed = chance("hypothesis").getrandbits(64)
 
@@ -52,13 +52,13 @@ def pytest_report_header() -> str:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start the lab before the workers, which may not start one engine together."""
+    """Start the lab before the workers, because they must not start one engine at the same time."""
     from tests.lab.session import running_lab  # noqa: PLC0415 - it asks this module what is required
     from tests.lab.shell import LabError  # noqa: PLC0415
 
     if not hasattr(session.config, "workerinput") and LAB_LAYERS & _layers(session.config.args):
         session.config.stash[LAB] = lab = ExitStack()
-        with suppress(LabError):  # the layers' own fixtures say why it cannot be had
+        with suppress(LabError):  # the fixtures of each layer report why the lab is missing
             lab.enter_context(running_lab())
 
 
@@ -77,7 +77,7 @@ def _is_spread(name: str) -> bool:
 
 
 class FilesAndDrills(LoadFileScheduling):
-    """Files stay whole, and with them their fleets; drills and runbooks fill the time at the end."""
+    """Keep each file on one worker, with its fleets. Drills and runbooks run at the end, spread over the workers."""
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid if _is_spread(nodeid) else super()._split_scope(nodeid)
@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turns(names: Iterable[str]) -> list[str]:
-    """Files on hosts and in containers, the longest first, by turns with others: Ansible takes a whole processor."""
+    """Alternate files on hosts and in containers, longest first, with other files: Ansible uses a whole CPU."""
     slow = sorted(
         (name for name in names if name.split("/")[0] in LAB_LAYERS), key=lambda name: "test_site" not in name
     )
@@ -109,7 +109,7 @@ def _turns(names: Iterable[str]) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test shows the ends of its fleets' logs and journals."""
+    """Add the last lines of the fleets' logs and journals to the report of a failed test."""
     report = yield
     if report.failed:
         folders = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Path | Fleet)]
@@ -119,7 +119,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test sees or touches the operator's fleets."""
+    """Keep the operator's fleets out of reach of every test."""
     for name in ("RLCTL_TOPOLOGY", "RLCTL_SECRETS", "RLCTL_REDIS_SERVER", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RLCTL_HOME", str(tmp_path / "rlctl-home"))
@@ -127,7 +127,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real_starts() -> Iterator[None]:
-    """For modules whose tests are about the program's start: each command is a new interpreter."""
+    """Start a new interpreter for each command, for modules that test the program's start."""
     forked, STARTER.start = STARTER.start, real_start
     yield
     STARTER.start = forked
@@ -138,13 +138,13 @@ RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def run_async(request: pytest.FixtureRequest) -> RunAsync:
-    """Run a coroutine to its end on each event loop that services use."""
+    """Run a coroutine on each event loop that services use."""
     chosen: RunAsync = request.param
     return chosen
 
 
 def skip_or_fail(layer: str, reason: str) -> None:
-    """Absent tools skip loudly at home and fail where the layer is required."""
+    """Skip the layer with a reason, or fail if RLCTL_REQUIRE names it."""
     if layer in REQUIRED:
         pytest.fail(f"layer {layer} is required here: {reason}", pytrace=False)
     pytest.skip(f"SKIPPED LAYER {layer}: {reason}")

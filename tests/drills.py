@@ -1,4 +1,4 @@
-"""Runs drills as an operator does, and kills them as an accident would."""
+"""Run drills through the command line, and kill their processes."""
 
 import contextlib
 import json
@@ -15,24 +15,24 @@ from rlctl.drills.scenario.schema import runs_schema
 from tests.driver import Fleet, Ran, wait_for
 from tests.reruns import until_undisturbed
 
-# How errors say that a busy machine, or a bug, let a deadline pass: no twin was ready, and nothing was measured.
+# Errors after a missed deadline, because of a busy machine or a bug: no twin was ready, nothing was measured.
 DEADLINE_MISSED = ": timed out after "
 
 
 def drill(fleet: Fleet, scenario: str, *words: str, expect: int = 0) -> dict[str, Any]:
-    """One run that must end as expected; without a topology file the twin is a plain one."""
+    """The one run of a command that must end as expected. Without a topology file, the twin is a default one."""
     [run] = drills(fleet, "run", scenario, *words, expect=expect)
     return run
 
 
 def drills(fleet: Fleet, *words: str, expect: int = 0) -> list[dict[str, Any]]:
-    """Runs that must all end as expected."""
+    """The runs of a command that must all end as expected."""
     call = fleet.run if fleet.file.exists() else fleet.run_bare
     return made(lambda: call("failover-drill", *words, "-o", "json", expect=None), " ".join(words), expect=expect)
 
 
 def made(attempt: Callable[[], Ran], what: str, expect: int = 0) -> list[dict[str, Any]]:
-    """The runs of a command that must end as expected; repeated while they say that the machine disturbed them."""
+    """The runs of a command that must end as expected, repeated while a run reports that the machine disturbed it."""
     ran = until_undisturbed(attempt, what, lambda ran: None if ran.code == expect else disturbance(ran))
     runs = runs_of(ran.out)
     assert ran.code == expect, ([run["reasons"] for run in runs], ran.err)
@@ -40,7 +40,7 @@ def made(attempt: Callable[[], Ran], what: str, expect: int = 0) -> list[dict[st
 
 
 def runs_of(out: str) -> list[dict[str, Any]]:
-    """The runs that a command tells of; none where no twin came about."""
+    """The runs that a command reports; none if no twin was deployed."""
     if not out:
         return []
     document = json.loads(out)
@@ -50,7 +50,7 @@ def runs_of(out: str) -> list[dict[str, Any]]:
 
 
 def disturbance(ran: Ran) -> str | None:
-    """What disturbed a run, in its own words; None where any run failed, which a busy machine does not excuse."""
+    """The reported disturbance of a run; None if any run failed, because a busy machine is no excuse for that."""
     runs = runs_of(ran.out)
     if not runs:
         return ran.err.strip().splitlines()[-1] if DEADLINE_MISSED in ran.err else None
@@ -59,7 +59,7 @@ def disturbance(ran: Ran) -> str | None:
 
 
 def _disturbances(run: dict[str, Any]) -> list[str]:
-    """A stall breaks checks too, which come first; a load that was too low comes before what was missed by it."""
+    """Look for a stall first, because it breaks checks too; then for a load that was too low."""
     if run["verdict"] != "inconclusive":
         return []
     low = [reason for reason in run["reasons"][:1] if reason.startswith("the load was too low")]
@@ -67,7 +67,7 @@ def _disturbances(run: dict[str, Any]) -> list[str]:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Whatever still works for a run: by its command line or by where it works."""
+    """The processes of a run, found by their command line or working folder."""
     found = []
     for process in psutil.process_iter(["cmdline", "cwd", "status"]):
         words = " ".join(process.info["cmdline"] or [])
@@ -87,7 +87,7 @@ def journal(folder: Path | None) -> str:
 
 
 def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
-    """rlctl and the process that carries the run out, as an out-of-memory killer might; not the watchdog."""
+    """Kill rlctl and the process of the run, as the out-of-memory killer might, but not the watchdog."""
     carriers = _below(started, "rlctl.drills.engine.worker")
     started.kill()
     _kill(carriers)
@@ -95,13 +95,13 @@ def kill_all_of_it(started: "subprocess.Popen[str]") -> None:
 
 
 def kill_carriers(started: "subprocess.Popen[str]") -> None:
-    """Only the processes that carry the run out: rlctl lives on."""
+    """Kill only the processes of the run, not rlctl."""
     _kill(_below(started, "rlctl.drills.engine.worker"))
 
 
 def _kill(processes: list[psutil.Process]) -> None:
     for process in processes:
-        # The first takes the others along.
+        # The first process may end the others.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
 
@@ -118,7 +118,7 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 def kill_at(fleet: Fleet, event: str, *words: str, watchdog: bool = False) -> Path:
-    """Start a drill, and SIGKILL it once its journal tells of the event; its watchdog as well, where that is said."""
+    """Start a drill, and SIGKILL it once its journal has the event, on request with its watchdog."""
     before = run_folder(fleet)
     started = fleet.spawn("failover-drill", "run", *words)
     wait_for(lambda: run_folder(fleet) != before, what="the run's folder")

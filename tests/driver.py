@@ -1,4 +1,4 @@
-"""Drives the real rlctl binary on a fleet, wherever its servers are."""
+"""Run the real rlctl binary on a fleet of any target."""
 
 import json
 import os
@@ -15,17 +15,17 @@ from redis import Redis
 
 from tests.fork_server import ForkServer, needs_a_real_start
 
-# A busy machine is slow, not broken: every wait in a test may take this long.
+# The limit of every wait in a test. A busy machine is slow, not broken.
 PATIENCE_S = 300.0
-# What may take a while on quiet machines: a drill beside a fleet on hosts, with the twin's deploy and removal.
+# The limit of slow commands, such as a drill with the deploy and removal of its twin.
 COMMAND_S = 1800.0
 POLL_S = 0.05
-# What an operator may have set must not reach the fleets of a test.
+# Variables that an operator may have set, which must not reach the fleets of a test.
 OPERATORS = {"RLCTL_TOPOLOGY", "RLCTL_SECRETS", "RLCTL_REDIS_SERVER", "NO_COLOR"}
 
 
 class Start(Protocol):
-    """Runs `python -m rlctl` with these words to its end."""
+    """Runs `python -m rlctl` with these words and waits for its end."""
 
     def __call__(
         self, words: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: str | None, timeout_s: float
@@ -35,7 +35,7 @@ class Start(Protocol):
 def real_start(
     words: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: str | None, timeout_s: float
 ) -> "subprocess.CompletedProcess[str]":
-    """A new interpreter, as an operator's shell starts it."""
+    """Start a new interpreter, as an operator's shell does."""
     return subprocess.run(
         [sys.executable, "-m", "rlctl", *words],
         cwd=folder,
@@ -51,7 +51,7 @@ def real_start(
 
 @dataclass(slots=True)
 class Starter:
-    """How commands of fleets start in this worker."""
+    """How this worker starts commands."""
 
     start: Start
 
@@ -68,17 +68,17 @@ class Ran:
     err: str
 
     def json(self) -> dict[str, Any]:
-        """The result on stdout."""
+        """The JSON document on stdout."""
         return json.loads(self.out)
 
     def error(self) -> dict[str, str]:
-        """The error object on stderr, the last line there."""
+        """The error object in the last line of stderr."""
         return json.loads(self.err.strip().splitlines()[-1])["error"]
 
 
 @dataclass(slots=True, kw_only=True)
 class Fleet:
-    """A topology file in a folder, an RLCTL_HOME beside it, and the binary that works on them."""
+    """A topology file, an RLCTL_HOME beside it, and the commands that run on them."""
 
     folder: Path
     document: dict[str, Any]
@@ -105,7 +105,7 @@ class Fleet:
         return self.home / "fleets" / self.name / "nodes" / name
 
     def write(self) -> None:
-        """Write the topology file again after `document` was changed."""
+        """Write `document` to the topology file."""
         self.file.write_text(yaml.safe_dump(self.document), encoding="utf-8")
 
     def env(self) -> dict[str, str]:
@@ -116,11 +116,11 @@ class Fleet:
         return [sys.executable, "-m", "rlctl", "-f", str(self.file), *words]
 
     def run(self, *words: str, expect: int | None = 0, stdin: str | None = None, **more_env: str) -> Ran:
-        """Run a command on this fleet to its end; a code other than `expect` fails the test with what it said."""
+        """Run a command on this fleet. A code other than `expect` fails the test and shows the output."""
         return self.run_bare("-f", str(self.file), *words, expect=expect, stdin=stdin, **more_env)
 
     def run_bare(self, *words: str, expect: int | None = 0, stdin: str | None = None, **more_env: str) -> Ran:
-        """The same without naming the topology file."""
+        """Run a command without -f."""
         start = real_start if needs_a_real_start(self.extra_env | more_env) else STARTER.start
         done = start(words, folder=self.folder, env=self.env() | more_env, stdin=stdin, timeout_s=COMMAND_S)
         ran = Ran(code=done.returncode, out=done.stdout, err=done.stderr)
@@ -129,7 +129,7 @@ class Fleet:
         return ran
 
     def spawn(self, *words: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
-        """Start a command and leave it running; the test ends it by its pid."""
+        """Start a command without waiting. The test ends it by its pid."""
         return subprocess.Popen(
             self.argv(*words),
             cwd=self.folder,
@@ -144,16 +144,16 @@ class Fleet:
         return self.run("deploy", "--yes", "-o", "json", *words, expect=expect)
 
     def status(self, expect: int | None = 0) -> dict[str, Any]:
-        """How the fleet stands; where it must be well, what a busy machine made of it for a moment may pass."""
+        """The state of the fleet. If it must be healthy, a short disturbance by a busy machine may pass first."""
         waiting = ["--wait"] if expect == 0 else []
         return self.run("status", *waiting, "-o", "json", expect=expect).json()
 
     def access(self, who: str = "admin") -> dict[str, Any]:
-        """What `rlctl env` prints."""
+        """The output of `rlctl env`."""
         return self.run("env", "--as", who, "-o", "json").json()
 
     def _login(self, who: str) -> dict[str, Any]:
-        """The same, asked for once while topology and secrets stay what they are; who is primary may be out of date."""
+        """The output of `rlctl env`, cached until the topology or the secrets change. Roles may be out of date."""
         secrets = self.extra_env.get("RLCTL_SECRETS", self.home / "fleets" / self.name / "secrets.json")
         key = (who, self.file.read_bytes(), Path(secrets).stat().st_mtime_ns)
         if key not in self._logins:
@@ -161,7 +161,7 @@ class Fleet:
         return self._logins[key]
 
     def connect(self, name: str, who: str = "admin", access: dict[str, Any] | None = None) -> Redis:
-        """A plain client of one node, with the credentials that `rlctl env` prints, or printed before."""
+        """A client of one node, with the credentials from `rlctl env`."""
         access = access or self._login(who)
         kind, _, index = name.partition("-")
         port = self.base_port + int(index) + (1000 if kind == "sentinel" else 0)
@@ -178,7 +178,7 @@ class Fleet:
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
-    """Poll until the condition holds."""
+    """Poll until the condition is true."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"not so after {timeout_s:g} s: {what}"

@@ -1,4 +1,4 @@
-"""What a failed test shows of its fleets: the ends of their logs and journals."""
+"""Evidence of a failed test: the last lines of its fleets' logs and journals."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -11,7 +11,7 @@ _WIDTH = 400
 
 
 def tails(folders: Iterable[Path]) -> list[tuple[str, str]]:
-    """The files that were written last, each with its last lines."""
+    """The files that were written last, with their last lines."""
     found = {path for folder in folders for path in _files(folder)}
     newest = sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
     return [(f"the end of {path}", _end(path)) for path in islice(newest, _MOST_FILES)]

@@ -1,6 +1,6 @@
-"""Runs rlctl commands in forks of one process that has imported everything already.
+"""Run rlctl commands in forks of one process that has imported all modules already.
 
-Most of what a short command costs is Python starting. Each test worker has one server, which forks for each command;
+Python's start is most of what a short command costs. Each test worker has one server, which forks for each command;
 the fork gets the words, environment, folder and standard streams of the command, and ends as a process of its own.
 Tests of the start itself, of signals and of terminals start the real program.
 """
@@ -25,9 +25,9 @@ from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
 LARGEST_REQUEST = 1 << 20
-# What Python or the C library reads only while it starts.
+# Variables that Python or the C library reads only at its start.
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ")
-# Imported by commands when they need them; no library here starts a thread when it is imported.
+# Modules that commands import when they need them. None of them starts a thread at import.
 _LIBRARIES = (
     *("rich.console", "rich.markup", "rich.table", "cryptography.x509", "jinja2"),
     *("matplotlib.figure", "matplotlib.backends.backend_svg"),
@@ -39,7 +39,7 @@ def needs_a_real_start(changed: Mapping[str, str]) -> bool:
 
 
 class ForkServer:
-    """The worker's side; the server starts with the first command and ends with the worker."""
+    """The client in the worker. The server starts with the first command and ends with the worker."""
 
     def __init__(self) -> None:
         self._channel: socket.socket | None = None
@@ -48,7 +48,7 @@ class ForkServer:
     def run(
         self, words: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: str | None, timeout_s: float
     ) -> "subprocess.CompletedProcess[str]":
-        """`python -m rlctl WORDS`, to its end."""
+        """Run `python -m rlctl WORDS` and wait for its end."""
         pipes = [os.pipe() for _ in range(4)]
         (given, giving), (output, out), (errors, err), (outcome, ended) = pipes
         request = json.dumps({"words": list(words), "folder": str(folder), "env": dict(env)}).encode()
@@ -90,7 +90,7 @@ def _read(descriptor: int) -> str:
 
 
 def _await_code(descriptor: int, timeout_s: float) -> int:
-    """The fork's exit code; a fork that takes too long is killed."""
+    """The exit code of the fork, which is killed if it takes too long."""
     with open(descriptor, encoding="ascii") as stream:
         pid = int(stream.readline())
         timer = threading.Timer(timeout_s, os.kill, (pid, signal.SIGKILL))
@@ -150,7 +150,7 @@ def _supervise(request: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
 
 
 def _become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
-    """Run the command as `python -m rlctl` would, and end as the interpreter ends."""
+    """Run the command as `python -m rlctl` does, and exit as the interpreter exits."""
     code = 1
     try:
         for number, stream in enumerate(streams):

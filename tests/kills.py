@@ -1,4 +1,4 @@
-"""SIGKILL for commands at a step of their progress or a line of their journal, instead of after some time."""
+"""SIGKILL a command at a step of its progress or a line of its journal, instead of after some time."""
 
 import fcntl
 import os
@@ -15,16 +15,16 @@ from tests.driver import PATIENCE_S, Fleet
 from tests.seed import chance
 
 _STEP = re.compile(rb"\[ *(\d+)/(\d+)\] ")
-# A command whose k-th step was read may have said the next one already, and have done the one after that.
+# When the test reads step k, the command may have printed the next one and done the one after it.
 AHEAD = 2
 _MOST = 1 << 16
-# Between two lines of a journal a command may need no more than a few milliseconds.
+# A command may write two lines of a journal within a few milliseconds.
 LOOK_EVERY_S = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Killed:
-    """A command that was killed once it had said `step` of `of`, and the operation as the journal has it."""
+    """A command that was killed after it had printed step `step` of `of`, with its operation in the journal."""
 
     step: int
     of: int
@@ -49,12 +49,12 @@ def kill_in(fleet: Fleet, stretch: int, *words: str, stretches: int) -> Killed:
 
 
 def kill_at_step(fleet: Fleet, step: int, *words: str) -> Killed:
-    """Kill a command that has said this step."""
+    """Kill a command once it has printed this step."""
     return _kill(fleet, words, lambda _of: step)
 
 
 def kill_at_line(fleet: Fleet, line: int, *words: str) -> tuple[int, str]:
-    """Kill a command that has said this many lines, where it does not end before; its code and what it said."""
+    """Kill a command once it has printed this many lines, unless it ends before. Returns its code and output."""
     reading, command = _spawn(fleet, words)
     said: list[bytes] = []
     try:
@@ -69,7 +69,7 @@ def kill_at_line(fleet: Fleet, line: int, *words: str) -> tuple[int, str]:
 
 
 def kill_at_journal_line(fleet: Fleet, line: int, *words: str) -> Operation:
-    """Kill a command that has written this many lines of its journal; until it ends it may write more."""
+    """Kill a command once it has written this many lines of its journal. It may write more until it dies."""
     lines = _lines(fleet) + line
     command = fleet.spawn(*words)
     deadline = time.monotonic() + PATIENCE_S
@@ -112,7 +112,7 @@ def _kill(fleet: Fleet, words: tuple[str, ...], chosen: Callable[[int], int]) ->
 
 
 def _spawn(fleet: Fleet, words: tuple[str, ...]) -> tuple[int, "subprocess.Popen[str]"]:
-    """A command and the pipe that its progress goes into, which holds one line: it cannot run far ahead of us."""
+    """A command and the pipe for its progress, which holds one line so that the command cannot run far ahead."""
     reading, writing = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
     try:
         fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, os.sysconf("SC_PAGESIZE"))

@@ -1,4 +1,4 @@
-"""This process at the limits that an operator may have set."""
+"""Set the resource limits of this process, as an operator may have done."""
 
 import os
 import resource
@@ -10,7 +10,7 @@ _OPEN = 256
 
 @contextmanager
 def no_file_left() -> Iterator[None]:
-    """This process at its limit of open files."""
+    """Use up the open files of this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as held:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN, hard))

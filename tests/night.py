@@ -1,4 +1,4 @@
-"""What an operator does at three in the morning, on a fleet wherever its servers are, and that it helped."""
+"""Rescue commands of an operator on a fleet of any target, with checks that they helped."""
 
 from contextlib import closing
 from pathlib import Path
@@ -8,19 +8,19 @@ from redis.exceptions import ResponseError
 
 from tests.driver import Fleet, Ran
 
-# Its tag lies in slot 0, which the first shard of a cluster serves.
+# The hash tag of this key is in slot 0, which the first shard of a cluster serves.
 KEY = "rl:{06S}:night"
 SHARDS = {"cluster": 3, "sentinel": 1}
 
 
 def member(fleet: Fleet, role: str, shard: int = 0) -> str:
-    """The living node with this role in a shard."""
+    """A live node with this role in a shard."""
     nodes = fleet.status(expect=None)["nodes"]
     return next(one["name"] for one in nodes if (one["role"], one["shard"], one["alive"]) == (role, shard, True))
 
 
 def primaries(fleet: Fleet) -> dict[str, bool]:
-    """Whether each node that is named as a shard's primary takes writes."""
+    """Whether every node that is shown as a primary accepts writes."""
     found = fleet.run("status", "--views", "-o", "json", expect=None).json()["primaries"]
     return {one["node"]: one["writable"] for one in found}
 
@@ -31,12 +31,12 @@ def memory(fleet: Fleet, name: str) -> int:
 
 
 def in_order(fleet: Fleet) -> bool:
-    """Whether a dry run of deploy says that there is nothing to do."""
+    """Whether a dry run of deploy plans no steps."""
     return fleet.run("deploy", "--dry-run").out == f"{fleet.name}: no change\n"
 
 
 def fail_over(fleet: Fleet) -> None:
-    """A planned failover, which every reading afterwards shows."""
+    """Run a planned failover and check that every command shows it."""
     old = member(fleet, "primary")
     with closing(fleet.connect(old)) as client:
         client.set(KEY, "kept")
@@ -53,7 +53,7 @@ def fail_over(fleet: Fleet) -> None:
 
 
 def fence(fleet: Fleet) -> None:
-    """A fenced primary refuses writes and reads on; unfenced it takes them."""
+    """Check that a fenced primary refuses writes but not reads, and accepts writes again once unfenced."""
     node = member(fleet, "primary")
     with closing(fleet.connect(node)) as client:
         client.set(KEY, "before")
@@ -69,7 +69,7 @@ def fence(fleet: Fleet) -> None:
 
 
 def resize(fleet: Fleet, size: str) -> Ran:
-    """More memory on every data node, at once."""
+    """Raise maxmemory of every data node at runtime."""
     ran = fleet.run("resize", size, "--yes", "-o", "json")
     data = [one["name"] for one in fleet.status()["nodes"] if one["role"] != "sentinel"]
     assert {memory(fleet, name) for name in data} == {ran.json()["maxmemory_bytes"]}
@@ -83,7 +83,7 @@ def flush_scripts(fleet: Fleet) -> None:
 
 
 def follow(fleet: Fleet, page: str, *words: str) -> dict[str, str]:
-    """Carry a page out to its end; what became of each step."""
+    """Run a runbook to its end and return the outcome of each step."""
     found = fleet.run("runbook", "run", page, "--yes", *words, "-o", "json").json()
     assert found["outcome"] == "recovered"
     assert f"# {page} " in Path(found["transcript"]).read_text(encoding="utf-8")

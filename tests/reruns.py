@@ -1,4 +1,4 @@
-"""Repeats what a stalled machine kept from proving anything, and counts it: a pytest plugin.
+"""Repeat drills and runbook rehearsals that a stalled machine made inconclusive, and count them. A pytest plugin.
 
 Each worker attaches its attempts to the reports of its tests; the process that prints them adds all of them up.
 """
@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 TRIES = 3
-# One rerun is always allowed: a single file has too few drills for a share to mean anything.
+# One rerun is always allowed, because a single file has too few drills for a percentage.
 MOST_PERCENT = 3.0
 _PROPERTY = "attempts"
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Attempts:
-    """How many drills and trials of runbooks were made, and those that were made again: which, and why."""
+    """The number of drills and rehearsals, and those that were repeated, with the reason."""
 
     first: int = 0
     again: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ _all = Attempts()
 
 
 def until_undisturbed(attempt: Callable[[], Result], what: str, disturbance: Callable[[Result], str | None]) -> Result:
-    """The first result that nothing disturbed, or the last of TRIES."""
+    """The first undisturbed result, or the last of TRIES."""
     _not_reported.first += 1
     for _ in range(TRIES - 1):
         result = attempt()
@@ -55,12 +55,12 @@ def until_undisturbed(attempt: Callable[[], Result], what: str, disturbance: Cal
 
 
 def count(first: int, again: list[str]) -> None:
-    """Add what a command of rlctl repeated by itself, and reported."""
+    """Add the repetitions that a command of rlctl did and reported by itself."""
     _not_reported.add(Attempts(first, again))
 
 
 def take() -> Attempts:
-    """What was not reported yet; it counts as reported then."""
+    """The attempts since the last call."""
     taken = Attempts()
     taken.add(_not_reported)
     _not_reported.first, _not_reported.again = 0, []
@@ -69,7 +69,7 @@ def take() -> Attempts:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Hand over what this phase of a test needed."""
+    """Attach the attempts of this phase of a test to its report."""
     report = yield
     taken = take()
     if taken.first:

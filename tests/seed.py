@@ -1,4 +1,4 @@
-"""The seed of what tests choose by chance: RLCTL_SEED, or the commit, so that each commit tries other choices."""
+"""The seed of random choices in tests: RLCTL_SEED, else the commit, so that each commit makes other choices."""
 
 import os
 import random
@@ -26,5 +26,5 @@ SEED = os.environ.get("RLCTL_SEED") or _of_commit()
 
 
 def chance(what: str) -> random.Random:
-    """Random numbers for one purpose: the same seed, the same numbers."""
+    """Random numbers for one purpose, which depend only on the seed."""
     return random.Random(f"{SEED}/{what}")  # noqa: S311 - repeatable, not secret

@@ -1,4 +1,4 @@
-"""Unit tests touch no socket and start no process."""
+"""Unit tests may not open a socket or start a process."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""Results and series of real drills, as reports get them."""
+"""Results and series of real drills, as input for reports."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ def sweep() -> list[dict[str, Any]]:
 
 
 def changed(document: dict[str, Any], **changes: object) -> dict[str, Any]:
-    """A copy in which some parts are different; `ops__acked=1` reaches into `ops`."""
+    """A copy with some values changed; `ops__acked=1` sets `acked` in `ops`."""
     found = copy.deepcopy(document)
     for path, value in changes.items():
         *parents, key = path.split("__")
@@ -32,7 +32,7 @@ def changed(document: dict[str, Any], **changes: object) -> dict[str, Any]:
 
 
 def killed() -> tuple[dict[str, Any], dict[str, Any]]:
-    """A run that was killed before anything was measured."""
+    """A run that was killed before the first measurement."""
     run, series = recorded("write-loss-cluster")
     nothing = changed(
         run,

@@ -1,4 +1,4 @@
-"""Builders of drill runs with known truth: what was acknowledged, lost and admitted is counted while it is made up."""
+"""Builders of synthetic drill runs, which count what they acknowledge, lose and admit."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +14,14 @@ from rlctl.topology.model import Kind
 
 VICTIM, OTHER = "node-0", "node-3"
 SHARD = (VICTIM, OTHER)
-# The instants of every run that is made up here; the old branch ends at one of the last two.
+# The times of every synthetic run. The old branch ends at one of the last two.
 LOADED, FORK, PROMOTED, KILLED, MENDED, DEMOTED = 10.0, 12.0, 14.0, 13.0, 16.0, 16.2
 STOPPED, HEALED, ENDED = 18.0, 18.4, 19.0
-LOOK_EVERY = 0.2
+SAMPLE_EVERY = 0.2
 
 
 class Phase(StrEnum):
-    """On which branch a batch is carried out, and when."""
+    """The branch that executes a batch, and when."""
 
     BEFORE = "before"
     OLD = "old"
@@ -29,7 +29,7 @@ class Phase(StrEnum):
 
 
 class Fate(StrEnum):
-    """What becomes of one operation; the first two are answered by the limiter's decision."""
+    """The outcome of one operation. The first two carry the limiter's decision."""
 
     ANSWERED = "answered"
     TWICE = "twice"
@@ -40,8 +40,8 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
-    """One batch of a made-up run."""
+class BatchSpec:
+    """One batch of a synthetic run: its client, its phase and the fate of each operation."""
 
     client: str
     connection: int
@@ -52,7 +52,7 @@ class Story:
 
 @dataclass(slots=True, kw_only=True)
 class Truth:
-    """The numbers that a judge has to find again."""
+    """The numbers that the judge must find."""
 
     limit: int
     classes: Counter[str] = field(default_factory=Counter)
@@ -74,13 +74,13 @@ class Truth:
 
 
 def event(name: str, at_s: float, until_s: float | None = None, nodes: Sequence[str] = (), **details: object) -> Event:
-    """Something that was done; nodes are a list, as the journal has them."""
+    """An event; nodes are a list, as in the journal."""
     about = {"nodes": list(nodes), **details} if nodes else details
     return Event(name=name, at_s=at_s, until_s=at_s if until_s is None else until_s, details=about)
 
 
 def look(at_s: float, node: str, role: str, epoch: int = 1, asked_s: float | None = None, **facts: object) -> Seen:
-    """One look at a node; without a role it did not answer."""
+    """One sample of a node. Without a role, the node did not answer."""
     asked_s = at_s if asked_s is None else asked_s
     if not role:
         return Seen(at_s=at_s, asked_s=asked_s, node=node, sample=SILENT)
@@ -90,17 +90,17 @@ def look(at_s: float, node: str, role: str, epoch: int = 1, asked_s: float | Non
 
 
 def batch(first: int, codes: Iterable[int], sent_s: float, done_s: float, node: int = 0, connection: int = 0) -> Batch:
-    """Operations of one connection."""
+    """The operations of one connection."""
     return Batch(node=node, connection=connection, first=first, sent_s=sent_s, done_s=done_s, codes=bytes(codes))
 
 
 def client(name: str, *batches: Batch, refusals: Mapping[str, int] | None = None) -> ClientHistory:
-    """A client that stands where its name says."""
+    """A client on the side that its name says."""
     return ClientHistory(name=name, side=name, batches=batches, refusals=dict(refusals or {}))
 
 
 def ledger(ids: Iterable[int], admitted: Iterable[int] | None = None) -> Ledger:
-    """A ledger; unless it is said otherwise, all were admitted."""
+    """A ledger. By default all operations were admitted."""
     listed = tuple(ids)
     return Ledger(ids=listed, admitted=listed if admitted is None else tuple(admitted))
 
@@ -108,7 +108,7 @@ def ledger(ids: Iterable[int], admitted: Iterable[int] | None = None) -> Ledger:
 def scenario(
     *expectations: Expectation, kind: Kind = Kind.CLUSTER, name: str = "made-up", load: Load | None = None
 ) -> Scenario:
-    """A scenario whose steps do not matter: what happened is in the evidence."""
+    """A scenario without steps, because the judge reads only the evidence."""
     texts = dict.fromkeys(("title", "teaches", "needs", "breaks", "claim"), "")
     return Scenario(
         name=name,
@@ -122,13 +122,13 @@ def scenario(
 
 
 def write_loss_events() -> tuple[Event, ...]:
-    """Replication cut, victim killed, replica promoted, all of it ended in good order."""
+    """Events of a run: replication cut, victim killed, replica promoted, fault healed."""
     cut = event("cut", FORK, FORK + 0.01, ["node-3"], flow="replication", text="replication")
     return (event("begin", 9.0), event("loaded", LOADED), cut, event("kill", KILLED, None, [VICTIM]), *_ends())
 
 
 def split_events() -> tuple[Event, ...]:
-    """The victim cut off, and let back in."""
+    """Events of a run: the victim is partitioned, then the partition is healed."""
     cut = event("cut", FORK, FORK + 0.01, [VICTIM], flow="everything", text="every flow")
     return (event("begin", 9.0), event("loaded", LOADED), cut, event("mend", MENDED, MENDED + 0.01), *_ends())
 
@@ -145,11 +145,11 @@ def _ends() -> tuple[Event, ...]:
 
 
 def looks(*, is_split: bool) -> tuple[Seen, ...]:
-    """Both nodes, looked at from before the load to after the heal."""
+    """Samples of both nodes from before the load until after the heal."""
     back_s = DEMOTED if is_split else HEALED
     found = []
-    for number in range(int((ENDED - LOADED + 0.6) / LOOK_EVERY)):
-        at_s = round(LOADED - 0.4 + number * LOOK_EVERY, 3)
+    for number in range(int((ENDED - LOADED + 0.6) / SAMPLE_EVERY)):
+        at_s = round(LOADED - 0.4 + number * SAMPLE_EVERY, 3)
         is_up = is_split or not KILLED <= at_s < back_s
         old = look(at_s, VICTIM, "master" if at_s < back_s else "slave", 1 if at_s < back_s else 2)
         found.append(old if is_up else look(at_s, VICTIM, ""))
@@ -162,7 +162,7 @@ def looks(*, is_split: bool) -> tuple[Seen, ...]:
 
 
 def canaries(*, is_split: bool) -> tuple[Heard, ...]:
-    """Across the cut silence, beside it answers, and both before it."""
+    """Probes: no answers across the partition, answers on the same side, and answers on both before it."""
     end_s = MENDED if is_split else KILLED
     words = []
     for number in range(100):
@@ -173,15 +173,17 @@ def canaries(*, is_split: bool) -> tuple[Heard, ...]:
     return tuple(words)
 
 
-def tell(stories: Sequence[Story], limit: int = 5, *, is_split: bool = False, wait: int = 0) -> tuple[Evidence, Truth]:
-    """A run in which just this happened, and its numbers."""
-    teller = _Teller(limit)
-    for number, story in enumerate(_in_order(stories)):
-        teller.add(story, _time(number, len(stories), story.phase, is_split=is_split))
+def simulate_run(
+    batch_specs: Sequence[BatchSpec], limit: int = 5, *, is_split: bool = False, wait: int = 0
+) -> tuple[Evidence, Truth]:
+    """The evidence of a run with these batches, and its true numbers."""
+    simulator = _Simulator(limit)
+    for number, batch_spec in enumerate(_in_order(batch_specs)):
+        simulator.add(batch_spec, _time(number, len(batch_specs), batch_spec.phase, is_split=is_split))
     names = ("majority", "minority") if is_split else ("majority",)
     load = Load(limit=limit, wait_replicas=wait)
-    final = {name: ledger(teller.kept[name], teller.kept_admitted[name]) for name in names}
-    doomed = {name: ledger(teller.old[name], teller.old_admitted[name]) for name in names}
+    final = {name: ledger(simulator.kept[name], simulator.kept_admitted[name]) for name in names}
+    doomed = {name: ledger(simulator.old[name], simulator.old_admitted[name]) for name in names}
     places = {"majority": SHARD, "minority": (VICTIM,)}
     made = Evidence(
         scenario=scenario(load=load),
@@ -191,20 +193,20 @@ def tell(stories: Sequence[Story], limit: int = 5, *, is_split: bool = False, wa
         events=split_events() if is_split else write_loss_events(),
         samples=looks(is_split=is_split),
         canaries=canaries(is_split=is_split),
-        clients=tuple(client(name, *teller.batches[name]) for name in names),
-        attempted={name: teller.numbers[name] for name in names},
+        clients=tuple(client(name, *simulator.batches[name]) for name in names),
+        attempted={name: simulator.numbers[name] for name in names},
         ledgers={"doomed": {VICTIM: doomed}, "final": {node: dict(final) for node in SHARD}},
         places={name: places[name] for name in names},
     )
-    return made, teller.truth
+    return made, simulator.truth
 
 
-def _in_order(stories: Sequence[Story]) -> list[Story]:
-    return sorted(stories, key=lambda story: list(Phase).index(story.phase))
+def _in_order(batch_specs: Sequence[BatchSpec]) -> list[BatchSpec]:
+    return sorted(batch_specs, key=lambda batch_spec: list(Phase).index(batch_spec.phase))
 
 
 def _time(number: int, count: int, phase: Phase, *, is_split: bool) -> float:
-    """An instant within the phase, later for later batches."""
+    """A time within the phase that increases with the number of the batch."""
     start_s, end_s = {
         Phase.BEFORE: (LOADED + 0.1, FORK - 0.2),
         Phase.OLD: (FORK + 0.05, (DEMOTED if is_split else KILLED) - 0.05),
@@ -213,8 +215,8 @@ def _time(number: int, count: int, phase: Phase, *, is_split: bool) -> float:
     return start_s + (end_s - start_s) * (number + 1) / (count + 1)
 
 
-class _Teller:
-    """Carries out made-up operations on two branches of one limiter, and counts on the way."""
+class _Simulator:
+    """Executes synthetic operations on two branches of one limiter and counts the results."""
 
     def __init__(self, limit: int) -> None:
         self.truth = Truth(limit=limit)
@@ -227,17 +229,19 @@ class _Teller:
         self._spent = {"old": 0, "new": 0}
         self._at_s = 0.0
 
-    def add(self, story: Story, at_s: float) -> None:
+    def add(self, batch_spec: BatchSpec, at_s: float) -> None:
         self._at_s = at_s
-        first = self.numbers[story.client]
-        codes = [self._carry_out(story, first + n, fate, is_hot=hot) for n, (fate, hot) in enumerate(story.fates)]
-        self.numbers[story.client] += len(codes)
-        node = {Phase.NEW: 1}.get(story.phase, 0)
-        if all(fate is Fate.UNSENT for fate, _ in story.fates):
+        first = self.numbers[batch_spec.client]
+        codes = [
+            self._carry_out(batch_spec, first + n, fate, is_hot=hot) for n, (fate, hot) in enumerate(batch_spec.fates)
+        ]
+        self.numbers[batch_spec.client] += len(codes)
+        node = {Phase.NEW: 1}.get(batch_spec.phase, 0)
+        if all(fate is Fate.UNSENT for fate, _ in batch_spec.fates):
             node = NOWHERE
-        self.batches[story.client].append(batch(first, codes, at_s - 0.001, at_s, node, story.connection))
+        self.batches[batch_spec.client].append(batch(first, codes, at_s - 0.001, at_s, node, batch_spec.connection))
 
-    def _carry_out(self, story: Story, one: int, fate: Fate, *, is_hot: bool) -> int:
+    def _carry_out(self, batch_spec: BatchSpec, one: int, fate: Fate, *, is_hot: bool) -> int:
         truth, flags = self.truth, HOT if is_hot and fate is not Fate.UNSENT else 0
         truth.has_hot |= bool(flags)
         if fate is Fate.UNSENT:
@@ -249,62 +253,62 @@ class _Teller:
         if fate is Fate.VANISHED:
             truth.classes["indeterminate"] += 1
             return Outcome.INDETERMINATE | flags
-        is_admitted = self._execute(story, one, is_hot=is_hot)
-        is_lost = story.phase is Phase.OLD
+        is_admitted = self._execute(batch_spec, one, is_hot=is_hot)
+        is_lost = batch_spec.phase is Phase.OLD
         if fate is Fate.UNHEARD:
             truth.classes["indeterminate"] += 1
             truth.recovered += not is_lost
             truth.phantoms += is_hot and is_admitted and not is_lost
             return Outcome.INDETERMINATE | flags
         if fate is Fate.TWICE:
-            again = self._execute(story, one, is_hot=is_hot)
+            again = self._execute(batch_spec, one, is_hot=is_hot)
             truth.duplicated += not is_lost
             truth.phantoms += is_hot and again and not is_lost
-        return self._answer(story, is_admitted=is_admitted, is_hot=is_hot) | flags
+        return self._answer(batch_spec, is_admitted=is_admitted, is_hot=is_hot) | flags
 
-    def _answer(self, story: Story, *, is_admitted: bool, is_hot: bool) -> int:
-        truth, is_lost = self.truth, story.phase is Phase.OLD
+    def _answer(self, batch_spec: BatchSpec, *, is_admitted: bool, is_hot: bool) -> int:
+        truth, is_lost = self.truth, batch_spec.phase is Phase.OLD
         truth.classes["acked"] += 1
         truth.lost += is_lost
-        truth.waited += story.is_waited
-        truth.lost_waited += is_lost and story.is_waited
-        truth.kept_unconfirmed += not is_lost and not story.is_waited
+        truth.waited += batch_spec.is_waited
+        truth.lost_waited += is_lost and batch_spec.is_waited
+        truth.kept_unconfirmed += not is_lost and not batch_spec.is_waited
         if is_hot and is_admitted:
             truth.admitted += 1
             is_late = self._at_s >= PROMOTED
             truth.lost_admits_before += is_lost and not is_late
             truth.lost_admits_after += is_lost and is_late
         outcome = Outcome.ADMITTED if is_admitted else Outcome.DENIED
-        return outcome | (WAITED if story.is_waited else 0)
+        return outcome | (WAITED if batch_spec.is_waited else 0)
 
-    def _execute(self, story: Story, one: int, *, is_hot: bool) -> bool:
-        branches = {Phase.BEFORE: ("old", "new"), Phase.OLD: ("old",), Phase.NEW: ("new",)}[story.phase]
+    def _execute(self, batch_spec: BatchSpec, one: int, *, is_hot: bool) -> bool:
+        branches = {Phase.BEFORE: ("old", "new"), Phase.OLD: ("old",), Phase.NEW: ("new",)}[batch_spec.phase]
         is_admitted = not is_hot or self._spent[branches[0]] < self.truth.limit
         for branch in branches:
             self._spent[branch] += is_hot and is_admitted
         for wanted, ids, admitted in (("old", self.old, self.old_admitted), ("new", self.kept, self.kept_admitted)):
             if wanted in branches:
-                ids[story.client].append(one)
-                admitted[story.client].extend([one] if is_admitted else [])
+                ids[batch_spec.client].append(one)
+                admitted[batch_spec.client].extend([one] if is_admitted else [])
         return is_admitted
 
 
 def answered(
     client_name: str, phase: Phase, count: int, *, hot: bool = False, connection: int = 0, is_waited: bool = False
-) -> Story:
-    """A batch whose operations were all answered."""
+) -> BatchSpec:
+    """A batch with an answer to every operation."""
     fates = ((Fate.ANSWERED, hot),) * count
-    return Story(client=client_name, connection=connection, phase=phase, fates=fates, is_waited=is_waited)
+    return BatchSpec(client=client_name, connection=connection, phase=phase, fates=fates, is_waited=is_waited)
 
 
 def with_final(evidence: Evidence, name: str, change: Ledger, nodes: Sequence[str] = SHARD) -> Evidence:
-    """Other final ledgers of one client on some nodes."""
+    """The evidence with other final ledgers of one client on some nodes."""
     final = {node: {**books, **({name: change} if node in nodes else {})} for node, books in final_of(evidence).items()}
     return replace(evidence, ledgers={**evidence.ledgers, "final": final})
 
 
 def final_of(evidence: Evidence) -> Mapping[str, Mapping[str, Ledger]]:
-    """What the nodes hold in the end."""
+    """The final ledgers of the nodes."""
     return evidence.ledgers["final"]
 
 

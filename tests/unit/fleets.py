@@ -1,4 +1,4 @@
-"""Builders of observed fleets: fresh ones, formed ones, and the damage that happens to them. No mocks, only values."""
+"""Builders of observed fleets as values: new fleets, formed fleets, and damaged ones."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -21,7 +21,7 @@ from rlctl.topology.nodes import NodeId, NodeName, NodeSpec, all_nodes, node_id,
 FLEET_ID = "f" * 40
 REVISION = "revision-of-this-release"
 VERSION = "7.0.15"
-# What a node of each mode has on its disk once it has run for a while.
+# The files of a node in each mode once it has run for a while.
 SAVED = {
     PersistenceMode.AOF: Saved.LOG,
     PersistenceMode.RDB: Saved.SNAPSHOT,
@@ -69,7 +69,7 @@ def fresh(topology: Topology) -> Observed:
 
 
 def healthy(topology: Topology) -> Observed:
-    """A fleet at rest, as the topology says."""
+    """A healthy fleet that matches the topology."""
     if topology.kind is Kind.CLUSTER:
         table = tuple(_line(topology, spec) for spec in all_nodes(topology))
         nodes = tuple(_member(topology, spec, table) for spec in all_nodes(topology))
@@ -78,14 +78,14 @@ def healthy(topology: Topology) -> Observed:
 
 
 def changed(state: Observed, node: str, **facts: object) -> Observed:
-    """One node with other facts."""
+    """The fleet with other facts of one node."""
     return _with(state, node, lambda own: replace(own, **facts))  # type: ignore[arg-type]
 
 
 def killed(
     state: Observed, node: str, saved: Saved | None = None, mode: PersistenceMode = PersistenceMode.AOF
 ) -> Observed:
-    """The process is gone; its files are as it left them."""
+    """The fleet after the death of a process; its files remain."""
     own = state.node(name(node))
     view = own.sentinel
     disk = OnDisk(
@@ -99,13 +99,13 @@ def killed(
 
 
 def wiped(state: Observed, node: str) -> Observed:
-    """The process and its files are gone."""
+    """The fleet after the loss of a process and its files."""
     own = state.node(name(node))
     return _with(_down_links(state, own.id), node, lambda _own: _dead(own, OnDisk()))
 
 
 def reset(state: Observed, node: str) -> Observed:
-    """A cluster node that runs, and knows only itself."""
+    """The fleet with a cluster node that runs and knows only itself."""
     own = state.node(name(node))
     line = next(peer for peer in own.table if peer.id == own.id)
     alone = replace(line, slots=(), epoch=0, role=Role.PRIMARY, follows=None)
@@ -114,7 +114,7 @@ def reset(state: Observed, node: str) -> Observed:
 
 
 def hung(state: Observed, node: str, presence: Presence = Presence.HUNG) -> Observed:
-    """The process is there and does not answer."""
+    """The fleet with a process that runs and does not answer."""
     own = state.node(name(node))
     silent = NodeFacts(
         name=own.name, id=own.id, presence=presence, evidence="no answer", disk=OnDisk(running=True, own_id=own.id)
@@ -123,7 +123,7 @@ def hung(state: Observed, node: str, presence: Presence = Presence.HUNG) -> Obse
 
 
 def promoted(state: Observed, node: str) -> Observed:
-    """A replica that has taken over, as every live node and every live sentinel knows."""
+    """The fleet after a failover that every live node and sentinel has seen."""
     winner = state.node(name(node))
     old = state.by_id()[winner.follows or winner.id]
     line = next((peer for peer in winner.table if peer.id == old.id), None)
@@ -147,14 +147,14 @@ def promoted(state: Observed, node: str) -> Observed:
 
 
 def unmet(state: Observed, first: str, second: str) -> Observed:
-    """Two nodes that have not met; what they were told of each other is gone."""
+    """The fleet with two nodes that do not know each other."""
     one, two = state.node(name(first)), state.node(name(second))
     state = changed(state, first, table=tuple(peer for peer in one.table if peer.id != two.id))
     return changed(state, second, table=tuple(peer for peer in two.table if peer.id != one.id))
 
 
 def without_slots(state: Observed, node: str, *, half: bool = False) -> Observed:
-    """A primary that owns nothing yet, or only the first half, as everybody knows."""
+    """The fleet with a primary that owns no slots yet, or only the first half, as every node knows."""
     own = state.node(name(node))
     left = tuple((first, (first + last) // 2) for first, last in own.slots) if half else ()
 
@@ -166,7 +166,7 @@ def without_slots(state: Observed, node: str, *, half: bool = False) -> Observed
 
 
 def following(state: Observed, node: str, primary: str) -> Observed:
-    """A replica behind another primary than before."""
+    """The fleet with a replica that follows another primary than before."""
     return changed(state, node, role=Role.REPLICA, follows=id_of(primary), slots=(), link=Link.UP)
 
 
@@ -185,7 +185,7 @@ def _dead(own: NodeFacts, disk: OnDisk) -> NodeFacts:
 
 
 def _down_links(state: Observed, dead: NodeId) -> Observed:
-    """What the others see of a dead node."""
+    """The view of the other nodes on a dead node."""
 
     def after(one: NodeFacts) -> NodeFacts:
         table = tuple(replace(peer, failed=True, linked=False) if peer.id == dead else peer for peer in one.table)
@@ -221,7 +221,7 @@ def _line(topology: Topology, spec: NodeSpec) -> Peer:
         role=Role.PRIMARY if spec.starts_as_primary else Role.REPLICA,
         follows=None if spec.starts_as_primary else id_of(primary.name),
         slots=(slot_range(shard, topology.cluster.shards),) if spec.starts_as_primary else (),
-        # The servers show a replica with its primary's epoch.
+        # Servers report a replica with the epoch of its primary.
         epoch=primary.index + 1,
     )
 

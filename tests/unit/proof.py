@@ -1,4 +1,4 @@
-"""What a plan must never do, judged from outside: a second, simpler opinion on ownership and on who holds counts."""
+"""Properties that every plan must have, checked by code that is independent of the planner and simpler."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -15,7 +15,7 @@ from rlctl.plan.steps import StartNode, Step, danger
 from rlctl.topology.model import Kind, PersistenceMode
 from rlctl.topology.nodes import NodeName
 
-# What only real servers can put right in a reading: gossip, links, a sentinel's acquaintances.
+# Findings that only real servers can clear: gossip, links, the peers that a sentinel knows.
 NOT_SIMULATED = frozenset(
     {
         *("views-split", "cluster-fail", "link-down", "no-replica"),
@@ -34,7 +34,7 @@ def left_to_find(desired: Desired, state: Observed) -> tuple[Finding, ...]:
 
 
 def prove(desired: Desired, state: Observed) -> Plan:
-    """The plan ends at rest, converges from every prefix, breaks no rule and loses nothing without a word."""
+    """Assert that the plan ends healthy, converges from every prefix, breaks no rule and announces each loss."""
     plan = make_plan(desired, state)
     end = carried_out(desired, state, plan.steps)
     assert make_plan(desired, end).steps == ()
@@ -52,7 +52,7 @@ def prove(desired: Desired, state: Observed) -> Plan:
 
 
 def check_steps(desired: Desired, state: Observed, steps: tuple[Step, ...]) -> None:
-    """No dead primary without a log is started plainly while a live replica follows it."""
+    """Assert that no dead primary without persisted data starts while a live replica follows it."""
     for step in steps:
         if isinstance(step, StartNode):
             node = state.node(step.node)
@@ -63,7 +63,7 @@ def check_steps(desired: Desired, state: Observed, steps: tuple[Step, ...]) -> N
 
 
 def check_counts(desired: Desired, state: Observed, plan: Plan) -> None:
-    """The best copy of every shard is what its primary has in the end; where that is not all, a danger said so."""
+    """Assert that each shard keeps its best copy, or that a step's danger announced the loss."""
     groups = dict(_groups(desired, state))
     levels = {node.name: _level(desired, state, node) for node in state.nodes}
     best = {shard: max(levels[member] for member in members) for shard, members in groups.items()}
@@ -76,11 +76,11 @@ def check_counts(desired: Desired, state: Observed, plan: Plan) -> None:
         assert len(primaries) == 1
         assert levels[primaries[0]] == best[shard], f"shard {shard} had a better copy"
         if best[shard] < FULL and shard in owned:
-            assert any(danger(step) for step in plan.steps), f"shard {shard} lost counts without a word"
+            assert any(danger(step) for step in plan.steps), f"shard {shard} lost counts, and no step announced it"
 
 
 def _synchronise(state: Observed, levels: dict[NodeName, int]) -> None:
-    """A replica with a living primary becomes its copy."""
+    """Give each replica of a live primary the level of that primary."""
     nodes = state.by_id()
     for node in state.up:
         primary = nodes.get(node.follows) if node.follows else None
@@ -122,7 +122,7 @@ def _on_disk(desired: Desired, node: NodeFacts) -> int:
 
 
 def _was_used(state: Observed, member: NodeName) -> bool:
-    """Whether counts were acknowledged there once: a node of a fresh fleet has nothing to lose."""
+    """Whether the node may have acknowledged counts; a node of a new fleet has no data."""
     node = state.node(member)
     known_by_sentinels = any(
         (other.sentinel and other.sentinel.primary) or other.disk.monitors for other in state.nodes

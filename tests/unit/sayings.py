@@ -1,4 +1,4 @@
-"""The codes that findings and checks can have, read off the source: what is said nowhere else cannot be forgotten."""
+"""The codes of findings and checks, read from the source, so that no list of them can be incomplete."""
 
 import ast
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ MAKERS = {"passed", "warned", "failed", "unread", "degraded", "critical", "Findi
 
 @cache
 def sayings(where: str) -> frozenset[str]:
-    """Of all modules that the pattern fits."""
+    """The codes in all modules that match the pattern."""
     return frozenset(code for path in sorted(ROOT.glob(where)) for code in _codes(ast.parse(path.read_text("utf-8"))))
 
 
 def _codes(module: ast.AST) -> Iterator[str]:
-    """The first argument of a maker or its `code`, also by a constant's name; `name = ...`; tables of codes."""
+    """The codes in one source: the first argument or `code` of a constructor, `name = ...`, and tables of codes."""
     nodes = list(ast.walk(module))
     constants = {ast.unparse(one.targets[0]): one.value for one in nodes if isinstance(one, ast.Assign)}
     for node in nodes:

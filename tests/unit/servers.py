@@ -1,4 +1,4 @@
-"""A fleet of servers in memory: they keep hashes, lists and texts, and answer or fail as a test says."""
+"""A fleet of servers in memory with hashes, lists and strings, which answer or fail as a test configures."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ Answer = Callable[[tuple[Any, ...]], object]
 
 @dataclass
 class Server:
-    """A link to one server, as one user; `answer` may raise, or return None to let the server answer itself."""
+    """A link to one server as one user. `answer` may raise; None lets the server answer."""
 
     endpoint: str = "127.0.0.1:7000"
     answer: Answer = lambda _command: None
@@ -88,8 +88,8 @@ class Server:
 
 
 @dataclass
-class Hands:
-    """A clock that only sleeping moves."""
+class FakeClock:
+    """A clock that advances only by sleep()."""
 
     now_s: float = 0.0
 
@@ -105,14 +105,14 @@ class Hands:
 
 @dataclass
 class Servers:
-    """The part of a FleetSession that `scripts` and `rules` use: links by node name; the limiter's user has its own."""
+    """The part of a FleetSession that `scripts` and `rules` use: links by node name and user."""
 
     topology: Topology
     observed: Observed
     release: Release = RELEASE
     admin: dict[str, Server] = field(default_factory=lambda: defaultdict(Server))
     runtime: dict[str, Server] = field(default_factory=lambda: defaultdict(Server))
-    clock: Hands = field(default_factory=Hands)
+    clock: FakeClock = field(default_factory=FakeClock)
     journal: Path = Path()
 
     def as_fleet(self) -> FleetSession:

@@ -1,6 +1,6 @@
-"""The modules of rlctl by their names: what each imports, and which are pure, as the docstring of their package says.
+"""The modules of rlctl: their imports, and which of them their package's docstring declares pure.
 
-A docstring that ends with "Pure." speaks of the whole folder; "Pure: `a`, `b`." names modules and folders of it.
+A docstring that ends with "Pure." covers the whole folder; "Pure: `a`, `b`." names modules and folders of it.
 """
 
 import ast
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# A package imports those before it, and no other. Where a new package belongs: docs/architecture.md.
+# A package may import only those before it. docs/architecture.md says where a new package belongs.
 ORDER = (
     *("errors", "services", "secrets", "assets", "limits", "files", "topology", "system", "state", "scripts"),
     *("render", "observe", "targets", "plan", "doctor", "execute", "operations", "limiter", "rules", "reports"),
@@ -20,7 +20,7 @@ ORDER = (
 
 @cache
 def module_names() -> tuple[str, ...]:
-    """Every module; a package stands for its `__init__`."""
+    """The name of every module; a package is named for its `__init__`."""
     paths = (path.relative_to(ROOT).with_suffix("") for path in sorted((ROOT / "rlctl").rglob("*.py")))
     return tuple(".".join(path.parts).removesuffix(".__init__") for path in paths)
 
@@ -32,7 +32,7 @@ def module_of(name: str) -> Path:
 
 
 def imported_modules(name: str, tree: ast.Module | None = None) -> set[str]:
-    """What the module imports anywhere: modules of rlctl by their full names, others by their first word."""
+    """Every import of the module: modules of rlctl by full name, others by their top-level package."""
     tree = tree or ast.parse(module_of(name).read_text("utf-8"))
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -44,14 +44,14 @@ def imported_modules(name: str, tree: ast.Module | None = None) -> set[str]:
 
 
 def named_module(package: str, name: str) -> str:
-    """`from PACKAGE import NAME`: a module of that name, or something inside the package."""
+    """The module that `from PACKAGE import NAME` imports: PACKAGE.NAME if it is a module, else PACKAGE."""
     module = f"{package}.{name}"
     return module if module in module_names() else package
 
 
 @cache
 def pure_modules() -> frozenset[str]:
-    """The modules that do no more than compute."""
+    """The modules that are declared pure."""
     return frozenset(pure for package in module_names() for pure in _declared(package))
 
 

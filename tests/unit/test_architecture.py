@@ -1,4 +1,4 @@
-"""Rules for every source file, read off its syntax tree; test_packages.py has those for packages."""
+"""Rules for every source file, checked on its syntax tree. test_packages.py has the rules for packages."""
 
 import ast
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "rlctl").rglob("*.py"))
-# Programs that rlctl sends to hosts, where no other module of rlctl is.
+# Programs that rlctl copies to hosts, without any other module of rlctl.
 ON_HOSTS = {"rlctl/targets/hosts/probe.py", "rlctl/targets/hosts/port_probe.py"}
 LONGEST = 350
 
@@ -24,7 +24,7 @@ def tree(source: Path) -> ast.Module:
 
 
 def imports(module: ast.Module) -> set[str]:
-    """Every module that is imported anywhere, with the packages it lives in."""
+    """Every module that the source imports, and the packages that contain it."""
     names: set[str] = set()
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -35,12 +35,12 @@ def imports(module: ast.Module) -> set[str]:
 
 
 def calls(module: ast.Module) -> Iterator[str]:
-    """Every call, as it is written: `print`, `time.sleep`."""
+    """The name of every call as written: `print`, `time.sleep`."""
     return (ast.unparse(node.func) for node in ast.walk(module) if isinstance(node, ast.Call))
 
 
 def catches_everything(module: ast.Module) -> bool:
-    """Whether failures without a name are swallowed; BaseException may be caught to tidy up and pass it on."""
+    """Whether a handler swallows every exception. It may catch BaseException to clean up and re-raise."""
     handlers = [node for node in ast.walk(module) if isinstance(node, ast.ExceptHandler)]
     kinds = {ast.unparse(one.type) if one.type else "BaseException": one for one in handlers}
     tidies_up = any(isinstance(node, ast.Raise) and node.exc is None for one in handlers for node in ast.walk(one))
@@ -48,7 +48,7 @@ def catches_everything(module: ast.Module) -> bool:
 
 
 def broken_rules(where: str, module: ast.Module) -> list[str]:
-    """What this source does that its place does not allow."""
+    """The rules that this source breaks."""
     found = imports(module)
     rules = {
         "click and rich belong to rlctl/cli": found & {"click", "rich"} and not where.startswith("rlctl/cli/"),

@@ -1,4 +1,4 @@
-"""Workflows and hooks call what a person calls: make targets and scripts that exist, with read access only."""
+"""Workflows and hooks call existing make targets and scripts, with read access only."""
 
 import os
 import re
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 FORMS = sorted(path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config")
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-# What prepares a runner of the platform, beside the project's own commands.
+# Commands that prepare a runner, in addition to those of the project.
 OTHERS = {"sudo", "apt-get", "git"}
 
 
@@ -37,7 +37,7 @@ def hooks() -> Iterator[dict[str, Any]]:
 
 
 def mistake_in(command: str) -> str | None:
-    """What is wrong with a command of a workflow or a hook."""
+    """What is wrong with a command of a workflow or hook; empty if it is allowed."""
     program, *words = command.split()
     if program == "make":
         unknown = set(words) - TARGETS

@@ -1,4 +1,4 @@
-"""Every command line that is written down somewhere is one that rlctl takes."""
+"""Every command line in pages and sources is valid."""
 
 import ast
 import re
@@ -33,22 +33,22 @@ SPAN = re.compile(r"`([^`]+)`")
 OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 CHOICE = re.compile(r"[a-z-]+(/[a-z-]+)+")
 BARE = re.compile(r"\brlctl ([a-z][a-z-]*)[^;\n]*")
-# So alike are a command and a slip of the pen in it; `rlctl does` is a sentence.
+# Similarity of a misspelled command to a real one. `rlctl does` is a sentence, not a command.
 LIKE = 0.75
-# A line, its text, and whether it has to be whole.
+# Line number, text, and whether the command must be complete.
 Line = tuple[int, str, bool]
 
 
 def mistakes_in_page(where: str, text: str) -> list[str]:
-    """Of Markdown: blocks of shell, and code in a sentence."""
+    """The command lines of a Markdown page: blocks of shell, and code spans."""
     return mistakes(where, [*blocks(text), *spans(FENCE.sub(lambda found: "\n" * found[0].count("\n"), text))])
 
 
 def mistakes_in_source(where: str, text: str) -> list[str]:
-    """Of Python: examples in docstrings, and code in any text."""
+    """The command lines of a Python source: examples in docstrings, and code spans in any text."""
     tree = ast.parse(text)
     found = mistakes(where, [line for node in ast.walk(tree) for line in texts(node)])
-    # What stands in a span is not said twice.
+    # A code span is reported once.
     return found + mistakes(where, [line for first, said in messages(tree) for line in bare(said, first)])
 
 
@@ -67,7 +67,7 @@ def blocks(text: str) -> Iterator[Line]:
     for fence in FENCE.finditer(text):
         if fence[1] in SHELLS:
             first = text.count("\n", 0, fence.start(2)) + 1
-            # A line that goes on is told at its end.
+            # A continued line is reported at its end.
             joined = fence[2].replace("\\\n", "\0")
             number = first
             for line in joined.splitlines():
@@ -84,7 +84,7 @@ def spans(text: str, first: int = 1) -> Iterator[Line]:
 
 
 def spellings(synopsis: str) -> Iterator[str]:
-    """What a synopsis stands for: with none and with each of its optional parts, `a/b` as both."""
+    """The command lines of a synopsis: without and with each optional part, and both of `a/b`."""
     shortest = OPTIONAL.sub("", synopsis)
     parts = [one for found in OPTIONAL.findall(synopsis) for one in found.split(" / ")]
     for spelling in (shortest, *(f"{shortest} {part}" for part in parts)):
@@ -113,7 +113,7 @@ def whole(text: ast.JoinedStr) -> str:
 
 
 def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """What the program says: every text but docstrings, with its line."""
+    """Every text of a source except docstrings, with its line."""
     silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -125,7 +125,7 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def bare(text: str, first: int) -> Iterator[Line]:
-    """Commands that stand in a text without marks, up to its end or a semicolon."""
+    """Commands in a text without backquotes, up to its end or a semicolon."""
     if FENCE.search(text):
         return
     for found in BARE.finditer(SPAN.sub("", text)):

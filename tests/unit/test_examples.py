@@ -1,4 +1,4 @@
-"""The files of examples/ that need no server: topologies plan and render, rules compile, the scenario loads."""
+"""The files of examples/ that need no server: topologies plan and render, rules compile, scenarios load."""
 
 import ast
 import importlib.util

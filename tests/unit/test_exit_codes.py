@@ -1,4 +1,4 @@
-"""The exit codes are a contract (design section 4): with scripts, with the help text, and with every error."""
+"""The exit codes are a contract with scripts: help text, errors and this table agree."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The glossary, kept by a test: words that docstrings, comments, messages and names of definitions may not use.
+"""Words of the glossary that docstrings, comments, messages and names of definitions may not use.
 
 `language_debt.json` counts what each file still uses. A count may only shrink: a new file starts at none, and a file
 that uses fewer than its count has to have the count lowered.

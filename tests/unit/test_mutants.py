@@ -1,4 +1,4 @@
-"""The mutants that scripts/mutants draws, and how it judges them; tests/local/test_mutants.py runs it."""
+"""The mutants that scripts/mutants draws, and how it judges them. tests/local/test_mutants.py runs the script."""
 
 import ast
 import importlib.util
@@ -18,7 +18,7 @@ def load() -> ModuleType:
     spec = importlib.util.spec_from_loader("mutants", loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by its name.
+    # Dataclasses look up their module by its name.
     sys.modules["mutants"] = module
     loader.exec_module(module)
     return module
@@ -28,7 +28,7 @@ MUTANTS = load()
 
 
 def changed(source: str) -> list[str]:
-    """Each mutant of a line, as the line that it makes."""
+    """The text of each mutant of a line."""
     text = source.encode()
     found = [mutant.apply(text).decode() for mutant in MUTANTS.Sampler(Path("x.py"), text).mutants()]
     for one in found:
@@ -160,7 +160,7 @@ def test_the_last_line_names_the_goal(counts: tuple[int, int, int | None], line:
 
 
 class Told(MUTANTS.Trial):  # type: ignore[misc,name-defined] - a script has no types here
-    """A trial whose tests end as they are told to."""
+    """A trial whose tests end as configured."""
 
     def __init__(self, tree: Path, end: int | Exception) -> None:
         (tree / "x.py").write_bytes(SOURCE)

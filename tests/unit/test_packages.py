@@ -1,6 +1,6 @@
-"""The order of the packages, and which modules are pure: each package's docstring says it, and the imports keep it.
+"""Imports keep the order of the packages, and modules that their package's docstring declares pure do no I/O.
 
-A docstring that ends with "Pure." speaks of the whole folder; "Pure: `a`, `b`." names modules and folders of it.
+A docstring that ends with "Pure." covers the whole folder; "Pure: `a`, `b`." names modules and folders of it.
 """
 
 import ast
@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.sources import ORDER, ROOT, imported_modules, module_names, module_of, pure_modules
 
-# Services run the runtime library: it needs no more than these, and of those nothing beside the standard library.
+# Services run the runtime library. It may import only these packages, and these import only the standard library.
 ONLY = {"limiter": {"assets", "errors", "limits", "secrets", "services"}}
 IMPURE = {
     *("asyncio", "click", "cryptography", "docker", "fcntl", "os", "psutil", "redis", "rich", "selectors", "shutil"),
@@ -24,7 +24,7 @@ def package_of(module: str) -> str:
 
 
 def wrong_direction(module: str, imported: str) -> str | None:
-    """Why the first may not import the second."""
+    """Why the first module may not import the second; None if it may."""
     own, other = package_of(module), package_of(imported)
     if own == other or not other or own in {"", "__main__"}:
         return None
@@ -49,7 +49,7 @@ def test_every_package_has_its_place() -> None:
 
 
 def impurities(module: str, tree: ast.Module) -> list[str]:
-    """What of the module does more than take values in and give values out."""
+    """What the module imports or calls that does I/O."""
     modules = imported_modules(module, tree)
     found = [f"{module} is pure and imports {one}" for one in sorted(modules & IMPURE)]
     ours = sorted(one for one in modules if one.startswith("rlctl.") and one not in pure_modules())

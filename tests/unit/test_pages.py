@@ -1,4 +1,4 @@
-"""What the pages name exists: links and their headings, files of the checkout, names in sources, make targets."""
+"""Everything that the pages name exists: links and headings, files of the checkout, names in sources, make targets."""
 
 import ast
 import re
@@ -18,9 +18,9 @@ FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
-# A path of the checkout, and after :: a name that its source defines, as pytest writes it.
+# A path of the checkout, and after :: a name in it, in the form of pytest.
 NAMED = re.compile(r"(?P<path>[\w.-]+(?:/[\w.*-]+)+/?)(?:::(?P<name>\w+))?")
-# A remark begins with `#`, or after a gap of two spaces.
+# A comment begins with `#`, or after a gap of two spaces.
 REMARK = re.compile(r"#|  ")
 
 
@@ -34,7 +34,7 @@ def place(path: Path) -> str:
 
 
 def slug(heading: str) -> str:
-    """What a link calls a heading: small letters, digits and dashes."""
+    """The anchor of a heading: lower-case letters, digits and dashes."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -57,7 +57,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def is_lost(span: str) -> bool:
-    """Whether a span names a file of this checkout, or a name in one, that is not there."""
+    """Whether a code span names a file of this checkout, or a name in one, that does not exist."""
     found = NAMED.fullmatch(span)
     if found is None or not (ROOT / found["path"].split("/")[0]).is_dir():
         return False
@@ -67,7 +67,7 @@ def is_lost(span: str) -> bool:
 
 @cache
 def names(path: Path) -> frozenset[str]:
-    """All that a source defines: functions, classes, methods, constants."""
+    """The functions, classes, methods and constants that a source defines."""
     found = set()
     for node in ast.walk(ast.parse(read(path))):
         match node:
@@ -81,7 +81,7 @@ def names(path: Path) -> frozenset[str]:
 
 
 def made(text: str) -> Iterator[str]:
-    """The targets of `make` in spans and blocks."""
+    """The `make` targets in code spans and blocks."""
     codes = [*FENCE.findall(text), *SPAN.findall(FENCE.sub("", text))]
     for code in codes:
         for line in code.splitlines():

@@ -1,4 +1,4 @@
-"""Secrets: the file form, what is refused, and that nothing shows itself."""
+"""Secrets: the file format, invalid files, and that no password appears in logs."""
 
 import json
 import traceback

@@ -1,4 +1,4 @@
-"""Dependencies: pyproject.toml and requirements.lock agree, and what `make audit` says of the lock."""
+"""Dependencies: pyproject.toml and requirements.lock agree, and the output of `make audit`."""
 
 import re
 import runpy
@@ -42,7 +42,7 @@ def version(pin: Requirement) -> str:
 
 
 def pins(name: str, python: str) -> list[Requirement]:
-    """What is installed of a package for this Python."""
+    """The distributions that a package installs for this Python."""
     same = (pin for pin in PINNED if pin.name == canonicalize_name(name))
     return [pin for pin in same if pin.marker is None or pin.marker.evaluate(environment(python))]
 

@@ -1,4 +1,4 @@
-"""Torn, cut and overwritten input: parsers read what is whole and refuse the rest in their own words."""
+"""Torn, cut and overwritten input: parsers accept the valid part and refuse the rest with an error of their own."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ PLAN = to_text(make_plan(desired_of(cluster()), fresh(cluster())))
 BEGIN = {"event": "begin", "command": "deploy", "user": "ada", "host": "here", "pid": 4711, "argv": ["deploy"]}
 STEP = {"event": "step", "text": "node-0: start", "outcome": "done"}
 END = {"event": "end", "outcome": "done"}
-# A server's reply: whatever RESP2 can say.
+# Any value that a server can send in RESP2.
 WORDS = st.none() | st.integers(-5, 20_000) | st.text(max_size=12)
 REPLIES = st.recursive(WORDS, lambda inner: st.lists(inner, max_size=6), max_leaves=20)
 
@@ -44,7 +44,7 @@ JOURNAL = journal_of(2)
 
 @st.composite
 def torn(draw: st.DrawFn, whole: bytes) -> bytes:
-    """Up to three places that are cut out, said twice or overwritten; then perhaps the end is missing."""
+    """The text with up to three places deleted, repeated or overwritten, and perhaps without its end."""
     data = whole
     for _ in range(draw(st.integers(0, 3))):
         first, last = sorted(draw(st.tuples(*[st.integers(0, len(data))] * 2)))

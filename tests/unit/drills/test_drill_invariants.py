@@ -22,9 +22,9 @@ from tests.unit.drill_runs import (
     SHARD,
     STOPPED,
     VICTIM,
+    BatchSpec,
     Fate,
     Phase,
-    Story,
     answered,
     batch,
     canaries,
@@ -34,7 +34,7 @@ from tests.unit.drill_runs import (
     ledger,
     look,
     scenario,
-    tell,
+    simulate_run,
     with_final,
     without,
 )
@@ -46,7 +46,7 @@ LOSS = (
     answered("majority", Phase.OLD, 4),
     answered("majority", Phase.OLD, 4, hot=True),
     answered("majority", Phase.NEW, 8, hot=True),
-    Story(client="majority", connection=1, phase=Phase.NEW, fates=((Fate.REFUSED, False), (Fate.VANISHED, False))),
+    BatchSpec(client="majority", connection=1, phase=Phase.NEW, fates=((Fate.REFUSED, False), (Fate.VANISHED, False))),
 )
 SPLIT = (
     answered("majority", Phase.BEFORE, 4),
@@ -57,11 +57,11 @@ SPLIT = (
 
 
 def write_loss() -> Evidence:
-    return tell(LOSS)[0]
+    return simulate_run(LOSS)[0]
 
 
 def split_brain() -> Evidence:
-    return tell(SPLIT, is_split=True)[0]
+    return simulate_run(SPLIT, is_split=True)[0]
 
 
 def kept(evidence: Evidence) -> Ledger:
@@ -279,8 +279,8 @@ def test_the_run_itself_breaks_none(run: Callable[[], Evidence]) -> None:
     assert {check.code for check in judged.checks} == {*(f"I{n}" for n in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11)), "I6b"}
 
 
-def control(*stories: Story) -> Evidence:
-    made, _truth = tell(stories)
+def control(*batch_specs: BatchSpec) -> Evidence:
+    made, _truth = simulate_run(batch_specs)
     plain = without(made, "cut", "kill")
     samples = [
         look(one.at_s, one.node, "master" if one.node == VICTIM else "slave") for one in made.samples if one.at_s
@@ -297,8 +297,8 @@ def test_a_control_without_findings_passes() -> None:
 
 @pytest.mark.parametrize("fate", [Fate.UNHEARD, Fate.VANISHED])
 def test_a_control_with_missing_answers_proves_nothing(fate: Fate) -> None:
-    story = Story(client="majority", connection=0, phase=Phase.BEFORE, fates=((fate, False),))
-    judged = judge(control(story))
+    batch_spec = BatchSpec(client="majority", connection=0, phase=Phase.BEFORE, fates=((fate, False),))
+    judged = judge(control(batch_spec))
     assert [check.code for check in judged.checks if not check.ok] == ["I4"]
     assert judged.reasons == ("I4 without a fault nothing is found: lost 0, over 0, indeterminate 1",)
 
@@ -527,7 +527,7 @@ def test_who_asks_too_little_proves_nothing_about_what_is_given_out(
     asked_again: int, bounds: dict[str, float], verdict: Verdict
 ) -> None:
     sides = (answered("minority", Phase.OLD, 8, hot=True), answered("majority", Phase.NEW, asked_again, hot=True))
-    run, _truth = tell(sides, is_split=True)
+    run, _truth = simulate_run(sides, is_split=True)
     wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.RATIO, **bounds),))
     judged = judge(replace(run, scenario=wanted))
     assert judged.verdict is verdict
@@ -536,7 +536,7 @@ def test_who_asks_too_little_proves_nothing_about_what_is_given_out(
 
 
 def test_where_nobody_knows_the_node_none_is_named() -> None:
-    run, _truth = tell((answered("majority", Phase.NEW, 3, hot=True),))
+    run, _truth = simulate_run((answered("majority", Phase.NEW, 3, hot=True),))
     wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.RATIO, least=1),))
     reasons = judge(replace(run, scenario=wanted, places={})).reasons
     assert "the load was too low: the hot user never used the limit up" in reasons

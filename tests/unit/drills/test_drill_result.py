@@ -21,7 +21,7 @@ from tests.unit.drill_runs import (
     client,
     event,
     look,
-    tell,
+    simulate_run,
     with_final,
     without,
 )
@@ -35,7 +35,7 @@ LOSS = (
 
 
 def loss() -> Evidence:
-    return tell(LOSS)[0]
+    return simulate_run(LOSS)[0]
 
 
 def document(evidence: Evidence) -> dict[str, object]:
@@ -82,12 +82,12 @@ def test_expectations_stand_beside_what_was_seen() -> None:
 
 
 def test_none_lost_of_some_has_a_bound() -> None:
-    run, _truth = tell([answered("majority", Phase.NEW, 30)])
+    run, _truth = simulate_run([answered("majority", Phase.NEW, 30)])
     assert (document(run)["lost"], document(run)["loss_bound"]) == (0, 0.1)
 
 
 def test_none_acknowledged_has_neither_bound_nor_share() -> None:
-    run, _truth = tell([])
+    run, _truth = simulate_run([])
     found = document(run)
     assert (found["lost"], found["loss_bound"], found["admission"]) == (0, None, None)
     assert found["metrics"]["lost_percent"] is None  # type: ignore[index]
@@ -122,22 +122,22 @@ def test_bare_writes_cannot_be_seen_twice() -> None:
 
 
 def test_with_wait_the_share_is_of_what_it_confirmed() -> None:
-    stories = [answered("majority", Phase.BEFORE, 6, is_waited=True), answered("majority", Phase.OLD, 4)]
-    run, _truth = tell([*stories, answered("majority", Phase.OLD, 2, is_waited=True)], wait=1)
+    batch_specs = [answered("majority", Phase.BEFORE, 6, is_waited=True), answered("majority", Phase.OLD, 4)]
+    run, _truth = simulate_run([*batch_specs, answered("majority", Phase.OLD, 2, is_waited=True)], wait=1)
     metrics = judge(run).metrics
     assert (metrics[Metric.ACKED], metrics[Metric.LOST], metrics[Metric.LOST_LOCAL]) == (8, 2, 6)
     assert metrics[Metric.LOST_SHARE] == 25.0
 
 
 def test_refusals_are_those_of_all_clients() -> None:
-    run, _truth = tell([answered("minority", Phase.BEFORE, 1)], is_split=True)
+    run, _truth = simulate_run([answered("minority", Phase.BEFORE, 1)], is_split=True)
     clients = tuple(replace(one, refusals={"NOSCRIPT": 2, "MOVED": 1}) for one in run.clients)
     metrics = judge(replace(run, clients=clients)).metrics
     assert (metrics[Metric.NOSCRIPT], metrics[Metric.NOREPLICAS]) == (4, 0)
 
 
 def test_losses_after_the_cut_was_mended_are_told_apart() -> None:
-    run, _truth = tell([answered("minority", Phase.OLD, 2)], is_split=True)
+    run, _truth = simulate_run([answered("minority", Phase.OLD, 2)], is_split=True)
     late = batch(2, [Outcome.ADMITTED] * 3, 16.1, 16.15)
     minority = replace(run.clients[1], batches=(*run.clients[1].batches, late))
     told = replace(run, clients=(run.clients[0], minority), attempted={"majority": 0, "minority": 5})

@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 from rlctl.drills.judge.result import run_json, series
 from rlctl.drills.judge.verdict import Judged, Verdict, judge, totals
 from rlctl.drills.record.evidence import Evidence
-from tests.unit.drill_runs import Fate, Phase, Story, Truth, tell
+from tests.unit.drill_runs import BatchSpec, Fate, Phase, Truth, simulate_run
 
 FATES = st.lists(st.tuples(st.sampled_from(Fate), st.booleans()), min_size=1, max_size=6).map(tuple)
 LIMITS = st.integers(min_value=1, max_value=8)
 
 
-def stories(*, is_split: bool) -> st.SearchStrategy[list[Story]]:
+def batch_specs(*, is_split: bool) -> st.SearchStrategy[list[BatchSpec]]:
     """Batches of clients that are where they can be: cut off, only the minority reaches the old primary."""
     places = [("majority", Phase.BEFORE), ("majority", Phase.NEW)]
     places += [("minority", Phase.BEFORE), ("minority", Phase.OLD)] if is_split else [("majority", Phase.OLD)]
     one = st.builds(
-        lambda place, connection, fates, is_waited: Story(
+        lambda place, connection, fates, is_waited: BatchSpec(
             client=place[0], connection=connection, phase=place[1], fates=fates, is_waited=is_waited
         ),
         st.sampled_from(places),
@@ -31,7 +31,9 @@ def stories(*, is_split: bool) -> st.SearchStrategy[list[Story]]:
 def runs(wait: int = 0) -> st.SearchStrategy[tuple[Evidence, Truth]]:
     return st.booleans().flatmap(
         lambda is_split: st.builds(
-            lambda told, limit: tell(told, limit, is_split=is_split, wait=wait), stories(is_split=is_split), LIMITS
+            lambda told, limit: simulate_run(told, limit, is_split=is_split, wait=wait),
+            batch_specs(is_split=is_split),
+            LIMITS,
         )
     )
 

@@ -1,4 +1,4 @@
-"""Runs a module of the playbooks in this process: what it is told, what its programs answer, how it ends."""
+"""Run an Ansible module of the playbooks in this process, with fake programs."""
 
 import importlib.util
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 class Left(Exception):
-    """What exit_json gives back."""
+    """Raised by exit_json, with its result."""
 
     def __init__(self, result: dict[str, Any]) -> None:
         super().__init__(result)
@@ -38,7 +38,7 @@ class Left(Exception):
 
 @dataclass
 class Called:
-    """Stands in for AnsibleModule; remembers what was run and what was warned of."""
+    """A fake AnsibleModule that records commands and warnings."""
 
     params: dict[str, Any]
     check_mode: bool = False
@@ -64,7 +64,7 @@ class Called:
         raise Left(result)
 
     def said(self, *words: str) -> list[list[str]]:
-        """The commands that hold all of these words."""
+        """The recorded commands that contain all of these words."""
         return [argv for argv in self.ran if set(words) <= set(argv)]
 
 
@@ -76,7 +76,7 @@ def run(
     check: bool = False,
     **params: Any,
 ) -> tuple[dict[str, Any], Called]:
-    """What `main` gives back, with the defaults of its own argument_spec."""
+    """Run `main` with the defaults of its argument_spec and return its result."""
     made: list[Called] = []
 
     def make(argument_spec: dict[str, dict[str, Any]], *, supports_check_mode: bool) -> Called:
