@@ -16,20 +16,20 @@ SERVERS = {image.tag: image for image in (REDIS_7, REDIS_8, VALKEY_8)}
 
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> Iterator[None]:
-    """An engine answers, and it has the servers' images."""
+    """The lab with a Docker engine and the server images."""
     with lab_for("docker", SERVERS.values()):
         yield
 
 
 @pytest.fixture(scope="session")
 def image(engine: None) -> str:  # noqa: ARG001 - the image is there once the engine is
-    """The server image of these tests; RLCTL_LAB_IMAGE names another of the lab's."""
+    """The server image of these tests; RLCTL_LAB_IMAGE selects another image of the lab."""
     return SERVERS[os.environ.get("RLCTL_LAB_IMAGE", REDIS_8.tag)].tag
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, image: str) -> Iterator[DockerFleet]:
-    """A deployed cluster with TLS that many tests look at; whoever changes its file puts it back."""
+    """A deployed cluster with TLS that many tests share. A test that changes its file must restore it."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     place = {"image": image, "subnet": f"172.31.{77 + int(worker)}.0/24"}
     fleet = DockerFleet(
@@ -46,7 +46,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, image: str) -> Iterator[Doc
 
 @pytest.fixture
 def make_fleet(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], DockerFleet]]:
-    """Builds fleets' folders; what is still there of them at the end is removed."""
+    """Create folders of fleets, and remove their containers and networks at the end."""
     made: list[DockerFleet] = []
 
     def make(document: dict[str, Any]) -> DockerFleet:

@@ -1,4 +1,4 @@
-"""Fleets of containers, and what the tests ask Docker about them."""
+"""Fleets of containers, and queries to Docker about them."""
 
 import json
 import secrets
@@ -29,7 +29,7 @@ class DockerFleet(Fleet):
         return f"{self.project}-{node}"
 
     def containers(self) -> dict[str, dict[str, Any]]:
-        """What Docker knows of each node's container."""
+        """`docker inspect` of each node's container, by node."""
         ids = run("docker", "ps", "--all", "--quiet", "--filter", self._mark()).split()
         found = json.loads(run("docker", "inspect", *ids)) if ids else []
         return {one["Name"].removeprefix(f"/{self.project}-"): one for one in found}
@@ -44,7 +44,7 @@ class DockerFleet(Fleet):
         run("docker", "kill", self.container(node))
 
     def end_all(self) -> None:
-        """Remove what is still there, whatever state the test left it in."""
+        """Remove all containers and networks of the fleet, in whatever state the test left them."""
         for one in self.containers().values():
             run("docker", "rm", "--force", "--volumes", one["Id"])
         for network in self.networks():
@@ -55,7 +55,7 @@ class DockerFleet(Fleet):
 
 
 def document(kind: str, image: str, **changes: object) -> dict[str, Any]:
-    """A topology of this kind, with a name and ports of its own: the engine is everybody's."""
+    """A topology of this kind with unique name and ports, because all tests share one engine."""
     flavor = "valkey" if "valkey" in image else "redis"
     base = BASES[kind](name=f"test-{secrets.token_hex(4)}")
     return base | {"target": "docker", "docker": {"image": image}, "engine": {"flavor": flavor}} | changes

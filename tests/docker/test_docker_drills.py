@@ -1,4 +1,4 @@
-"""Drills on containers: on a twin and on the deployed fleet, and nothing left behind when they are killed."""
+"""Drills on containers: on a twin and on the deployed fleet. A killed drill leaves nothing behind."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from tests.rotation import in_turn
 MakeFleet = Callable[[dict[str, Any]], DockerFleet]
 FLAGSHIPS = ("write-loss", "split-brain")
 KINDS = ("cluster", "sentinel")
-# One half of them has every scenario once, and both kinds.
+# Each half has every scenario once, and both kinds.
 LIVE = (
     *(("cluster", "write-loss"), ("sentinel", "write-loss")),
     *(("sentinel", "split-brain"), ("cluster", "split-brain")),
@@ -35,7 +35,7 @@ def sidecars() -> str:
 
 
 def twins_left(fleet: DockerFleet) -> list[str]:
-    """Containers and networks of the twins of this fleet's runs."""
+    """Containers and networks of the twins of this fleet's drills."""
     marks = [
         f"label=com.docker.compose.project=rlctl-drill-{one.name[-4:]}" for one in (fleet.home / "drills").iterdir()
     ]
@@ -107,7 +107,7 @@ def test_the_watchdog_removes_a_killed_twin(make_fleet: MakeFleet, image: str) -
 
 
 def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(make_fleet: MakeFleet, image: str) -> None:
-    """The last line: rlctl and its watchdog are both gone, and the sidecar's time is up."""
+    """The last safeguard: rlctl and its watchdog are both dead, and the sidecar heals when its time is up."""
     fleet = make_fleet(document("cluster", image))
     fleet.deploy()
     runner = ProcessRunner()
@@ -131,7 +131,7 @@ def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(make_fleet: MakeFl
 
 
 def test_a_sidecar_that_is_removed_takes_its_volumes_along(make_fleet: MakeFleet, image: str) -> None:
-    """The node's image declares a volume, and the sidecar's image comes from it."""
+    """The node's image declares a volume, and so does the sidecar's image, which is built from it."""
     fleet = make_fleet(document("cluster", image))
     fleet.deploy()
     runner = ProcessRunner()

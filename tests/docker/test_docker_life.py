@@ -1,4 +1,4 @@
-"""A fleet of containers from its first deploy to its end, on every image: what it is, and what it leaves."""
+"""A fleet of containers from its first deploy to its removal, on every image."""
 
 import json
 import stat
@@ -42,7 +42,7 @@ def test_a_whole_life(make_fleet: MakeFleet, kind: str, image: str, *, tls: bool
 
 
 def assert_private(fleet: DockerFleet) -> None:
-    """Files are the operator's alone, and no secret is where Docker shows it."""
+    """Only the operator can read the files, and Docker shows no secret."""
     exposed = [str(path) for path in fleet.root.rglob("*") if stat.S_IMODE(path.stat().st_mode) & 0o077]
     assert exposed == []
     secrets = json.loads((fleet.root / "secrets.json").read_text(encoding="utf-8"))
@@ -54,7 +54,7 @@ def assert_private(fleet: DockerFleet) -> None:
 
 
 def assert_well_made(fleet: DockerFleet) -> None:
-    """Bounded, unprivileged, never started behind our back, and nothing in a volume of Docker's."""
+    """Containers have limits and no privileges, never restart by themselves, and use no Docker volume."""
     for container in fleet.containers().values():
         host = container["HostConfig"]
         assert host["RestartPolicy"]["Name"] == "no"
@@ -83,7 +83,7 @@ def test_it_is_an_ordinary_compose_project(shared: DockerFleet) -> None:
     named = run("docker", "compose", "--project-name", shared.project, "ps", "--format", "{{.Service}}")
     assert sorted(named.split()) == sorted(shared.containers())
     file = str(shared.root / "compose.yaml")
-    # Compose itself finds nothing that it would make anew.
+    # `docker compose` would recreate no container.
     assert "Recreate" not in run("docker", "compose", "--file", file, "--dry-run", "up", "--no-start")
 
 
@@ -97,7 +97,7 @@ def test_the_rendered_file_is_what_is_deployed(shared: DockerFleet) -> None:
 
 
 def test_clients_go_where_the_nodes_are_reached(shared: DockerFleet) -> None:
-    """As where containers live in a network of the engine's own: by their published ports."""
+    """Clients use the published ports, as with an engine in a virtual machine."""
     access = shared.access("limiter")
     published = {named: f"127.0.0.1:{named.partition(':')[2]}" for named in access["nodes"]}
     rule = SlidingCounter(limit=1000, window_ms=60_000)

@@ -1,4 +1,4 @@
-"""The verbs of the runbooks on containers: a shard is moved, fenced, given more memory, and two pages are followed."""
+"""Commands of the runbooks on containers: failover, fence, resize, and two runbooks from start to end."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 def fleet(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, image: str
 ) -> Iterator[DockerFleet]:
-    """Every test finds it healthy, and leaves it so. Local tests prove the verbs on both kinds in every run."""
+    """Every test finds the fleet healthy and leaves it healthy. Local tests cover the commands on both kinds."""
     made = DockerFleet(folder=tmp_path_factory.mktemp("night"), document=document(request.param, image))
     made.write()
     try:

@@ -1,4 +1,4 @@
-"""Containers that are stopped, removed, killed or half made by a killed rlctl: the next deploy repairs."""
+"""Deploy repairs containers that were stopped, removed, killed, or left incomplete by a killed rlctl."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ def roles(fleet: DockerFleet) -> dict[str, str]:
 
 
 def assert_repaired(fleet: DockerFleet) -> None:
-    """One deploy makes it healthy, the next finds nothing to do, and there is one running container a node."""
+    """One deploy makes the fleet healthy, the next has no steps, and each node has one running container."""
     fleet.deploy()
     found = fleet.containers()
     assert len(found) == 6
@@ -65,7 +65,7 @@ def test_no_primary_comes_back_empty(make_fleet: MakeFleet, image: str, kind: st
     fleet = make_fleet(document(kind, image, persistence={"mode": "none"}))
     fleet.deploy()
     primary = fleet.connect("node-0")
-    # Its slot, 157, is one of the first shard's.
+    # Its slot, 157, belongs to the first shard.
     key = "rl:{user-2}"
     assert primary.set(key, "counted")
     assert primary.wait(1, 10_000) >= 1

@@ -1,4 +1,4 @@
-"""What is missing or in the way is named before anything is touched; once it is mended, the same command goes on."""
+"""rlctl names a problem before it changes anything; once the problem is fixed, the same command succeeds."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ from tests.local.servers import script
 MakeFleet = Callable[[dict[str, Any]], DockerFleet]
 USER = 51_234
 TAKEN = "172.31.250.0/24"
-# An image of a registry that nobody runs, on this machine.
+# An image of a registry on this machine that does not exist.
 NOWHERE = "127.0.0.1:9/nobody/redis:8.0"
 
 
@@ -32,7 +32,7 @@ def fleet(make_fleet: MakeFleet, image: str) -> DockerFleet:
 
 @pytest.fixture
 def taken_network() -> Iterator[str]:
-    """A network that is none of rlctl's business."""
+    """A network that rlctl did not create."""
     name = f"test-taken-{os.getpid()}"
     run("docker", "network", "create", "--subnet", TAKEN, name)
     yield name
@@ -45,7 +45,7 @@ def assert_untouched(fleet: DockerFleet) -> None:
 
 
 def refusal(fleet: DockerFleet, expect: int, **env: str) -> str:
-    """What deploy says of the trouble, and what it advises."""
+    """The message and the hint of a deploy that fails."""
     error = fleet.run("deploy", "--yes", "-o", "json", expect=expect, **env).error()
     assert error["hint"]
     return error["message"]
@@ -67,7 +67,7 @@ def test_no_engine_of_this_machine(fleet: DockerFleet, host: str, code: int, mes
 
 
 def test_an_engine_that_went_away(shared: DockerFleet) -> None:
-    """What needs no engine works on; nothing is forgotten of what there is."""
+    """Without an engine, commands that need none still work, and no state is lost."""
     gone = {"DOCKER_HOST": "unix:///nonexistent/docker.sock"}
     shared.run("destroy", "--confirm", shared.name, expect=6, **gone)
     shared.run("history", **gone)
@@ -76,7 +76,7 @@ def test_an_engine_that_went_away(shared: DockerFleet) -> None:
 
 
 def test_an_operator_who_is_not_root(fleet: DockerFleet) -> None:
-    """Containers run as the operator, whose files nobody else can read; without a right to the socket, he is told."""
+    """Containers run as the operator. Without access to the engine's socket, the operator gets a clear error."""
     if os.geteuid() != 0:
         skip_or_fail("docker", "to become another user needs root")
     os.chown(fleet.folder, USER, USER)
@@ -90,7 +90,7 @@ def test_an_operator_who_is_not_root(fleet: DockerFleet) -> None:
 
 
 def as_user(fleet: DockerFleet, group: int, *words: str) -> list[str]:
-    """An ordinary user's command; he may read this checkout wherever it lies, and no more than that."""
+    """Run a command as an unprivileged user that can read this checkout and nothing else."""
     who = ("--reuid", str(USER), "--regid", str(USER), "--groups", str(group))
     may_read = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
     home = (f"--chdir={fleet.folder}", f"HOME={fleet.folder}", f"RLCTL_HOME={fleet.home}", "PYTHONDONTWRITEBYTECODE=1")
@@ -163,7 +163,7 @@ def test_an_image_that_cannot_be_had(fleet: DockerFleet, image: str) -> None:
     ("holds", "flavor"), [("rlctl-lab/valkey:8.1", "redis"), ("rlctl-lab/redis:8.0", "valkey")], ids=["redis", "valkey"]
 )
 def test_an_image_without_the_server(fleet: DockerFleet, holds: str, flavor: str) -> None:
-    # Under a name that does not tell what is in it.
+    # An image name that does not show the server or its version.
     unnamed = f"test-unnamed/server:{os.getpid()}"
     run("docker", "tag", holds, unnamed)
     try:
@@ -184,7 +184,7 @@ def test_directives_that_the_image_refuses(fleet: DockerFleet) -> None:
     assert [line.partition("redis.")[2].partition(":")[0] for line in said] == ["hz", "no-such-thing"]
     assert f"image {fleet.document['docker']['image']} (" in said[0]
     assert "argument couldn't be parsed into an integer" in said[0]
-    # Redis 8 takes an unknown name for a module's, starts, and ends when no module comes.
+    # Redis 8 treats an unknown directive as one of a module, starts, and exits because no module defines it.
     assert "Bad directive or wrong number of arguments" in said[1] or "Module Configuration detected" in said[1]
     assert_untouched(fleet)
     fleet.document["redis"] = {"maxclients": "2000"}

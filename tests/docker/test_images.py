@@ -1,4 +1,4 @@
-"""The lab's server images do what the official ones do."""
+"""The lab's server images behave like the official ones."""
 
 import secrets
 import shutil
@@ -19,7 +19,7 @@ TABLE = [
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    """A container's name; the container goes with its anonymous volume."""
+    """The name of a running container, which is removed with its anonymous volume."""
     made = f"rlctl-lab-image-{secrets.token_hex(4)}"
     yield made
     run("docker", "rm", "--force", "--volumes", made)

@@ -1,4 +1,4 @@
-"""Drives the real rlctl on hosts of the lab, as an operator would."""
+"""Run the real rlctl on hosts of the lab, as an operator does."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tests.lab.hosts import Lab, LabHost
 from tests.lab.shell import run
 from tests.local.driver import LocalFleet
 
-# Said beside the topology, as an operator would.
+# group_vars beside the topology file, as an operator writes them.
 GROUP_VARS = {"redis_host_open_files": 40_000}
 SHARED = {
     "cluster": {"kind": "cluster", "cluster": {"shards": 3, "replicas": 1, "node_timeout": "2s"}},
@@ -34,7 +34,7 @@ class HostsFleet(LocalFleet):
 
     @classmethod
     def create(cls, lab: Lab, folder: Path, kind: str, **changes: Any) -> "HostsFleet":
-        """One fleet on all hosts, each a zone of its own."""
+        """A topology on all hosts, each in its own zone."""
         folder.mkdir(parents=True)
         hosts = [
             {"address": host.address, "name": f"h{number}", "zone": f"z{number}"}
@@ -70,21 +70,21 @@ class HostsFleet(LocalFleet):
         return f"rlctl-{self.name}{'-sentinel' if name.startswith('sentinel') else ''}@{name}.service"
 
     def stop(self, name: str) -> None:
-        """A hand on systemctl."""
+        """Run systemctl for the node's unit."""
         self.of_node(name).exec("systemctl", "stop", self.unit(name))
 
     def deployed(self) -> dict[str, Any]:
-        """What a deploy that must work did."""
+        """The report of a deploy that must succeed."""
         return self.deploy().json()
 
     def is_in_order(self) -> bool:
-        """Whether a dry run finds nothing to do; any other exit but 10 fails the test."""
+        """Whether a dry run plans no steps. Any exit code but 0 and 10 fails the test."""
         code = self.run("deploy", "--dry-run", expect=None).code
         assert code in {0, 10}
         return code == 0
 
     def left(self) -> str:
-        """What of rlctl's is on the hosts, but for the packages and the record of them, which stay."""
+        """Files and units of rlctl on the hosts, except packages and the record of them, which `destroy` keeps."""
         script = (
             "find /etc/rlctl -mindepth 1 ! -path /etc/rlctl/.host ! -path /etc/rlctl/.host/packages.json 2>/dev/null; "
             "ls -d /etc/rlctl-* /var/lib/rlctl* /run/rlctl* /usr/lib/rlctl* /etc/systemd/system/*rlctl* 2>/dev/null; "
@@ -94,13 +94,13 @@ class HostsFleet(LocalFleet):
 
 
 def path_of(first: Path) -> str:
-    """PATH with another ssh in front, and the rlctl and Ansible that are tested."""
+    """PATH with another ssh first, then the rlctl and Ansible under test."""
     return os.pathsep.join([str(first), str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 @contextmanager
 def without_sudo(host: LabHost) -> Iterator[None]:
-    """Let the user of ssh log in, and not become root."""
+    """Let the ssh user log in, but refuse sudo."""
     host.exec("sed", "-i", "s/NOPASSWD: //", "/etc/sudoers.d/ops")
     try:
         yield
@@ -110,7 +110,7 @@ def without_sudo(host: LabHost) -> Iterator[None]:
 
 @contextmanager
 def with_hanging_ssh(host: LabHost) -> Iterator[None]:
-    """Stop every process of sshd: connections are accepted and stay silent."""
+    """SIGSTOP every process of sshd: the kernel accepts connections, and no process answers them."""
     host.exec("pkill", "-STOP", "-x", "sshd")
     try:
         yield
@@ -119,5 +119,5 @@ def with_hanging_ssh(host: LabHost) -> Iterator[None]:
 
 
 def power(host: LabHost, *, on: bool) -> None:
-    """Cut a machine's power, or turn it on again."""
+    """Turn a machine off without a shutdown, or turn it on."""
     run("docker", "start" if on else "kill", host.container)

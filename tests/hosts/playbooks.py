@@ -1,4 +1,4 @@
-"""Drives the playbooks by hand on hosts of the lab; stands in for the planner, which names the nodes to start."""
+"""Run the playbooks by hand on hosts of the lab, with the list of nodes to start that the planner would give."""
 
 import json
 import os
@@ -38,12 +38,12 @@ class Played:
     err: str
 
     def recap(self, host: str) -> dict[str, int]:
-        """The counters of a host."""
+        """The counters of a host in the recap."""
         line = next(line for line in self.out.splitlines() if line.startswith(f"{host} ") and " : ok=" in line)
         return {name: int(count) for name, count in (word.split("=") for word in line.split(":")[1].split())}
 
     def changed(self) -> dict[tuple[str, str], bool]:
-        """By host and task: whether it changed something."""
+        """Whether a task changed something, by host and task."""
         found: dict[tuple[str, str], bool] = {}
         task = ""
         for line in self.out.splitlines():
@@ -55,13 +55,13 @@ class Played:
         return found
 
     def changes(self) -> set[tuple[str, str]]:
-        """Only what changed something; check mode skips what runs commands of ours."""
+        """Only tasks that changed something. Check mode skips tasks that run rlctl's own commands."""
         return {where for where, has_changed in self.changed().items() if has_changed}
 
 
 @dataclass(kw_only=True)
 class HandRun:
-    """A topology on the lab's hosts, and what people would type."""
+    """A topology on the lab's hosts, and the commands that an operator would type."""
 
     lab: Lab
     folder: Path
@@ -70,7 +70,7 @@ class HandRun:
 
     @classmethod
     def create(cls, lab: Lab, folder: Path, **document: Any) -> "HandRun":
-        """One fleet on all hosts of the lab, named h1, h2, ..."""
+        """A fleet on all hosts of the lab, which are named h1, h2, ..."""
         hosts = [{"address": host.address, "name": f"h{n}"} for n, host in enumerate(lab.hosts, start=1)]
         whole = {"version": 1, "name": "limiter", "kind": "sentinel", "target": "hosts", "hosts": hosts} | document
         made = cls(lab=lab, folder=folder, document=whole)
@@ -117,7 +117,7 @@ class HandRun:
         return [program, "-i", str(self.inventory), "-e", extra, path, *words]
 
     def popen(self, playbook: str, *words: str, **variables: Any) -> "subprocess.Popen[str]":
-        """Start it in a session of its own, so that it can be killed whole."""
+        """Start a playbook in its own session, so that all of its processes can be killed."""
         return subprocess.Popen(
             self.argv(playbook, *words, **variables),
             env=self.env(),
@@ -139,12 +139,12 @@ class HandRun:
         return played
 
     def rlctl(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        """rlctl itself, in the same surroundings."""
+        """Run rlctl with the same environment."""
         argv = [sys.executable, "-m", "rlctl", *words]
         return subprocess.run(argv, env=self.env(), capture_output=True, text=True, check=False)
 
     def start(self, *names: str, followers: bool = True) -> Played:
-        """What the planner would order for a fleet that never ran."""
+        """The order of the planner for a fleet that never ran."""
         return self.must_play("start", **self.launch_variables(*names, followers=followers))
 
     def launch_variables(self, *names: str, followers: bool = True) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class HandRun:
         return f"rlctl-{self.name}{kind}@{name}.service"
 
     def state(self, name: str) -> str:
-        """What systemd says of the node's unit."""
+        """Properties of the node's unit in systemd."""
         shown = self.host(self.spec(name)).exec("systemctl", "show", "-p", "ActiveState", "--value", self.unit(name))
         return shown.strip()
 
@@ -204,7 +204,7 @@ class HandRun:
 
 
 def _write_first(stage: Path, launch: Launch, topology: Topology, home: Home, name: str) -> None:
-    """The first files, in the folder where start.yml looks for them."""
+    """Write the initial files into the folder where start.yml looks for them."""
     secrets = read(home.fleet(name).secrets, name)
     assert secrets is not None
     node = staged_node(stage, launch.spec, topology, secrets, load_release().commands)
@@ -212,7 +212,7 @@ def _write_first(stage: Path, launch: Launch, topology: Topology, home: Home, na
 
 
 def holds(condition: Any, what: str) -> None:
-    """Wait until it is so."""
+    """Wait until the condition is true."""
     wait_for(condition, what, timeout_s=60)
 
 

@@ -1,4 +1,4 @@
-"""rlctl deploys, repairs and destroys fleets on three machines, and names what is wrong with them."""
+"""rlctl deploys, repairs and destroys fleets on three machines, and names their problems."""
 
 import json
 import os
@@ -22,13 +22,13 @@ SEED = int(os.environ.get("RLCTL_SEED", "1"))
 
 @pytest.fixture(scope="module")
 def lab(make_lab: Callable[..., Lab]) -> Lab:
-    """Machines of this module's own: it turns them off."""
+    """Machines of this module only, because it turns them off."""
     return make_lab("bookworm", "bookworm", "bookworm")
 
 
 @pytest.fixture(scope="module")
 def cluster(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostsFleet]:
-    """A cluster, deployed from nothing; whoever damages it repairs it."""
+    """A deployed cluster. A test that damages it must repair it."""
     fleet = HostsFleet.create(lab, tmp_path_factory.mktemp("cluster") / "env", "cluster")
     fleet.run("deploy", "--dry-run", expect=10)
     assert fleet.left() == "", "a dry run leaves a host as it was"
@@ -160,7 +160,7 @@ def test_a_host_that_is_off_is_named_and_what_it_held_comes_back(cluster: HostsF
 
 
 def another_operator(fleet: HostsFleet, folder: Path) -> HostsFleet:
-    """The same topology and secrets, and a state folder of one's own."""
+    """The same topology and secrets with another state folder."""
     fleet.run("secrets", "export", str(folder / "secrets.json"))
     theirs = HostsFleet.create(fleet.lab, folder / "env", "cluster", memory=fleet.document["memory"])
     theirs.run("secrets", "import", str(folder / "secrets.json"))
@@ -174,7 +174,7 @@ def test_another_operator_finds_the_same_fleet_in_order(cluster: HostsFleet, tmp
 
 
 def test_who_is_shut_out_by_the_firewall_is_told_so_and_let_in_by_a_deploy(cluster: HostsFleet) -> None:
-    """As a second operator at another address: the fleet is well, only not for him."""
+    """The firewalls block the operator's address, as that of a second operator. A deploy adds the address."""
     settings = "/etc/rlctl/limiter"
     for host in cluster.lab.hosts:
         own = host.exec("cat", f"{settings}/operators").strip()
@@ -188,7 +188,7 @@ def test_who_is_shut_out_by_the_firewall_is_told_so_and_let_in_by_a_deploy(clust
 
 
 def site(fleet: HostsFleet) -> "subprocess.CompletedProcess[str]":
-    """The whole way by hand."""
+    """Deploy with the playbooks by hand."""
     inventory = fleet.folder / "hosts.yml"
     inventory.write_text(fleet.run("inventory").out, encoding="utf-8")
     playbooks = Path(__file__).parents[2] / "playbooks"
@@ -220,13 +220,13 @@ def test_without_its_secrets_nobody_changes_or_removes_a_fleet(cluster: HostsFle
 
 
 def settings(fleet: HostsFleet) -> list[str]:
-    """What lies on each host, and what it says where no server writes it."""
+    """The files on each host, with the content of those that no server writes."""
     script = "find /var/lib/rlctl -name '*.conf*' ! -name '*.tmp*'; find /etc/rlctl -type f -exec md5sum {} +"
     return ["".join(sorted(host.exec("sh", "-c", script).splitlines())) for host in fleet.lab.hosts]
 
 
 def with_wrong_keys(lab: Lab, folder: Path) -> Path:
-    """The lab's ssh, to which the second and the third machine seem to have the key of the first."""
+    """The lab's ssh with the first machine's host key recorded for the second and third."""
     key = " ".join(lab.known_hosts.read_text(encoding="ascii").splitlines()[0].split()[1:])
     known, config, programs = folder / "known_hosts", folder / "ssh_config", folder / "bin"
     known.write_text("".join(f"{host.address} {key}\n" for host in lab.hosts), encoding="ascii")
@@ -253,7 +253,7 @@ def test_a_wrong_host_key_is_refused(cluster: HostsFleet, tmp_path: Path) -> Non
 
 
 def assert_only_unproven(status: dict[str, Any], nodes: set[str], reason: str) -> None:
-    """These nodes were sent no password, for this reason; all others are well, and nothing is critical."""
+    """Assert that these nodes got no password, for this reason, and that all others are healthy."""
     found = {(one["code"], one["severity"], one["subject"]) for one in status["findings"]}
     assert found == {("node-unproven", "degraded", node) for node in nodes}
     assert all(reason in one["text"] for one in status["findings"])
@@ -284,7 +284,7 @@ def test_a_host_whose_ssh_hangs_is_named_and_delays_little(cluster: HostsFleet) 
     with with_hanging_ssh(cluster.host("h2")):
         began_s = time.monotonic()
         status = cluster.status(expect=11)
-        # Two nodes wait for one answer; a busy machine adds seconds of its own.
+        # Two nodes wait for one answer; a busy machine adds some seconds.
         assert time.monotonic() - began_s < 2 * ANSWER_S
         assert_only_unproven(status, on_h2, "did not confirm that its unit holds the port: no answer within")
     wait_for(lambda: cluster.run("status", expect=None).code == 0, "all nodes are proven again")
@@ -310,7 +310,7 @@ def test_a_new_fleet_with_a_host_that_does_not_answer_touches_nothing(lab: Lab, 
 
 
 def test_killed_and_ended_anywhere_a_deploy_is_carried_on(lab: Lab, tmp_path: Path) -> None:
-    """Sentinel, beside the cluster, from nothing: twice cut off, then through."""
+    """Deploy a Sentinel fleet beside the cluster: two deploys are interrupted, the third succeeds."""
     fleet = HostsFleet.create(lab, tmp_path / "env", "sentinel", name="beside", local={"base_port": 9000})
     chance = random.Random(SEED)  # noqa: S311 - moments, no secrets
     try:
@@ -331,7 +331,7 @@ def test_killed_and_ended_anywhere_a_deploy_is_carried_on(lab: Lab, tmp_path: Pa
 
 
 def test_playbooks_by_hand_and_rlctl_agree(lab: Lab, cluster: HostsFleet) -> None:
-    """After rlctl, site.yml changes nothing; after site.yml, rlctl changes nothing."""
+    """site.yml changes nothing after rlctl, and rlctl changes nothing after site.yml."""
     done = site(cluster)
     assert done.returncode == 0, done.stdout
     recap = done.stdout.partition("PLAY RECAP")[2]

@@ -1,4 +1,4 @@
-"""Drills on hosts: on a twin and on the deployed fleet, and nothing left behind when they are killed."""
+"""Drills on hosts: on a twin and on the deployed fleet. A killed drill leaves nothing behind."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,13 +22,13 @@ FLAGSHIPS = ("write-loss", "split-brain")
 
 @pytest.fixture(scope="module")
 def lab(make_lab: Callable[..., Lab]) -> Lab:
-    """Machines of this module's own."""
+    """Machines of this module only."""
     return make_lab("bookworm", "bookworm", "bookworm")
 
 
 @pytest.fixture(scope="module")
 def live(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostsFleet]:
-    """A deployed cluster that allows drills; placing one takes longer than most tests."""
+    """A deployed cluster that allows drills. It is shared because a deploy takes longer than most tests."""
     folder = tmp_path_factory.mktemp("drills") / "env"
     fleet = HostsFleet.create(lab, folder, "cluster", drills={"allow": True})
     fleet.deploy()
@@ -38,7 +38,7 @@ def live(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostsFl
 
 
 def of_drills(fleet: HostsFleet) -> str:
-    """What drills keep on hosts while they run: tables, timers, held restarts, units and folders of twins."""
+    """What a running drill keeps on hosts: nft tables, timers, suspended restarts, units and folders of twins."""
     script = (
         "nft list tables | grep rlctl_drill; systemctl list-units --all --no-legend 'rlctl-drill*'; "
         "ls -d /run/rlctl/*/hold /etc/rlctl/drill-* /var/lib/rlctl/drill-* 2>/dev/null; true"
@@ -81,7 +81,7 @@ def test_a_drill_on_a_twin_beside_the_fleet(live: HostsFleet, scenario: str, kin
 def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last line: rlctl and its watchdog are both gone, and the timer on the host is up."""
+    """The last safeguard: rlctl and its watchdog are both dead, and the timer on the host heals."""
     monkeypatch.setenv("PATH", path_of(lab.bin))
     fleet = HostsFleet.create(lab, tmp_path / "env", "cluster")
     topology = load_topology(fleet.file.read_bytes(), str(fleet.file))

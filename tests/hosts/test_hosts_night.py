@@ -1,4 +1,4 @@
-"""The verbs of the runbooks on hosts: a shard is moved, fenced, given more memory, and two pages are followed."""
+"""Commands of the runbooks on hosts: failover, fence, resize, and two runbooks from start to end."""
 
 import json
 import re
@@ -17,7 +17,7 @@ LOOK = "looking at 3 hosts\n"
 
 @pytest.fixture(scope="module")
 def fleet(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostsFleet]:  # noqa: ARG001 - for its hosts
-    """Every test finds it healthy, and leaves it so. Without a log, systemd does not start a killed node again."""
+    """A fleet that every test finds and leaves healthy. Without persistence, systemd does not restart a killed node."""
     with start_lab(["bookworm"] * 3) as lab:
         folder = tmp_path_factory.mktemp("night") / "env"
         made = HostsFleet.create(lab, folder, "cluster", local={"base_port": 7000}, persistence={"mode": "none"})
@@ -61,7 +61,7 @@ def test_scripts_that_were_flushed(fleet: HostsFleet) -> None:
 
 
 def test_a_primary_whose_process_was_killed(fleet: HostsFleet) -> None:
-    """Started again it has the memory that its file says, which resize wrote."""
+    """After a restart the node has the maxmemory that resize wrote into its file."""
     old = night.member(fleet, "primary")
     fleet.of_node(old).exec("systemctl", "kill", "--signal=KILL", fleet.unit(old))
     assert night.follow(fleet, "RB-01", "--confirm", fleet.name)["bring-back"] == "done"
@@ -69,7 +69,7 @@ def test_a_primary_whose_process_was_killed(fleet: HostsFleet) -> None:
     assert night.in_order(fleet)
 
 
-# Answers as a server that wants a password, and keeps what it is sent.
+# Answers as a server that requires a password, and records what it receives.
 LISTENER = """
 import socket, sys
 with socket.create_server((sys.argv[1], int(sys.argv[2]))) as door, open("/tmp/heard", "wb", buffering=0) as heard:

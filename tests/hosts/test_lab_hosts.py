@@ -1,4 +1,4 @@
-"""The lab's hosts behave like the Debian machines for which they stand in."""
+"""The lab's hosts behave like real Debian machines."""
 
 import subprocess
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SERVER = {"bookworm": "v=7.0.", "trixie": "v=8.0."}
 
 @pytest.fixture(scope="module", params=sorted(HOSTS))
 def lab(request: pytest.FixtureRequest, make_lab: Callable[..., Lab]) -> Lab:
-    """One host of each release for these tests alone."""
+    """One host of each release for these tests only."""
     return make_lab(request.param)
 
 
@@ -36,7 +36,7 @@ def test_the_user_of_ssh_becomes_root_by_sudo_only(lab: Lab) -> None:
 
 
 def test_a_strangers_key_is_refused(lab: Lab) -> None:
-    """The host's key is checked, whoever answers at its address."""
+    """ssh checks the host key, also when another host answers at the address."""
     stranger = lab.folder / "known_hosts.stranger"
     kind = "ssh-ed25519"
     public = lab.key.with_suffix(".pub").read_text(encoding="ascii").split()[1]

@@ -1,4 +1,4 @@
-"""The playbooks by hand: what they place, also twice, after a failover and beside another fleet, and remove again."""
+"""The playbooks by hand: first run, second run, run after a failover, beside another fleet, and removal."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from tests.lab.hosts import Lab
 
 
 def inside(lab: Lab, number: int = 0) -> Host:
-    """A host as testinfra sees it, as root."""
+    """A testinfra host with root privileges."""
     return testinfra.get_host(f"ssh://{lab.hosts[number].address}", ssh_config=str(lab.ssh_config), sudo=True)
 
 
@@ -28,7 +28,7 @@ def root(lab: Lab, command: str, number: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def story(make_lab: Callable[..., Lab], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
-    """A Sentinel fleet's whole life by hand; each test looks at one part of it."""
+    """The life of a Sentinel fleet by hand, recorded once. Each test checks one part of it."""
     lab = make_lab("bookworm", "bookworm", "bookworm")
     run = HandRun.create(lab, tmp_path_factory.mktemp("story"), sentinel={"replicas": 2, "sentinels": 3})
     told: dict[str, Played] = {
@@ -42,7 +42,7 @@ def story(make_lab: Callable[..., Lab], tmp_path_factory: pytest.TempPathFactory
 
 
 class Fleet:
-    """The fleet of the story."""
+    """The fleet of the recorded life."""
 
     run: HandRun
 
@@ -87,7 +87,7 @@ class TestPlaced:
         assert float(level.split(": ")[1].split()[0]) < 2.0
 
     def test_units_have_user_namespaces_where_the_host_allows_them(self) -> None:
-        """As nothing is said of it, each host was asked; the lab's allow them, but not beside ProtectProc."""
+        """Without a setting, each host is checked. The lab's hosts allow user namespaces, but not with ProtectProc."""
         unit = inside(Fleet.run.lab).check_output(f"systemctl cat {Fleet.run.unit('node-0')}")
         assert "PrivateUsers=no\n" in unit
         sandbox = unit.partition("[Service]\n")[2].partition("[Install]")[0].partition("User=rlctl")[2]
@@ -133,7 +133,7 @@ class TestPlaced:
             assert not host.socket(f"tcp://127.0.0.1:{port}").is_listening
 
     def test_ports_are_closed_to_strangers(self) -> None:
-        """A second address of a host is no address of the fleet."""
+        """A second address of a host does not belong to the fleet."""
         lab, spec = Fleet.run.lab, Fleet.run.spec("node-0")
         own = lab.hosts[1].address
         stranger = own.rsplit(".", 1)[0] + ".250"
@@ -192,7 +192,7 @@ class TestPlaced:
         assert {Fleet.run.start().recap(host)["changed"] for host in ("h1", "h2", "h3")} == {0}
 
     def test_a_changed_unit_is_predicted_exactly(self) -> None:
-        """On a live fleet; systemd knows of a changed file only once it was written."""
+        """This is a live fleet: systemd sees a changed file only after it was written."""
         predicted = Fleet.run.must_play("place", "--check", redis_host_open_files=30_000)
         assert predicted.changed() == Fleet.run.must_play("place", redis_host_open_files=30_000).changed()
         tasks = {task for _host, task in predicted.changes()}
@@ -266,7 +266,7 @@ class TestPlaced:
 
 
 def namespaces(run: HandRun, sandbox: str) -> dict[str, object]:
-    """What the module finds on the first host."""
+    """The result of the check module on the first host."""
     program = str(Path(sys.executable).with_name("ansible"))
     env = {**run.env(), "ANSIBLE_LIBRARY": str(asset_folder("playbooks") / "library")}
     argv = [program, "-i", str(run.inventory), "h1", "-b", "-m", "rlctl_private_users"]
@@ -280,7 +280,7 @@ def namespaces(run: HandRun, sandbox: str) -> dict[str, object]:
 
 
 class Neighbour:
-    """Another team's Redis on the first host, from the binary that rlctl installed."""
+    """The Redis of another team on the first host, from the binary that rlctl installed."""
 
     before: tuple[str, str]
     _conf, _unit = "/etc/redis/neighbour.conf", "/etc/systemd/system/neighbour.service"
@@ -297,7 +297,7 @@ class Neighbour:
 
     @classmethod
     def files(cls, lab: Lab) -> tuple[str, str]:
-        """Where it keeps what is its own: the process that serves it, and its files."""
+        """The process of the other Redis and its files, which rlctl must not change."""
         pid = root(lab, "systemctl show -p MainPID --value neighbour").strip()
         return pid, root(lab, f"md5sum {cls._conf} {cls._unit} /var/lib/redis/neighbour.rdb 2>/dev/null; true")
 
@@ -318,7 +318,7 @@ class Neighbour:
 
 @contextmanager
 def watched_arguments() -> Iterator[set[str]]:
-    """Command lines of all processes meanwhile; those of the lab's hosts are seen from here, too."""
+    """The command lines of all processes during the block, including those on the lab's hosts."""
     seen: set[str] = set()
     done = threading.Event()
 
@@ -391,7 +391,7 @@ def test_valkey_on_debian_13_beside_redis_and_neither_takes_the_other_along(trix
 
 
 def test_the_watcher_of_scripts_gets_what_it_needs_and_no_more(trixie: Lab, tmp_path: Path) -> None:
-    """With a stand-in for rlctl that tells what it can read."""
+    """With a fake rlctl that reports what it can read."""
     run = HandRun.create(trixie, tmp_path, name="seen", kind="cluster", cluster={"shards": 3, "replicas": 0})
     secrets = tmp_path / "secrets.json"
     secrets.write_text('{"canary": "secret"}', encoding="utf-8")
@@ -415,7 +415,7 @@ def test_the_watcher_of_scripts_gets_what_it_needs_and_no_more(trixie: Lab, tmp_
 
 
 def assert_stays_down_without_a_log(run: HandRun) -> None:
-    """Neither a crash, nor a hand on systemctl, nor a used token brings it back; an order does, once."""
+    """Only an order starts the node, and only once: not a crash, not systemctl, not a used token."""
     unit = run.unit("node-0")
     root(run.lab, f"kill -9 $(systemctl show -p MainPID --value {unit})")
     holds(lambda: run.state("node-0") == "inactive", "it stays down")

@@ -1,4 +1,4 @@
-"""What goes wrong on a host is named and leaves the others alone; a rerun converges, also after a killed run."""
+"""A problem on one host is named and does not affect the others. A rerun converges, also after a killed run."""
 
 import os
 import random
@@ -21,14 +21,14 @@ def root(run: HandRun, number: int, command: str) -> str:
 
 @pytest.fixture(scope="module")
 def run(make_lab: Callable[..., Lab], tmp_path_factory: pytest.TempPathFactory) -> HandRun:
-    """Two hosts, the second of which gets into trouble."""
+    """Two hosts. The tests cause problems on the second."""
     lab = make_lab("bookworm", "bookworm")
     shape = {"sentinel": {"replicas": 1, "sentinels": 3}}
     return HandRun.create(lab, tmp_path_factory.mktemp("trouble"), **shape)
 
 
 def refused(played: Played, *words: str) -> None:
-    """The second host failed and says why; the first one was finished."""
+    """Assert that the second host failed with a reason and that the first one was finished."""
     assert played.code != 0
     said = re.sub(r"\s+", " ", f"{played.out} {played.err}")
     for word in words:
@@ -103,7 +103,7 @@ def test_an_unreachable_host(run: HandRun) -> None:
 
 
 def test_hosts_that_are_left_out_may_hold_nodes(run: HandRun, tmp_path: Path) -> None:
-    """Nobody looked at them, so no secrets are made up that a later run would give to all."""
+    """The nodes were not observed, so rlctl generates no secrets, which a later run would deploy to all."""
     fresh = HandRun.create(run.lab, tmp_path, **run.document | {"name": "fresh"})
     fresh.must_play("place", "--limit", "h1", "--check")
     played = fresh.play("place", "--limit", "h1")
@@ -160,7 +160,7 @@ def test_a_node_that_does_not_come_up_fails_alone(run: HandRun) -> None:
 
 
 def test_a_server_that_systemd_cannot_run_says_why(run: HandRun) -> None:
-    """Not what start-guard says of the automatic restart, for which the order does not hold."""
+    """The error is not the message of start-guard about the automatic restart, which the order does not cover."""
     run.must_play("place", redis_host_private_users=True)
     root(run, 1, f"systemctl stop {run.unit('node-1')}; rm -r /var/lib/rlctl/limiter/node-1/appendonlydir")
     played = run.play("start", **run.launch_variables("node-1"))
@@ -172,7 +172,7 @@ def test_a_server_that_systemd_cannot_run_says_why(run: HandRun) -> None:
 
 
 def test_a_table_of_somebody_else_is_moved_aside(run: HandRun) -> None:
-    """sentinel.conf that names another id would make this node a stranger to its fleet."""
+    """With another id in sentinel.conf this node would no longer belong to its fleet."""
     host = run.lab.hosts.index(run.host(run.spec("sentinel-0")))
     conf = "/var/lib/rlctl/limiter/sentinel-0/sentinel.conf"
     root(

@@ -1,4 +1,4 @@
-"""The whole way by hand and rlctl's own end in the same state; a fleet is restarted host by host and stays up."""
+"""site.yml and rlctl produce the same state. A rolling restart, host by host, keeps the fleet up."""
 
 from collections.abc import Callable
 from pathlib import Path

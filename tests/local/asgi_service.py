@@ -1,4 +1,4 @@
-"""A small ASGI service that limits its callers, to be run by a real uvicorn worker."""
+"""A small ASGI service that limits its callers, for a real uvicorn worker."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ PATIENT_MS = 30_000.0
 
 
 class Service:
-    """Answers 200 or 429, with the loop it runs on and the source of the decision."""
+    """Answers 200 or 429, with the name of its event loop and the source of the decision."""
 
     limiter: AsyncLimiter
 

@@ -1,4 +1,4 @@
-"""Real servers on loopback; every test's servers end with it."""
+"""Real servers on loopback, which end with their test."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ def _server_is_there() -> None:
 
 @pytest.fixture
 def make_fleet(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], LocalFleet]]:
-    """Builds fleets' folders; what still runs at the end is ended by pid."""
+    """Create folders of fleets, and end their servers by pid afterwards."""
     made: list[LocalFleet] = []
 
     def make(document: dict[str, Any]) -> LocalFleet:
@@ -47,13 +47,13 @@ def _deployed(folder: Path, document: dict[str, Any]) -> Iterator[LocalFleet]:
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A deployed cluster that many tests look at; whoever changes it puts it back."""
+    """A deployed cluster that many tests share. A test that changes it must restore it."""
     yield from _deployed(tmp_path_factory.mktemp("shared-cluster"), cluster_document(name="shared"))
 
 
 @pytest.fixture(scope="session")
 def shared_sentinel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A deployed Sentinel fleet that many tests look at; whoever changes it puts it back."""
+    """A deployed Sentinel fleet that many tests share. A test that changes it must restore it."""
     yield from _deployed(tmp_path_factory.mktemp("shared-sentinel"), sentinel_document(name="watched"))
 
 

@@ -1,4 +1,4 @@
-"""Writes counts as a limiter would, remembers what was acknowledged, and reads it again."""
+"""Write counts as a limiter does, record the acknowledged ones, and read them again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def limiter(fleet: LocalFleet) -> Iterator[Redis | RedisCluster]:
         **({"ssl": True, "ssl_ca_certs": access["ca"]} if access["tls"] else {}),
     }
     if access["kind"] == "cluster":
-        # Any of them may be dead just now.
+        # Any of these nodes may be dead.
         nodes = [ClusterNode(host, int(port)) for host, port in (node.split(":") for node in access["nodes"])]
         client: Redis | RedisCluster = RedisCluster(startup_nodes=nodes, **options)
     else:
@@ -41,7 +41,7 @@ def limiter(fleet: LocalFleet) -> Iterator[Redis | RedisCluster]:
 
 
 def write_counts(fleet: LocalFleet, count: int = 200) -> Counts:
-    """Counts over all slots; each is in the result only once it was acknowledged, and all replicas have it."""
+    """Write counts over all slots and return those that were acknowledged and are on all replicas."""
     acked: Counts = {}
     with limiter(fleet) as client:
         for number in range(count):
@@ -53,14 +53,14 @@ def write_counts(fleet: LocalFleet, count: int = 200) -> Counts:
 
 
 def read_counts(fleet: LocalFleet, keys: Counts) -> Counts:
-    """What the fleet holds now for these keys; a key that is gone is missing."""
+    """The counts of these keys in the fleet, without keys that no longer exist."""
     with limiter(fleet) as client:
         found = {key: client.get(key) for key in keys}
     return {key: int(value) for key, value in found.items() if value is not None}
 
 
 def write_until(fleet: LocalFleet, count: int = 20) -> None:
-    """The fleet takes writes again, with patience for an election that is still going on."""
+    """Wait until the fleet accepts writes, also during an election."""
 
     def took() -> bool:
         try:
@@ -75,7 +75,7 @@ def write_until(fleet: LocalFleet, count: int = 20) -> None:
 
 
 def _access(fleet: LocalFleet) -> dict[str, Any]:
-    """What `rlctl env` says; only the primary behind sentinels moves, the rest is asked once."""
+    """The output of `rlctl env`, cached except for a Sentinel fleet, whose primary moves."""
     known = _KNOWN.get(fleet.folder)
     if known is None or known["kind"] == "sentinel":
         known = _KNOWN[fleet.folder] = fleet.run("env", "-o", "json").json()

@@ -1,4 +1,4 @@
-"""Fleets of processes of this machine, and what the tests know of these processes."""
+"""Fleets of target local, and their processes."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class LocalFleet(Fleet):
         return json.loads((self.node_folder(name) / "process.json").read_text(encoding="utf-8"))["pid"]
 
     def kill(self, *names: str) -> None:
-        """SIGKILL these nodes, all before any is waited for."""
+        """SIGKILL all these nodes, then wait for their end."""
         pids = [self.pid(name) for name in names]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -34,20 +34,20 @@ class LocalFleet(Fleet):
             wait_for(lambda pid=pid: is_gone(pid), f"the end of process {pid}")
 
     def processes(self) -> list[psutil.Process]:
-        """The servers that work below this fleet's folder, found by their working folder."""
+        """The servers whose working folder is below this fleet's folder."""
         return list(servers_below(self.folder))
 
     def end_all(self) -> None:
-        """End what is still there, by pid, whatever state the test left it in."""
+        """End all servers of the fleet by pid, in whatever state the test left them."""
         left = self.processes()
         for process in left:
             process.kill()
-        # A zombie is gone: who reaps it, and when, is not ours.
+        # A zombie counts as ended: the test does not control when it is reaped.
         wait_for(lambda: all(is_gone(process.pid) for process in left), "the end of all servers")
 
 
 def is_gone(pid: int) -> bool:
-    """Whether the process has ended; a zombie has, once its threads have let go of its ports."""
+    """Whether the process has ended. A zombie counts as ended once its threads have closed its ports."""
     try:
         process = psutil.Process(pid)
         return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
@@ -56,7 +56,7 @@ def is_gone(pid: int) -> bool:
 
 
 def servers_below(folder: Path) -> Iterator[psutil.Process]:
-    """Live servers whose working folder lies below this one."""
+    """Live servers whose working folder is below this one."""
     inside = folder.resolve()
     for process in psutil.process_iter(["name"]):
         try:

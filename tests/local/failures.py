@@ -1,10 +1,10 @@
-"""How every failure has to look, as text and as JSON."""
+"""Assertions on the form of every error, as text and as JSON."""
 
 from tests.local.driver import LocalFleet, Ran
 
 
 def assert_failed_cleanly(ran: Ran) -> None:
-    """Message and hint on stderr, nothing on stdout, no traceback."""
+    """Assert a message and a hint on stderr, nothing on stdout, and no traceback."""
     assert ran.out == ""
     assert "Traceback" not in ran.err
     assert "rlctl: " in ran.err
@@ -12,7 +12,7 @@ def assert_failed_cleanly(ran: Ran) -> None:
 
 
 def assert_fails(fleet: LocalFleet, *words: str, code: int, name: str, says: str = "", **more_env: str) -> None:
-    """The same failure in both forms."""
+    """Assert the same error as text and as JSON."""
     text = fleet.run(*words, expect=code, **more_env)
     assert_failed_cleanly(text)
     assert says in text.err

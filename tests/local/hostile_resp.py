@@ -1,4 +1,4 @@
-"""A RESP server that misbehaves in one named way: what a limiter, or any client, must outlive."""
+"""A RESP server that misbehaves in one named way, which every client must survive."""
 
 import socket
 import threading
@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 HOST = "127.0.0.1"
 CHUNK = 65536
-# Long after every deadline that a test has, short enough for a thread to end.
+# Longer than every deadline of a test, but short enough for a thread to end.
 STILL_S = 30.0
 DECISION = b"*6\r\n:1\r\n:10\r\n:9\r\n:0\r\n:1000\r\n:0\r\n"
-# What HELLO is answered with, so that the connection counts as good.
+# A valid answer to HELLO.
 HELLO = b"*6\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:2\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
-Speak = Callable[["Speech", bytes], None]
+Respond = Callable[["Connection", bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
-    """One connection, and when the server ends."""
+class Connection:
+    """One connection, and the event that ends the server."""
 
     channel: socket.socket
     ended: threading.Event
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         self.channel.sendall(data)
 
     def drip(self, data: bytes, every_s: float) -> None:
@@ -39,31 +39,31 @@ class Speech:
             self.channel.sendall(data)
 
 
-def _says(answer: bytes) -> Speak:
-    return lambda speech, _asked: speech.say(answer)
+def _says(answer: bytes) -> Respond:
+    return lambda connection, _asked: connection.send(answer)
 
 
-def _closes_after(answer: bytes) -> Speak:
-    def speak(speech: Speech, _asked: bytes) -> None:
-        speech.say(answer)
-        speech.channel.shutdown(socket.SHUT_RDWR)
+def _closes_after(answer: bytes) -> Respond:
+    def respond(connection: Connection, _asked: bytes) -> None:
+        connection.send(answer)
+        connection.channel.shutdown(socket.SHUT_RDWR)
 
-    return speak
+    return respond
 
 
 def _slots(*entries: bytes) -> bytes:
     return b"*%d\r\n" % len(entries) + b"".join(entries)
 
 
-# By name: how every request is answered.
-MODES: dict[str, Speak] = {
+# The answers to every request, by the name of the misbehaviour.
+MODES: dict[str, Respond] = {
     "silent": lambda _speech, _asked: None,
     "closes": _closes_after(b""),
     "closes in mid-reply": _closes_after(DECISION[:11]),
-    "drips": lambda speech, _asked: speech.drip(DECISION, 0.5),
-    "pours texts": lambda speech, _asked: speech.pour(b"x" * CHUNK),
-    "pours numbers": lambda speech, _asked: speech.pour(b"*200000\r\n" + b":1\r\n" * 1000),
-    "pours replies": lambda speech, _asked: speech.pour(DECISION * 100),
+    "drips": lambda connection, _asked: connection.drip(DECISION, 0.5),
+    "pours texts": lambda connection, _asked: connection.pour(b"x" * CHUNK),
+    "pours numbers": lambda connection, _asked: connection.pour(b"*200000\r\n" + b":1\r\n" * 1000),
+    "pours replies": lambda connection, _asked: connection.pour(DECISION * 100),
     "http": _says(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
     "ok": _says(b"+OK\r\n"),
     "an odd status": _says(b"+\xff\xfe\x1b[2J\r\n"),
@@ -98,27 +98,27 @@ MODES: dict[str, Speak] = {
 }
 
 
-def _serve(channel: socket.socket, speak: Speak, ended: threading.Event, greeting: bytes) -> None:
-    """Answer each packet; what says HELLO is greeted first where there is a greeting."""
-    speech = Speech(channel, ended)
+def _serve(channel: socket.socket, respond: Respond, ended: threading.Event, greeting: bytes) -> None:
+    """Respond to each packet. If there is a greeting, it answers HELLO."""
+    connection = Connection(channel, ended)
     with suppress(OSError), channel:
         while asked := channel.recv(CHUNK):
             if greeting and b"HELLO" in asked:
-                speech.say(greeting)
+                connection.send(greeting)
             else:
-                speak(speech, asked)
+                respond(connection, asked)
 
 
-def _accept(door: socket.socket, speak: Speak, ended: threading.Event, greeting: bytes) -> None:
+def _accept(door: socket.socket, respond: Respond, ended: threading.Event, greeting: bytes) -> None:
     with suppress(OSError):
         while True:
             channel, _where = door.accept()
-            threading.Thread(target=_serve, args=(channel, speak, ended, greeting), daemon=True).start()
+            threading.Thread(target=_serve, args=(channel, respond, ended, greeting), daemon=True).start()
 
 
 @contextmanager
 def hostile(mode: str, port: int, *, greeting: bytes = b"") -> Iterator[int]:
-    """Misbehave on this port until the block ends; with a greeting only after a good HELLO."""
+    """Misbehave on this port until the block ends; with a greeting, only after a valid answer to HELLO."""
     ended = threading.Event()
     with socket.socket() as door:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -130,7 +130,7 @@ def hostile(mode: str, port: int, *, greeting: bytes = b"") -> Iterator[int]:
             yield port
         finally:
             ended.set()
-            # Closing alone does not wake a thread that waits in accept.
+            # close() alone does not wake a thread that waits in accept().
             with suppress(OSError):
                 door.shutdown(socket.SHUT_RDWR)
             thread.join(timeout=10)

@@ -1,6 +1,6 @@
-"""Ports for the fleets of tests: each worker, of any run on this machine, has blocks of its own and uses them in turn.
+"""Ports for the fleets of tests. Each worker of any run on this machine has its own blocks and uses them in turn.
 
-A fleet whose nodes a test has ended still wants its ports back: by chance another one would get them meanwhile.
+A fleet whose nodes a test has ended needs its ports again, so they must not go to another fleet meanwhile.
 """
 
 import socket
@@ -11,9 +11,9 @@ from rlctl.system.ports import is_free, ports_of
 from rlctl.topology.nodes import SENTINEL_PORT_OFFSET
 
 SIZE = 12
-# A worker claims no more, so that ten workers find enough.
+# The limit for one worker, so that ten workers find enough blocks.
 MOST = 40
-# Data and sentinel ports end where the bus ports of the first block begin, and those end below the system's own.
+# Data and sentinel ports end below the bus ports of the first block, and those end below the ephemeral ports.
 _FIRST, _END = 11_000, 21_000
 _BLOCKS = [
     base
@@ -24,7 +24,7 @@ _claims: dict[int, socket.socket] = {}
 
 
 def next_base_port() -> int:
-    """The next block that no other worker has claimed, and whose data, sentinel and bus ports nobody has."""
+    """The next block that no other worker has claimed and whose data, sentinel and bus ports are free."""
     own, others = list(_claims), [base for base in _BLOCKS if base not in _claims]
     for base in chain(others, own) if len(own) < MOST else chain(own, others):
         claim = _claims.pop(base, None) or _claim(base)
@@ -36,7 +36,7 @@ def next_base_port() -> int:
 
 
 def _claim(base: int) -> socket.socket | None:
-    """A name that only one process of this network can have, whoever runs it; it is free again when that one ends."""
+    """Claim a name that only one process in this network namespace can hold. The claim ends with the process."""
     claim = socket.socket(socket.AF_UNIX)
     if sys.platform != "linux":
         return claim

@@ -1,4 +1,4 @@
-"""Services in processes of their own, and what they answer over HTTP."""
+"""Services in separate processes, and their answers over HTTP."""
 
 import json
 import re
@@ -17,7 +17,7 @@ ADDRESS = re.compile(r"running on (http://127\.0\.0\.1:\d+)")
 
 @contextmanager
 def serving(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """The address of a service, which it writes into its log; terminated at the end."""
+    """Run a service and yield its address, which it logs. The service ends with the block."""
     with log.open("wb") as output:
         process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
     try:
@@ -31,7 +31,7 @@ def serving(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> I
 
 
 def get(url: str, **headers: str) -> tuple[int, dict[str, Any], Any]:
-    """Status, headers in lower case and the service's own words."""
+    """Status, headers in lower case, and body."""
     request = urllib.request.Request(url, headers=headers)  # noqa: S310  our own server
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:  # noqa: S310

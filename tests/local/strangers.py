@@ -1,4 +1,4 @@
-"""Programs that are in rlctl's way and none of its business: listeners and servers that a test started itself."""
+"""Listeners and servers on a fleet's ports that rlctl did not start."""
 
 import socket
 import subprocess
@@ -19,7 +19,7 @@ HANDSHAKE_BYTES = 4096
 
 @dataclass(slots=True, kw_only=True)
 class Listener:
-    """A plain TCP listener: answers each connection with the same bytes, or never, and keeps what it received."""
+    """A TCP listener that answers each connection with the same bytes, or never, and records what it received."""
 
     port: int
     answer: bytes
@@ -46,7 +46,7 @@ def listener(port: int, answer: bytes = b"") -> Iterator[Listener]:
         try:
             yield made
         finally:
-            # Closing alone does not wake a thread that waits in accept.
+            # close() alone does not wake a thread that waits in accept().
             with suppress(OSError):
                 door.shutdown(socket.SHUT_RDWR)
             thread.join(timeout=10)
@@ -61,14 +61,14 @@ def _accept(door: socket.socket, made: Listener) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign:
-    """A server that somebody else runs."""
+    """A Redis server that does not belong to the fleet."""
 
     process: subprocess.Popen[bytes]
     port: int
     password: str | None
 
     def call(self, *words: object) -> object:
-        """One command to it."""
+        """Run one command on the server."""
         client = Redis(host=HOST, port=self.port, password=self.password, decode_responses=True, protocol=2)
         try:
             return client.execute_command(*words)
@@ -77,7 +77,7 @@ class Foreign:
 
     @property
     def is_untouched(self) -> bool:
-        """Still the same process."""
+        """Whether the server is still the same process."""
         return self.process.poll() is None
 
     def answers(self) -> bool:

@@ -1,4 +1,4 @@
-"""A pseudo-terminal, as an operator sits at one."""
+"""A pseudo-terminal for tests of questions and colours."""
 
 import contextlib
 import fcntl
@@ -28,7 +28,7 @@ class Terminal:
     seen: str = field(default="")
 
     def read_until(self, text: str) -> str:
-        """Everything shown so far, once `text` is among it."""
+        """Wait for `text` and return everything shown so far."""
         deadline = time.monotonic() + PATIENCE_S
         while text not in self.seen:
             assert time.monotonic() < deadline, f"{text!r} was never shown:\n{self.seen}"
@@ -36,15 +36,15 @@ class Terminal:
         return self.seen
 
     def answer(self, text: str) -> None:
-        """What the operator types, and Enter."""
+        """Type these words and Enter."""
         self.press(f"{text}\n".encode())
 
     def press(self, keys: bytes) -> None:
-        """What the operator types."""
+        """Type these words."""
         os.write(self.side, keys)
 
     def hang_up(self) -> None:
-        """Close the terminal: the kernel sends SIGHUP, and what is written to it is lost."""
+        """Close the terminal: the kernel sends SIGHUP, and further output is lost."""
         os.close(self.side)
         self.side = -1
 
@@ -55,7 +55,7 @@ class Terminal:
         return self.process.wait(timeout=PATIENCE_S), self.seen
 
     def _read(self) -> bool:
-        """Take what is there; False at the end."""
+        """Read the available output; False at its end."""
         ready, _, _ = select.select([self.side], [], [], PATIENCE_S)
         assert ready, f"silent for {PATIENCE_S:g} s:\n{self.seen}"
         try:
@@ -71,9 +71,9 @@ class Terminal:
 def at_terminal(
     fleet: LocalFleet, *words: str, columns: int = 200, before: Sequence[str] = (), **more_env: str
 ) -> Iterator[Terminal]:
-    """Start a command, after the words `before` it, at a terminal of this width that controls it.
+    """Start a command, preceded by the words `before`, with a controlling terminal of this width.
 
-    It is ended by its pid if the test leaves early.
+    The command is ended by its pid if the test fails early.
     """
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))

@@ -1,4 +1,4 @@
-"""rlctl bench on real fleets: its figures, its manners, and that it leaves no key."""
+"""rlctl bench on real fleets: its figures, its load, and that it leaves no key."""
 
 import signal
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def test_accuracy_finds_what_each_algorithm_lets_through(shared_cluster: LocalFl
 
 
 def test_scale_drives_one_shard_more_each_time(shared_cluster: LocalFleet, nodes: list[Redis]) -> None:
-    # Long enough for processor times, which the system counts in hundredths of a second.
+    # Long enough for CPU times, which the kernel counts in hundredths of a second.
     document = shared_cluster.run("bench", "--scale", "--yes", "--duration", "300ms", "-o", "json").json()
     assert document["schema"] == "rlctl.bench-scale/1"
     [gcra] = document["scripts"]
@@ -130,7 +130,7 @@ def test_killed_its_keys_end_by_themselves(shared_cluster: LocalFleet, nodes: li
     left = [(node, key) for node in nodes for key in node.scan_iter("rl:{rlctl-bench-*", count=10_000)]
     ends = [node.pttl(key) for node, key in left]
     assert ends
-    # -2: it has ended since. Twice ten minutes and a second is the longest, a sliding counter's.
+    # -2: the key has expired. The longest expiry is that of a sliding counter: twice ten minutes and a second.
     assert all(end == -2 or 0 < end <= 1_201_000 for end in ends)
     for node, key in left:
         node.unlink(key)

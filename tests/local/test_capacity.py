@@ -1,4 +1,4 @@
-"""rlctl capacity without a fleet: what is typed, what comes back, and a calibration on a server of its own."""
+"""rlctl capacity without a fleet: arguments, output, and a calibration on a server of its own."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from tests.local.driver import LocalFleet, Ran, is_gone, servers_below, wait_for
 
-# Read here, because every test runs without it: another program to calibrate on.
+# Read at import, because every test runs without the variable: another server program to calibrate.
 PROGRAM = os.environ.get("RLCTL_REDIS_SERVER")
 USERS = "10000"
 PREDICT_KEYS = {
@@ -114,7 +114,7 @@ def test_a_calibration_that_is_ended_leaves_no_server(cluster: LocalFleet, numbe
         process.wait()
         wait_for(lambda: is_gone(server.pid), "the end of the scratch server")
     if number is signal.SIGKILL:
-        # The next calibration removes the folder, once it is too old to be new.
+        # The next calibration removes the folder once it is old enough.
         [left] = scratch.iterdir()
         os.utime(left, (0, 0))
         calibrate(cluster, "--algorithm", "gcra")
@@ -124,7 +124,7 @@ def test_a_calibration_that_is_ended_leaves_no_server(cluster: LocalFleet, numbe
 
 
 def _holds_keys(server: psutil.Process) -> bool:
-    """Grown by more than it takes to start."""
+    """The memory grew by more than a start needs."""
     try:
         return server.memory_info().rss > 20 * 1024 * 1024
     except psutil.NoSuchProcess:
@@ -215,7 +215,7 @@ def test_a_plan_that_does_not_fit_is_exit_10_and_says_what_would(cluster: LocalF
 
 
 def planned(fleet: LocalFleet, *words: str, text: str = TOPOLOGY, expect: int = 0) -> tuple[Path, Ran]:
-    """A plan that is written into a topology beside the fleet's own."""
+    """Write a plan into a topology beside the fleet's own."""
     path = fleet.folder / "written.yaml"
     path.write_text(text, encoding="utf-8")
     path.chmod(0o640)

@@ -1,4 +1,4 @@
-"""rlctl capacity measure on real fleets: what was put in is what is found, and nothing is changed."""
+"""rlctl capacity measure on real fleets: it finds the written users and changes nothing."""
 
 import contextlib
 import re
@@ -16,7 +16,7 @@ from tests.local.driver import LocalFleet, cluster_document, wait_for
 HOUR_MS = 3_600_000
 USERS, FEW = 1_500, 150
 PATIENT_MS = 5_000.0
-# Everything is looked at, however slow the machine.
+# No limit of time: every key is read, however slow the machine is.
 MEASURE = ("capacity", "measure", "--interval", "1s", "--budget", "60s", "--sample", "300", "-o", "json")
 NODE_KEYS = {
     *("id", "role", "shard", "server", "allocator", "keys", "used_memory", "rss", "fragmentation", "maxmemory"),
@@ -26,7 +26,7 @@ RULE_KEYS = {
     *("rule", "algorithm", "sampled", "keys", "keys_error", "key_length", "encodings", "no_ttl", "memory_usage"),
     *("bytes_per_user", "bytes_error", "predicted_bytes_per_user", "total_bytes"),
 }
-# What a measurement may call; the rest is what rlctl's look at a fleet and the fleet itself call.
+# Commands of a measurement. Other commands come from rlctl's observation and from the fleet itself.
 READS = {
     *("info", "scan", "memory|usage", "memory|malloc-stats", "object|encoding", "pttl", "strlen", "zcard", "zrange"),
     *("readonly", "auth", "hello", "ping", "client|setinfo", "config|get", "acl|getuser", "script|exists"),
@@ -36,7 +36,7 @@ READS = {
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A cluster with users of five rules; tests only look at it."""
+    """A cluster with users of five rules, which tests do not change."""
     fleet = LocalFleet(folder=tmp_path_factory.mktemp("capacity"), document=cluster_document(name="capacity"))
     fleet.write()
     try:
@@ -138,7 +138,7 @@ def test_a_small_sample_has_a_band_that_holds_the_truth(filled: LocalFleet) -> N
     mine = rules(filled.run(*MEASURE, "--sample", "20").json())
     assert sum(rule["sampled"] for rule in mine.values()) <= 60
     for name, count in (("api", USERS), ("burst", USERS)):
-        # Four standard errors: a band of 95 % would fail once in twenty runs.
+        # Four standard errors, because a band of 95 % would fail once in twenty runs.
         assert abs(mine[name]["keys"] - count) <= 2 * mine[name]["keys_error"] + 1
 
 
@@ -182,7 +182,7 @@ def test_a_plan_that_deploy_would_refuse_is_not_written(filled: LocalFleet, word
 
 
 def test_the_fleet_holds_what_the_plan_said(cluster: LocalFleet) -> None:
-    """The plan's data and slots for these users, against what the primaries then use more than before."""
+    """Compare the plan's data and slots for these users with the growth of the primaries' memory."""
     cluster.document["cluster"]["replicas"] = 0
     cluster.write()
     cluster.deploy()
@@ -210,7 +210,7 @@ def test_the_fleet_holds_what_the_plan_said(cluster: LocalFleet) -> None:
 
 
 def settled_bytes(primaries: list["Redis"]) -> int:
-    """Once buffers of connections are counted and old tables are gone: two equal sums in a row."""
+    """The memory of the primaries once it is stable: two equal sums in a row."""
     sums = [0, 1]
 
     def is_settled() -> bool:
@@ -279,7 +279,7 @@ def test_the_sentinel_kind_too(shared_sentinel: LocalFleet, tmp_path: Path) -> N
 
 
 def test_odd_names_of_keys_are_counted_and_shown_as_text(cluster: LocalFleet) -> None:
-    """The runtime user may write any name below `rl:`."""
+    """The runtime user may write any key below `rl:`."""
     cluster.deploy()
     odd = ("\x1b]0;pwned\x07", "two\nrows", r"$\frac{$", "\u202e\u65e5\u672c")
     with Limiter.connect(cluster.access("limiter"), policy="closed", budget_ms=PATIENT_MS) as limiter:

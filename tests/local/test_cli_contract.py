@@ -1,4 +1,4 @@
-"""What scripts rely on: options on both sides, JSON keys, one document on stdout, errors in one form."""
+"""The contract with scripts: options on both sides, JSON keys, one document on stdout, one form of errors."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ STATUS_KEYS = {"schema", "name", "kind", "state", "findings", "nodes"}
 NODE_KEYS = {
     *("id", "role", "shard", "host", "port", "slots", "link", "lag_bytes", "version", "alive", "scripts_missing"),
 }
-# Told beside the contract, for people.
+# Keys outside the contract, meant for people.
 MORE_NODE_KEYS = {"name", "view", "unproven"}
 VERBS = [
     *((name,) for name in COMMANDS),
@@ -281,7 +281,7 @@ def test_init_writes_what_loads(cluster: LocalFleet, kind: str, target: str) -> 
     assert yaml.safe_load(text)["kind"] == kind
     assert yaml.safe_load(text)["target"] == target
     assert "#" in text
-    # Nobody is asked: the addresses in it are examples.
+    # No host is contacted, because the addresses in the file are examples.
     assert "static.conf" in cluster.run_bare("render", "config").out
     ran = cluster.run_bare("init", expect=8)
     assert_failed_cleanly(ran)

@@ -1,4 +1,4 @@
-"""Outputs that cannot be written: full, closed, or without a reader. What was to be changed is changed all the same."""
+"""Outputs that cannot be written: full, closed, or without a reader. The command still makes its changes."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from tests.local.driver import PATIENCE_S, LocalFleet, Ran, cluster_document
 
-# A pipe that no process reads any more, from the first byte on; `wait` makes sure of that.
+# A pipe that no process reads from the first byte on; `wait` ensures that.
 READER_GONE = 'mkfifo gone && { true <gone & } && exec 9>gone && wait && rm gone && exec "$@" '
 STDERR = {"full": "2>/dev/full", "closed": "2>&-", "without a reader": "2>&9"}
 STREAMS = ("<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-")
@@ -32,7 +32,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
 
 
 def redirected(fleet: LocalFleet, redirections: str, *words: str) -> Ran:
-    """The command as a shell starts it with these redirections; pipe 9 has no reader."""
+    """Run a command in a shell with these redirections; pipe 9 has no reader."""
     script = f"{READER_GONE}{redirections}" if "9" in redirections else f'exec "$@" {redirections}'
     done = subprocess.run(
         ["sh", "-c", script, "sh", *fleet.argv(*words)],
@@ -121,7 +121,7 @@ def test_a_result_that_cannot_be_written_is_exit_6(fleet: LocalFleet, words: tup
 def test_a_reader_that_went_away_ends_the_command_quietly(
     fleet: LocalFleet, words: tuple[str, ...], output: str
 ) -> None:
-    """Exit 0, as for every command whose result is cut short by `head`: the reader has what it wanted."""
+    """Exit 0 although `head` closes the pipe early, because the reader has what it needs."""
     ran = redirected(fleet, ">&9", "-o", output, *words)
     assert (ran.code, ran.err) == (0, "")
 
@@ -164,7 +164,7 @@ def test_closed_streams_stop_no_repair(fleet: LocalFleet, redirections: str) -> 
 
 
 def test_no_file_of_a_command_takes_the_place_of_a_closed_stream(fleet: LocalFleet) -> None:
-    """A file opened as number 2 would get what is written to stderr: the lock file, the journal."""
+    """With stderr closed, the next opened file would become descriptor 2 and get the messages: lock file or journal."""
     drift(fleet)
     redirected(fleet, "<&- >&- 2>&-", "deploy", "--yes")
     assert (fleet.home / "locks" / "outputs.lock").read_text() == ""

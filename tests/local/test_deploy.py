@@ -1,4 +1,4 @@
-"""The main job: from a file to a healthy fleet, again and again."""
+"""Deploy a topology file to a healthy fleet, repeatedly."""
 
 from tests.local.driver import LocalFleet
 

@@ -1,4 +1,4 @@
-"""The section `redis` is tried on the server that will run it before anything is changed; failed starts tell why."""
+"""Deploy tries the section `redis` on the server before it changes anything; failed starts report the reason."""
 
 import importlib.util
 import shutil
@@ -28,7 +28,7 @@ NO_NUMBER = "argument couldn't be parsed into an integer"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A deployed cluster; whoever changes its file puts it back."""
+    """A deployed cluster. A test that changes its file must restore it."""
     document = small(hz="12") | {"name": "tried"}
     fleet = LocalFleet(folder=tmp_path_factory.mktemp("tried"), document=document)
     fleet.write()
@@ -65,13 +65,13 @@ def line_of(fleet: LocalFleet, directive: str) -> str:
 
 
 def counting(folder: Path, *, before: str = "") -> Path:
-    """The real server, which notes each start but those that ask for its version."""
+    """The real server, with a log of each start except those for its version."""
     note = f'[ "$1" = --version ] || echo "$*" >>{folder}/starts'
     return wrapper(folder / "server", f"{note}\n{before}")
 
 
 def trials(folder: Path) -> int:
-    """How many starts only tried a configuration."""
+    """The number of trial starts."""
     starts = folder / "starts"
     return starts.read_text(encoding="utf-8").splitlines().count("trial.conf") if starts.exists() else 0
 
@@ -108,7 +108,7 @@ def test_a_dry_run_and_doctor_name_it_too(edited: LocalFleet) -> None:
 def test_a_new_fleet_is_not_begun(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(small(**{"hz": "fast", "no-such-thing": "1", "maxclients": "2000"}))
     failed = fleet.run("deploy", "--yes", "-o", "json", expect=3).error()
-    # All mistakes at once, in the order of the file.
+    # rlctl reports all mistakes together, in the order of the file.
     assert [text.partition(": /")[0] for text in failed["message"].splitlines()] == [
         line_of(fleet, "hz").rstrip(": "),
         line_of(fleet, "no-such-thing").rstrip(": "),
@@ -141,7 +141,7 @@ def test_a_good_value_is_applied(edited: LocalFleet) -> None:
 
 
 def test_a_value_that_takes_all_memory_is_refused(edited: LocalFleet) -> None:
-    """The server takes the line and dies of it later; a limit keeps that from the machine."""
+    """The server accepts the line and dies of it later; a memory limit protects the machine."""
     edit(edited, hz="12", databases="2147483647")
     said = edited.run("deploy", "--yes", "-o", "json", expect=3).error()["message"]
     assert said.startswith(line_of(edited, "databases"))
@@ -173,7 +173,7 @@ def test_a_server_is_tried_once_for_each_set_and_binary(make_fleet: MakeFleet, t
 
 
 def test_what_another_version_takes_is_asked_of_that_version(make_fleet: MakeFleet, tmp_path: Path) -> None:
-    """A directive of a newer server is fine there and refused here; what one took says nothing of the other."""
+    """A newer server accepts the directive and this one refuses it. Acceptance is recorded for each server."""
     newer = wrapper(
         tmp_path / "newer-server",
         '[ "$1" = --version ] && echo "Redis server v=99.0.0 sha=0" && exit 0\n'
@@ -223,7 +223,7 @@ def test_a_trial_ends_with_rlctl(make_fleet: MakeFleet, tmp_path: Path) -> None:
 
 
 def test_a_trial_is_closed_and_holds_no_secret(make_fleet: MakeFleet, tmp_path: Path) -> None:
-    """Its configuration, its command line and its folder's mode are noted by a stand-in for the server."""
+    """A fake server records its configuration, its command line and the mode of its folder."""
     seen = tmp_path / "seen"
     server = wrapper(
         tmp_path / "server",
@@ -256,7 +256,7 @@ def test_the_shell_of_a_container_ends_the_server_once_it_is_ready(tmp_path: Pat
 
 
 def in_shell(folder: Path, shell: str, *directives: tuple[str, str]) -> str:
-    """What the container's command says, with a folder of the test's for the container's."""
+    """The output of the container's command, with a folder of the test in place of the container's."""
     (folder / "trial").mkdir(exist_ok=True)
     script = START.replace("/trial", str(folder / "trial")).replace("sleep 40", "sleep 0.5")
     server = shutil.which("redis-server") or shutil.which("valkey-server") or ""
@@ -289,7 +289,7 @@ def test_the_module_of_hosts_names_all_that_is_refused(directives: list[str], re
 def test_a_failed_start_shows_its_own_error_whole_and_nothing_older(make_fleet: MakeFleet, tmp_path: Path) -> None:
     real = shutil.which("redis-server") or shutil.which("valkey-server")
     fleet = make_fleet(small())
-    # A line that gets into static.conf between its writing and the start, as by another program.
+    # A line that another program adds to static.conf before the start.
     refusing = script(
         tmp_path / "refusing",
         f'[ -f static.conf ] && echo "no-such-thing 1" >>static.conf\nexec {real} "$@"',

@@ -1,4 +1,4 @@
-"""Before a deploy, on a healthy fleet and on a damaged one; and what deploy says of a server it cannot use."""
+"""doctor before a deploy, on a healthy fleet and on a damaged one; deploy's error for an unusable server."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def test_before_the_first_deploy(cluster: LocalFleet) -> None:
 def test_a_healthy_fleet(shared_cluster: LocalFleet, shared_sentinel: LocalFleet) -> None:
     for fleet in (shared_cluster, shared_sentinel):
         found = checks(fleet)
-        # Of the machine it may complain, not of the fleet.
+        # Checks of the machine may warn; those of the fleet may not.
         own = {check["name"]: check["severity"] for check in found if check["subject"] != "this machine"}
         assert {"fleet", "ports", "file-modes", "memory-used"} <= own.keys()
         assert "critical" not in own.values()

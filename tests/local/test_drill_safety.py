@@ -1,4 +1,4 @@
-"""What a drill breaks heals: when it is killed, when it is stopped, as another user, and on the live fleet."""
+"""Every fault of a drill is healed: after a kill, after a stop, as an unprivileged user, and on the live fleet."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ MakeFleet = Callable[[dict[str, Any]], LocalFleet]
 
 @pytest.fixture
 def path_without_unshare(tmp_path: Path) -> str:
-    """A machine that gives no namespaces."""
+    """A machine without user namespaces."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for program in ("redis-server", "redis-cli"):
@@ -81,7 +81,7 @@ def test_without_namespaces_redis_own_switches_cut(make_fleet: MakeFleet, path_w
 
 
 def test_somebody_without_rights_can_drill(make_fleet: MakeFleet) -> None:
-    """Where the tests run as root, all it may still do is map its own user, as anybody else may."""
+    """If the tests run as root, drop its capabilities, so that the drill may only map its own user."""
     fleet = make_fleet(cluster_document(name="nobody"))
     powerless = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"] if os.geteuid() == 0 else []
     argv = [*powerless, *fleet.argv("failover-drill", "run", "split-brain", "-o", "json")]
@@ -112,7 +112,7 @@ def test_a_stopped_drill_cleans_up(make_fleet: MakeFleet, number: signal.Signals
 
 @pytest.mark.parametrize(("how", "code"), [("ctrl-c", 130), ("closed", 129)])
 def test_a_drill_at_a_terminal_cleans_up(make_fleet: MakeFleet, how: str, code: int) -> None:
-    """The terminal signals all processes in its foreground; the one that drills must not hear it twice."""
+    """A terminal signals all processes in its foreground. The process of the drill must not get the signal twice."""
     fleet = make_fleet(cluster_document(name="seated"))
     with at_terminal(fleet, "failover-drill", "run", "split-brain") as terminal:
         wait_for(lambda: '"event": "cut"' in journal(run_folder(fleet)), what="the cut")
@@ -154,7 +154,7 @@ def live(request: pytest.FixtureRequest, make_fleet: MakeFleet) -> LocalFleet:
 
 @pytest.fixture(scope="module", params=[cluster_document, sentinel_document], ids=["cluster", "sentinel"])
 def refusing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """The same, for tests that do not get so far as to change it."""
+    """The same fleet, for tests that end before they change it."""
     fleet = LocalFleet(folder=tmp_path_factory.mktemp("refusing"), document=live_document(request.param))
     fleet.write()
     try:
@@ -201,7 +201,7 @@ def test_the_watchdog_heals_a_live_fleet(live: LocalFleet, scenario: str, event:
 def test_the_next_run_heals_what_nobody_is_left_to_heal(live: LocalFleet) -> None:
     folder = kill_at(live, "burst", "write-loss", "--live", "--confirm", "live", watchdog=True)
     assert '"swept"' not in journal(folder)
-    # What comes of it on a busy machine is not asked here.
+    # The verdict is not checked, because it depends on how busy the machine is.
     ran = live.run("failover-drill", "run", "crash", expect=None)
 
     assert f"healed what run {folder.name} had left" in ran.err
@@ -249,7 +249,7 @@ def test_healing_does_not_bring_back_a_destroyed_fleet(make_fleet: MakeFleet) ->
     folder = kill_at(fleet, "burst", "write-loss", "--live", "--confirm", "gone")
     wait_for(lambda: '"swept"' in journal(folder), what="the watchdog's sweep")
     fleet.run("destroy", "--confirm", "gone")
-    # As if the watchdog had been killed too.
+    # This simulates that the watchdog was killed, too.
     kept = [line for line in journal(folder).splitlines() if '"swept"' not in line]
     (folder / "journal.jsonl").write_text("\n".join(kept) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Every scenario on real servers, in every variant: the verdict, the books, and nothing left behind."""
+"""Every scenario on real servers, in every variant: the verdict, the accounts, and no leftovers."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class Case:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether others of every run prove nearly the same: the other kind, another lag, or faults beside knobs."""
+        """Whether other cases of every run test nearly the same: the other kind, another lag, or other settings."""
         match self.name:
             case "matrix":
                 return self.variant not in {"write-loss both 1s", "split-brain wait 1s", "split-brain both 1s"}
@@ -47,13 +47,13 @@ def all_cases() -> Iterator[Case]:
         for kind in file.kinds:
             for scenario in file.for_kind(kind):
                 if file.name == "matrix" and (kind is Kind.SENTINEL or scenario.parameters["timeout"] != "1s"):
-                    # More minutes of the same knobs; `rlctl failover-drill run matrix` turns all of them.
+                    # These would take minutes longer; `rlctl failover-drill run matrix` runs all of them.
                     continue
                 yield Case(name=file.name, variant=scenario.variant, kind=kind)
 
 
 def cases(number: int | None = None) -> list[Case]:
-    """Those of every run, and one kind or half of those that take turns."""
+    """The cases of every run, and one kind or half of those that alternate."""
     found = list(all_cases())
     chosen = in_turn(sorted(case for case in found if case.takes_turns), number)
     return [case for case in found if not case.takes_turns or case in chosen]
@@ -61,7 +61,7 @@ def cases(number: int | None = None) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> LocalFleet:
-    """No fleet at all: a twin needs none."""
+    """A folder without a fleet, because a twin needs none."""
     return LocalFleet(folder=tmp_path_factory.mktemp("drills"), document=cluster_document(name="drilled"))
 
 
@@ -87,7 +87,7 @@ def test_a_scenario_ends_as_it_says(home: LocalFleet, case: Case) -> None:
 
 
 def keeps_its_promises(run: dict[str, Any]) -> None:
-    """How often, tells `make soak-drills`."""
+    """`make soak-drills` sets the number of repetitions."""
     assert run["fault"]["verified"] is True
     assert all(client["acked_per_s"] > 0 for client in run["clients"])
     if run["scenario"] == "write-loss":
@@ -98,7 +98,7 @@ def keeps_its_promises(run: dict[str, Any]) -> None:
 
 
 def keeps_the_first_cut_of_the_doomed_ledger(run: dict[str, Any]) -> None:
-    """After the cut heals the old primary copies the new one; what it had taken is only in the copy from before."""
+    """After the heal the old primary resyncs with the new one. Its own writes are only in the snapshot from before."""
     folder = Path(run["folder"])
     doomed, final = (
         (folder / f"ledger-{moment}-node-0-minority.raw").read_bytes().count(b"\r\n$10")
@@ -119,7 +119,7 @@ def test_a_scenario_of_ones_own_told_to_ci(home: LocalFleet) -> None:
 
 def test_bare_writes_into_a_bitmap(home: LocalFleet) -> None:
     text = (Path(__file__).parents[2] / "rlctl/drills/scenarios/write-loss.yaml").read_text(encoding="utf-8")
-    # Bits decide nothing: there is no limit to use up.
+    # This client sets bits, which count towards no limit.
     without_limit = "".join(line for line in text.splitlines(keepends=True) if not re.search("ratio|used_up", line))
     own = home.folder / "bits.yaml"
     own.write_text(without_limit.replace("load: {", "load: {mode: bits, "))

@@ -1,4 +1,4 @@
-"""What the printed credentials can do, and what they cannot: with plain commands and with stock clients."""
+"""The rights of the credentials that `rlctl env` prints, with plain commands and with stock clients."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,7 +17,7 @@ NEVER = Retry(NoBackoff(), 0)
 
 @pytest.fixture
 def everyone(shared_cluster: LocalFleet) -> Iterator[dict[str, Redis]]:
-    """One client of each user, on the node that serves `rl:{a}` - asked of the fleet, not assumed."""
+    """One client of each user, on the node that serves `rl:{a}` according to the fleet."""
     admin = shared_cluster.access("admin")
     with closing(RedisCluster(**login(admin), host=admin["host"], port=admin["port"])) as fleet:
         name = f"node-{fleet.get_node_from_key('rl:{a}').port - shared_cluster.base_port}"

@@ -1,4 +1,4 @@
-"""The files of examples/ at work: fleets deploy, rules apply, services limit their callers, the drill passes."""
+"""The files of examples/ in use: fleets deploy, rules apply, services limit their callers, the drill passes."""
 
 import json
 import os
@@ -19,13 +19,13 @@ from tests.local.services import get, serving
 from tests.rotation import in_turn
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# These requests are about answers, not about speed: a busy machine must not make the services fall back.
+# These requests test answers, not speed, so services on a busy machine must not fall back.
 PATIENT_MS = "30000"
 UVICORN = [sys.executable, "-m", "uvicorn", "--host", "127.0.0.1", "--port", "0", "--app-dir", str(EXAMPLES)]
 
 
 def example(name: str) -> dict[str, Any]:
-    """An example's topology, on ports that nobody has."""
+    """The topology of an example, on free ports."""
     document: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
     return {**document, "local": {**document["local"], "base_port": next_base_port()}}
 
@@ -43,7 +43,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
 
 @pytest.fixture
 def services(fleet: LocalFleet, tmp_path: Path) -> Iterator[list[str]]:
-    """The addresses of both services, once they follow the rules of the fleet."""
+    """The addresses of both services, once they use the rules of the fleet."""
     fleet.run("rules", "apply", str(EXAMPLES / "rules.yaml"), "--yes")
     settings = tmp_path / "limiter.json"
     settings.write_text(json.dumps(fleet.access("limiter")), encoding="utf-8")

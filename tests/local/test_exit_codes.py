@@ -1,4 +1,4 @@
-"""Every exit code that the commands of today can end with, each driven through the real binary."""
+"""Every exit code of the commands, produced by the real binary."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("real_starts")
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A deployed cluster that these tests hurt and heal."""
+    """A deployed cluster that these tests damage and repair."""
     fleet = LocalFleet(folder=tmp_path_factory.mktemp("patient"), document=cluster_document(name="patient"))
     fleet.write()
     try:
@@ -32,7 +32,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
 
 
 def test_the_drill_codes_alone_are_not_driven_here() -> None:
-    """A new code wants its test in this file."""
+    """A new code needs a test in this file."""
     driven = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 129, 130, 143}
     assert set(map(int, Exit)) - driven == {14, 16}
 
@@ -203,7 +203,7 @@ def test_signals_stop_at_a_safe_point(cluster: LocalFleet, number: signal.Signal
     process = cluster.spawn("deploy", "--yes", "-o", "json")
     try:
         assert process.stderr is not None
-        # cluster_state needs two seconds after the first start: the signal is in time.
+        # cluster_state needs two seconds after the first start, so the signal arrives in time.
         while "node-0: start: done" not in (line := process.stderr.readline()):
             assert line, "deploy ended before its first step"
         process.send_signal(number)

@@ -1,4 +1,4 @@
-"""An operator moves a primary: safely under load, by force past the dead, and never where a guard stands against it."""
+"""Failovers by an operator: planned under load, forced with dead nodes, and refused by the guards."""
 
 import json
 import signal
@@ -22,21 +22,21 @@ from tests.local.failures import assert_fails
 from tests.local.tilt import SENTINELS, stall
 
 KEYS = {"schema", "name", "shard", "mode", "from", "to", "changed", "lost_bytes", "behind_bytes", "elapsed_s"}
-# In the first of three shards.
+# A key in the first of three shards.
 COUNTER = next(key for key in (f"rl:count:{number}" for number in range(1000)) if key_slot(key.encode()) < 5_000)
 LOCKED_SHARD = key_slot(LOCK_KEY.encode()) * 3 // 16_384
-# A paused write waits for as long as the pause lasts.
+# A paused write waits until the pause ends.
 ANSWER_S = 30.0
 LIBRARY = Path(__file__).parents[2] / "playbooks" / "library"
 WARM = 200
 WRITERS = 4
-# Instead of 30 s; long enough for a failover to start, and see it, on a slow machine.
+# Instead of 30 s; long enough to start and observe a failover on a slow machine.
 TILT_MS = 15_000
 
 
 @dataclass(slots=True)
 class Load:
-    """INCR after INCR on whoever takes them: what was acknowledged, and what got no answer."""
+    """Send INCR to the current primary and count acknowledged and unanswered commands."""
 
     links: list[NodeLink]
     acked: int = 0
@@ -50,7 +50,7 @@ class Load:
                 self.links[turn % len(self.links)].call("INCR", COUNTER)
                 self.acked += 1
             except CommandFailed:
-                # Left open, a failover would end it unseen, and the next write on it would count as unknown.
+                # A failover would close an open connection, and the next write on it would count as unknown.
                 self.links[turn % len(self.links)].close()
                 turn += 1
             except LinkFailure:
@@ -86,7 +86,7 @@ def load_on(fleet: LocalFleet, *nodes: str) -> Iterator[Load]:
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], LocalFleet]]:
-    """Fleets that the tests of this file share; each test finds them healthy."""
+    """Fleets that the tests of this file share, healthy at the start of each test."""
     made: dict[str, LocalFleet] = {}
     documents = {"cluster": cluster_document, "sentinel": sentinel_document}
 
@@ -155,7 +155,7 @@ def test_a_planned_failover_in_a_cluster_loses_nothing(standing: Callable[[str],
 
 
 def test_right_after_the_restart_of_its_replica(standing: Callable[[str], LocalFleet]) -> None:
-    """Bus links come back later than the replication link; an order before that stops writes for 5 s, and fails."""
+    """Bus links reconnect later than the replication link. A failover before that stops writes for 5 s and fails."""
     fleet = standing("cluster")
     old, new = member(fleet, "primary"), member(fleet, "replica")
     fleet.kill(new)
@@ -187,7 +187,7 @@ def test_voters_that_have_no_bus_link_to_the_replica_are_waited_for(standing: Ca
 
 
 def test_voters_that_have_just_voted_are_waited_for(make_fleet: Callable[..., LocalFleet]) -> None:
-    """They vote against a primary once in two node time-outs, which are longer here than the commands before."""
+    """Nodes vote once in two node timeouts, which are longer here than the commands before."""
     fleet = make_fleet(cluster_document(cluster={"shards": 3, "replicas": 1, "node_timeout": "4s"}))
     fleet.deploy()
     first = moved(fleet, "0", "--yes")
@@ -209,7 +209,7 @@ def test_a_planned_failover_behind_sentinel_loses_nothing(standing: Callable[[st
 
 
 def test_a_planned_failover_behind_sentinel_answers_every_write(make_fleet: Callable[..., LocalFleet]) -> None:
-    """A client whose paused write is cut off cannot know whether it counted. One replica: no other node to try."""
+    """A client whose paused write is disconnected cannot know its result. There is only one replica to try."""
     fleet = make_fleet(sentinel_document())
     fleet.document["sentinel"]["replicas"] = 1
     fleet.write()
@@ -244,7 +244,7 @@ def test_the_playbooks_fail_over_in_the_same_way(make_fleet: Callable[..., Local
 
 
 def test_sentinels_that_have_just_stalled_are_waited_for(standing: Callable[[str], LocalFleet]) -> None:
-    """They take the order at once, and do nothing for half a minute: writes would be paused in vain."""
+    """Sentinels accept the command and do nothing for half a minute, so a pause of writes would be useless."""
     fleet = standing("sentinel")
     stall(fleet, SENTINELS, tilt_ms=TILT_MS)
     ran = fleet.run("failover", "0", "--yes", "-o", "json")
@@ -267,7 +267,7 @@ def test_repeated_it_moves_back_and_takes_the_lock_along(
 
 
 def test_a_signal_in_the_middle_loses_nothing(standing: Callable[[str], LocalFleet]) -> None:
-    """Once ordered, the handover is seen through with the pause on; then rlctl stops."""
+    """Once it has begun, rlctl completes the failover with writes paused; then it stops."""
     fleet = standing("sentinel")
     old = member(fleet, "primary")
     command(fleet, old, "DEL", COUNTER)
@@ -291,7 +291,7 @@ def test_a_signal_in_the_middle_loses_nothing(standing: Callable[[str], LocalFle
 
 @pytest.mark.parametrize("kind", ["cluster", "sentinel"])
 def test_an_old_primary_that_cannot_follow_is_told(standing: Callable[[str], LocalFleet], kind: str) -> None:
-    """It is turned away by the new one, so the fleet does not come to rest in the time that it is given."""
+    """The new primary rejects the old one, so the fleet is not healthy before the deadline."""
     fleet = standing(kind)
     old = member(fleet, "primary")
     with closing(fleet.connect(old)) as client:
@@ -336,7 +336,7 @@ def test_by_force_while_the_primary_lives(standing: Callable[[str], LocalFleet],
 
 
 def test_by_force_past_a_dead_primary(standing: Callable[[str], LocalFleet]) -> None:
-    """No election comes by itself: the replica must not stand for one."""
+    """No automatic election happens, because the replica may not be a candidate."""
     fleet = standing("cluster")
     old, new = member(fleet, "primary"), member(fleet, "replica")
     command(fleet, new, "CONFIG", "SET", "cluster-replica-no-failover", "yes")
@@ -360,7 +360,7 @@ def test_by_force_past_a_dead_primary(standing: Callable[[str], LocalFleet]) -> 
 def test_by_force_past_a_dead_primary_behind_sentinel(standing: Callable[[str], LocalFleet]) -> None:
     fleet = standing("sentinel")
     for name in ("sentinel-0", "sentinel-1", "sentinel-2"):
-        # No sentinel misses the primary for as long as the test lasts.
+        # No sentinel reports the primary as down during the test.
         command(fleet, name, "SENTINEL", "SET", "limiter", "down-after-milliseconds", 600_000)
     old = member(fleet, "primary")
     fleet.kill(old)
@@ -373,7 +373,7 @@ def test_a_takeover_without_a_majority(standing: Callable[[str], LocalFleet]) ->
     fleet = standing("cluster")
     dead = [member(fleet, "primary", shard) for shard in (0, 1)]
     heirs = [member(fleet, "replica", shard) for shard in (0, 1)]
-    # With the first takeover there is a majority again, which would elect the second heir by itself.
+    # After the first takeover there is a majority again, which would elect the second new primary by itself.
     command(fleet, heirs[1], "CONFIG", "SET", "cluster-replica-no-failover", "yes")
     fleet.kill(*dead)
     assert "--takeover" in fleet.run("failover", "0", "--yes", expect=8).err

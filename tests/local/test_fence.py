@@ -1,4 +1,4 @@
-"""A fence on real servers: it refuses a limiter's decisions, and only `unfence` or a restart takes it back."""
+"""A fence on real servers refuses a limiter's decisions until `unfence` or a restart."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,9 +9,9 @@ from redis.exceptions import ResponseError
 from tests.local.driver import LocalFleet, cluster_document, sentinel_document, wait_for
 from tests.local.failures import assert_fails
 
-# Its tag lies in slot 0, which node-0 of a cluster serves.
+# The hash tag is in slot 0, which node-0 of a cluster serves.
 KEY = "rl:{06S}:fence:gcra:1"
-# Whoever keeps the lock: `rlctl:{lock}` lies in the slots of one of the primaries.
+# The node that holds the lock: `rlctl:{lock}` is in a slot of one of the primaries.
 LOCK = "rlctl:{lock}"
 
 
@@ -28,7 +28,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def decide(fleet: LocalFleet) -> int:
-    """A decision as a service makes it."""
+    """A decision of a service."""
     [gcra] = [one for one in fleet.run("scripts", "list", "-o", "json").json()["scripts"] if one["name"] == "gcra"]
     client = fleet.connect("node-0", "limiter")
     try:
@@ -86,7 +86,7 @@ def test_a_dry_run_says_what_would_be_and_does_nothing(fleet: LocalFleet) -> Non
 
 
 def test_no_failover_to_a_fenced_replica(fleet: LocalFleet) -> None:
-    """It would be a primary that refuses every write."""
+    """A fenced replica would become a primary that refuses every write."""
     replica = next(node["name"] for node in fleet.status()["nodes"] if node["role"] == "replica" and node["shard"] == 0)
     fence(fleet, replica)
     try:
@@ -96,7 +96,7 @@ def test_no_failover_to_a_fenced_replica(fleet: LocalFleet) -> None:
 
 
 def test_deploy_leaves_fences_alone(fleet: LocalFleet) -> None:
-    """Also on whoever keeps the lock and the history, and with a change to carry out."""
+    """The fenced node also holds the lock and the history, and the deploy has a change to make."""
     primaries = [node["name"] for node in fleet.status()["nodes"] if node["role"] == "primary"]
     for node in primaries:
         fence(fleet, node)
@@ -116,7 +116,7 @@ def test_deploy_leaves_fences_alone(fleet: LocalFleet) -> None:
 
 
 def test_nobody_is_locked_out_by_a_fence(fleet: LocalFleet) -> None:
-    """The fleet's own lock is given back before its keeper refuses to."""
+    """rlctl releases the fleet's lock before the node that holds it refuses writes."""
     primaries = [node["name"] for node in fleet.status()["nodes"] if node["role"] == "primary"]
     for node in primaries:
         fence(fleet, node)
@@ -128,7 +128,7 @@ def test_nobody_is_locked_out_by_a_fence(fleet: LocalFleet) -> None:
 
 
 def test_a_restart_lifts_a_fence_that_was_written_down(fleet: LocalFleet) -> None:
-    """Sentinel lets data nodes rewrite their files; what rlctl wrote is read after them."""
+    """Sentinel makes data nodes rewrite their files, but the file that rlctl wrote takes precedence."""
     replica = next(node["name"] for node in fleet.status()["nodes"] if node["role"] == "replica")
     fence(fleet, replica)
     client = fleet.connect(replica)
@@ -164,7 +164,7 @@ def test_a_fleet_that_is_not_there(cluster: LocalFleet) -> None:
 def test_only_the_node_itself_has_to_answer(
     make_fleet: Callable[[dict[str, Any]], LocalFleet], document: Callable[..., dict[str, Any]]
 ) -> None:
-    """As from the wrong side of a partition: everybody else keeps silent."""
+    """All other nodes are silent, as on the minority side of a partition."""
     fleet = make_fleet(document())
     fleet.deploy()
     own = fleet.pid("node-0")

@@ -1,4 +1,4 @@
-"""The journal: who changed what, when, with what outcome; nothing that changed nothing."""
+"""The journal: the user, time and outcome of each change, and no entry for commands without a change."""
 
 import getpass
 import signal
@@ -22,7 +22,7 @@ def operations(fleet: LocalFleet) -> list[dict[str, object]]:
 def test_the_life_of_a_fleet(sentinel: LocalFleet) -> None:
     assert operations(sentinel) == []
     assert "nothing was ever changed" in sentinel.run("history").out
-    # Looking, refusing and declining change nothing, and are no history.
+    # Commands that only read, are refused or are declined have no entry.
     sentinel.run("status", expect=5)
     sentinel.run("deploy", "--dry-run", expect=10)
     sentinel.run("deploy", expect=9)
@@ -60,7 +60,7 @@ def test_a_killed_operation_is_unfinished(cluster: LocalFleet) -> None:
     process = cluster.spawn("deploy", "--yes")
     try:
         wait_for(lambda: journal.exists() and "node-0: start" in journal.read_text(encoding="utf-8"), "the first step")
-        # The fleet is not healthy within the first two seconds: the end is not written yet.
+        # The fleet is not healthy within two seconds, so the journal has no end yet.
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
     finally:

@@ -1,4 +1,4 @@
-"""Strangers, damage and full disks: named, refused, nothing half-made, and nothing of others touched."""
+"""Foreign processes, damaged files and full disks: rlctl names them, stops cleanly, and changes nothing of others."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_a_plain_redis_is_named_and_refused(
 def test_a_redis_with_a_password_is_not_guessed_at(
     make_fleet: MakeFleet, tmp_path: Path, document: Documents, offset: int
 ) -> None:
-    """It may be this very fleet, deployed by somebody whose secrets are not here: exit 4."""
+    """The nodes may be this fleet, deployed by another operator whose secrets are missing here: exit 4."""
     fleet = make_fleet(document())
     with foreign_server(tmp_path / "foreign", fleet.base_port + offset, password="theirs") as stranger:
         stranger.call("SET", "theirs", "1")
@@ -101,7 +101,7 @@ def test_a_redis_with_a_password_is_not_guessed_at(
 
 @KINDS
 def test_a_stranger_took_a_dead_nodes_port(make_fleet: MakeFleet, tmp_path: Path, document: Documents) -> None:
-    """The fleet exists: what answers instead of its node is refused, with and without a password."""
+    """The fleet exists, and another server answers instead of its node, with and without a password."""
     fleet = make_fleet(document())
     fleet.deploy()
     acked = write_counts(fleet)
@@ -124,7 +124,7 @@ LOOKS = ("status", "deploy --yes", "doctor", "scripts status", "unlock", "rules 
 
 
 def test_a_listener_at_a_dead_nodes_port_gets_no_password(cluster: LocalFleet) -> None:
-    """It asks for one as a node would: only a process that is proven to be the node is sent one."""
+    """The listener requires a password as a node does. rlctl sends one only to a process proven to be the node."""
     cluster.deploy()
     passwords = [user.encode() for user in secrets_of(cluster)["users"].values()]
     cluster.kill("node-5")
@@ -144,7 +144,7 @@ def test_a_listener_at_a_dead_nodes_port_gets_no_password(cluster: LocalFleet) -
 def test_a_listener_of_another_user_gets_no_password_of_secrets_that_were_imported(
     cluster: LocalFleet, tmp_path: Path
 ) -> None:
-    """Where nothing was deployed from this RLCTL_HOME, the listener's user is the proof."""
+    """Without a deploy from this RLCTL_HOME, the user of the listening process is the proof."""
     if os.geteuid() != 0:
         skip_or_fail("local", "a process of another user needs root")
     cluster.deploy()
@@ -166,7 +166,7 @@ def test_a_listener_of_another_user_gets_no_password_of_secrets_that_were_import
     assert b"PING" in received.read_bytes()
 
 
-# Answers as a node that wants a password, and keeps what it is sent.
+# Answers as a node that requires a password, and records what it receives.
 ALIEN = """
 import os, socket, sys, threading
 kept = open(sys.argv[2], "ab", buffering=0)
@@ -192,7 +192,7 @@ def secrets_of(fleet: LocalFleet) -> dict[str, Any]:
 
 @pytest.fixture
 def foreign_nodes(tmp_path: Path, cluster: LocalFleet) -> Iterator[list[Foreign]]:
-    """Three cluster nodes of somebody else on this fleet's first ports."""
+    """Three cluster nodes of another fleet on this fleet's first ports."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(
@@ -228,7 +228,7 @@ def test_a_half_made_cluster_is_refused_and_untouched(cluster: LocalFleet, forei
 
 
 def test_a_foreign_cluster_without_acl_of_ours_is_refused(make_fleet: MakeFleet, tmp_path: Path) -> None:
-    """With `acl: false` no password tells us apart: the node ids do."""
+    """With `acl: false` no password distinguishes the fleets, but the node ids do."""
     fleet = make_fleet(cluster_document(security={"acl": False}))
     with foreign_server(tmp_path / "foreign", fleet.base_port, "--cluster-enabled", "yes") as stranger:
         refused = fleet.deploy(expect=8).error()
@@ -263,7 +263,7 @@ def test_a_node_at_maxclients_is_no_stranger(make_fleet: MakeFleet, document: Do
 
 
 def test_over_tls_a_node_at_maxclients_is_no_stranger_either(make_fleet: MakeFleet) -> None:
-    """The server hangs up in the handshake: why cannot be told, but its process runs."""
+    """The server closes the connection in the handshake. The reason is unknown, but its process runs."""
     fleet = make_fleet(cluster_document(security={"tls": True}))
     fleet.deploy()
     admin = fleet.connect("node-0")
@@ -331,7 +331,7 @@ def test_a_server_that_dies_at_once_is_told_with_its_last_words(cluster: LocalFl
 @pytest.mark.parametrize("size_kib", [16, 60, 110])
 @KINDS
 def test_a_full_disk_is_told_and_space_heals_it(make_fleet: MakeFleet, document: Documents, size_kib: int) -> None:
-    """RLCTL_HOME on a file system of that size, in a mount namespace of its own."""
+    """RLCTL_HOME on a file system of this size, in a private mount namespace."""
     if shutil.which("unshare") is None or os.geteuid() != 0:
         skip_or_fail("local", "a small file system needs root and unshare")
     fleet = make_fleet(document())
@@ -386,7 +386,7 @@ def test_a_damaged_process_record_hides_no_server(
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Documents], LocalFleet]]:
-    """Deployed fleets that tests of damaged records share; each puts back what it damaged."""
+    """Deployed fleets that tests of damaged records share. Each test must repair what it damaged."""
     made: dict[Documents, LocalFleet] = {}
 
     def get(document: Documents) -> LocalFleet:
@@ -414,7 +414,7 @@ def test_destroy_ends_servers_whose_records_are_damaged(cluster: LocalFleet) -> 
 
 @pytest.mark.parametrize("proof", ["pid", "pid-and-start"])
 def test_destroy_never_ends_a_process_that_is_not_ours(sentinel: LocalFleet, proof: str) -> None:
-    """A pid that was reused, or written there by somebody: the process lives on."""
+    """A pid that was reused or forged: rlctl does not end the process."""
     sentinel.deploy()
     sentinel.kill("node-2", "sentinel-2")
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -436,7 +436,7 @@ def test_destroy_never_ends_a_process_that_is_not_ours(sentinel: LocalFleet, pro
 
 
 def leave_a_saver(fleet: LocalFleet, name: str) -> psutil.Process:
-    """Kill a server in the middle of a save: its child writes on, and would put its file in place in the end."""
+    """Kill a server during a save: its child continues to write and would finally rename its file."""
     write_counts(fleet)
     client = fleet.connect(name)
     client.config_set("rdb-key-save-delay", 1_000_000)
@@ -463,7 +463,7 @@ def test_a_dead_servers_save_goes_on_and_is_ended_with_its_node(sentinel: LocalF
 
 
 def test_a_fleet_whose_folder_vanished_is_still_ended(cluster: LocalFleet) -> None:
-    """A running node without its folder is told, and destroy ends it too: it carries our id."""
+    """A running node without its folder is reported, and destroy ends it, because it has an id of the fleet."""
     cluster.deploy()
     shutil.rmtree(cluster.node_folder("node-4"))
     cluster.run("destroy", "--confirm", "limiter")
@@ -493,7 +493,7 @@ def test_a_damaged_cluster_file_is_healed(cluster: LocalFleet, damage: bytes) ->
 
 
 def test_a_node_that_was_given_another_identity_gets_its_own_back(cluster: LocalFleet) -> None:
-    """CLUSTER RESET HARD: refused while it runs, because it is nobody we know; healed once it has ended."""
+    """CLUSTER RESET HARD gives a node an unknown id: deploy refuses while it runs and repairs it once it has ended."""
     cluster.deploy()
     acked = write_counts(cluster)
     client = cluster.connect("node-5")
@@ -516,7 +516,7 @@ def test_a_damaged_sentinel_file_is_healed(sentinel: LocalFleet, damage: bytes) 
 
 
 def test_an_old_primary_without_its_table_takes_nothing_back(cluster: LocalFleet) -> None:
-    """It has keys of its old slots on its disk: claimed, they would replace what its heir has counted since."""
+    """The node has keys of its old slots on disk. To claim them would replace newer counts of their new owner."""
     cluster.deploy()
     write_counts(cluster)
     cluster.kill("node-0")
@@ -575,7 +575,7 @@ def test_destroy_leaves_the_fleet_beside_it_alone(make_fleet: MakeFleet) -> None
     second.deploy()
     acked = write_counts(second)
     first.run("destroy", "--confirm", "first")
-    assert len(first.processes()) == 6  # the second's, in the same home
+    assert len(first.processes()) == 6  # the second fleet, in the same home
     assert second.status()["state"] == "healthy"
     assert read_counts(second, acked) == acked
     second.run("destroy", "--confirm", "second")

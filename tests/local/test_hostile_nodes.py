@@ -1,4 +1,4 @@
-"""One node that answers slowly, endlessly or with nonsense: it is named, and the others are judged as usual."""
+"""One node answers slowly, endlessly or with nonsense: it is named, and the other nodes are reported as usual."""
 
 import os
 import signal
@@ -15,18 +15,18 @@ from tests.local.hostile_resp import HOST, MODES, hostile
 from tests.seed import chance
 
 ANSWER_S = 0.5
-# The time of an answer, and what a busy machine adds.
+# The time of an answer, with a margin for a busy machine.
 PATIENCE_S = 20.0
 PAST_COUNTING = ["drips", "pours numbers", "a huge array", "deep", "huge numbers", "texts for numbers"]
 OTHERS = [mode for mode in MODES if mode not in PAST_COUNTING]
-# `make soak` has the others all at once.
+# `make soak` runs all the others.
 CHOSEN = OTHERS if "RLCTL_SOAK_S" in os.environ else chance("hostile nodes").sample(OTHERS, 3)
 SHOWN = {"node-hung", "node-nonsense", "node-stranger", "node-foreign", "node-down", "node-denied", "node-loading"}
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A fleet without users: every listener is asked everything, as no password could go to the wrong one."""
+    """A fleet without users: rlctl queries every listener, because no password can leak."""
     document = cluster_document(name="lied-to", security={"acl": False})
     made = LocalFleet(folder=tmp_path_factory.mktemp("lied-to"), document=document)
     made.write()
@@ -85,13 +85,13 @@ def test_no_command_waits_longer_or_calls_it_a_bug(fleet: LocalFleet, mode: str)
 
 
 def test_an_interrupted_look_does_not_wait_for_the_node(fleet: LocalFleet) -> None:
-    """A look takes 2 s where a node is silent; a busy machine may need a second try to show that this one took less."""
+    """Observing a silent node takes 2 s. A busy machine may need a second try to show that this one took less."""
     with hostile("silent", fleet.base_port + 5):
         assert min(_ends_after_s(fleet) for _ in range(3)) < 1.0
 
 
 def _ends_after_s(fleet: LocalFleet) -> float:
-    """How long `status` goes on after a Ctrl-C that comes when it asks the silent node; inf if that came too late."""
+    """Seconds until `status` ends after a Ctrl-C during its query of the silent node; inf if that came too late."""
     with fleet.spawn("status") as status:
         try:
             port = fleet.base_port + 5

@@ -1,4 +1,4 @@
-"""rlctl is ended at any moment, by force or politely: the next command carries on."""
+"""rlctl is killed or interrupted at any moment: the next command continues."""
 
 import signal
 import subprocess
@@ -12,19 +12,19 @@ from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentine
 from tests.local.servers import wrapper
 from tests.local.terminal import at_terminal
 
-# Each kill is in another stretch of the plan; RLCTL_SEED, or the commit, chooses the step there.
+# Each kill is in another part of the plan. RLCTL_SEED, or the commit, chooses the step within it.
 CLUSTER_STRETCHES, SENTINEL_STRETCHES = 5, 3
 MakeFleet = Callable[[dict[str, Any]], LocalFleet]
 
 
 def read_until(command: subprocess.Popen[str], text: str) -> None:
-    """Read what a command says up to a line with this text: signals that come too soon are merged into one."""
+    """Read the output up to a line with this text, because signals that come too early are merged into one."""
     assert command.stderr is not None
     assert any(text in line for line in command.stderr)
 
 
 def assert_whole(fleet: LocalFleet, nodes: int) -> None:
-    """One deploy makes it healthy, the next finds nothing to do or to complain of, and there is one server a node."""
+    """One deploy makes the fleet healthy, the next has no steps and no findings, and each node has one server."""
     fleet.deploy()
     assert len(fleet.processes()) == nodes
     assert len({process.cwd() for process in fleet.processes()}) == nodes
@@ -71,7 +71,7 @@ def test_a_sentinel_deploy_that_is_killed_between_two_starts_is_carried_on(
 
 
 def test_deploys_killed_one_after_the_other_are_carried_on(cluster: LocalFleet) -> None:
-    """Each ends after its first batch: starts, scripts, epochs, slots, meetings."""
+    """Each deploy ends after its first batch: starts, scripts, epochs, slots, CLUSTER MEET."""
     batches = [
         kill_at_step(cluster, 1, "deploy", "--yes").operation.steps[0][0].split(": ")[1].split()[0] for _ in range(5)
     ]
@@ -117,7 +117,7 @@ def test_a_deploy_after_a_killed_destroy_builds_the_fleet_again(cluster: LocalFl
     wait_for(lambda: len(cluster.processes()) < 6, "destroy has begun")
     destroy.kill()
     destroy.communicate(timeout=PATIENCE_S)
-    # What destroy left may be a majority, some nodes or nothing; what it took is lost by the user's own word.
+    # destroy may have left a majority, some nodes or none. The user has agreed to the loss.
     cluster.run("deploy", "--confirm", "limiter")
     assert_whole(cluster, nodes=6)
 
@@ -135,7 +135,7 @@ def test_a_signal_stops_at_a_safe_point(cluster: LocalFleet, number: signal.Sign
     _out, said = deploy.communicate(timeout=PATIENCE_S)
     assert deploy.returncode == code, said
     assert "stopping at the next safe point" in said
-    assert "of 2" in said  # the plan's steps: how far it came
+    assert "of 2" in said  # the steps of the plan that were done
     assert "the same command carries on" in said
     history = cluster.run("history", "-o", "json").json()
     assert history["operations"][-1]["outcome"] == name

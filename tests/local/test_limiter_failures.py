@@ -20,10 +20,10 @@ from tests.conftest import RunAsync
 from tests.local.driver import PATIENCE_S, LocalFleet, cluster_document, sentinel_document, wait_for
 from tests.local.test_limiter_fleets import load_scripts, nodes_of, owner_of, patiently
 
-# Far from what a busy machine adds, and from the second that a call without a budget would take.
+# Longer than the delay of a busy machine, and shorter than the second of a call without a budget.
 BUDGET_MS = 50.0
 RULE = FixedWindow(1_000_000_000, 24 * 3600 * 1000)
-# A frozen primary stays the primary: these tests are about the client.
+# A frozen primary remains the primary, because these tests are about the client.
 SLOW_TIMERS = {"cluster": {"shards": 3, "replicas": 1, "node_timeout": "60s"}}
 SLOW_SENTINELS = {
     "sentinel": {"replicas": 1, "sentinels": 3, "quorum": 2, "down_after": "60s", "failover_timeout": "60s"}
@@ -32,7 +32,7 @@ SLOW_SENTINELS = {
 
 @dataclass(slots=True)
 class Caller:
-    """Decides all the time in a thread of its own, and keeps what it got."""
+    """Decides continuously in its own thread and records the decisions."""
 
     limiter: Limiter
     identities: tuple[str, ...]
@@ -145,7 +145,7 @@ def test_a_moved_slot_is_followed_and_remembered(make_fleet: Callable[[dict[str,
         moved = limiter.stats.errors.get(Cause.MOVED, 0)
         assert all(limiter.decide(RULE, "u").source is Source.REDIS for _ in range(20))
         assert limiter.stats.errors.get(Cause.MOVED, 0) == moved
-        # Connections may break at the switch, then the map is asked for and no redirection is needed.
+        # Connections may break at the failover. The client then reads the slot map and needs no redirection.
         assert moved or limiter.stats.lookups > 1
 
 
@@ -201,11 +201,11 @@ async def frozen_asyncio(settings: dict[str, Any], pid: int) -> None:
 
 
 def judge(decisions: list[Decision], took_ms: list[float]) -> None:
-    """Answers all the time; those that waited took the budget, all others nothing."""
+    """The limiter always answers. Decisions that waited took the budget, all others almost no time."""
     assert all(decision.allowed and decision.source is Source.OPEN for decision in decisions)
     waited = [took for took, one in zip(took_ms, decisions, strict=True) if one.cause is not Cause.BREAKER_OPEN]
     kept_back = [took for took, one in zip(took_ms, decisions, strict=True) if one.cause is Cause.BREAKER_OPEN]
-    # The machine may be slow for single ones; the library is not for most of them.
+    # The machine may delay single decisions, so most of them are checked.
     assert statistics.median(waited) <= 2 * BUDGET_MS
     assert statistics.median(kept_back) < 1
     assert len(kept_back) > len(waited)

@@ -1,4 +1,4 @@
-"""The runtime library on real fleets of all kinds, with nothing broken."""
+"""The runtime library on healthy fleets of all kinds."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ from tests.local.driver import LocalFleet, wait_for
 
 RELEASE = load_release()
 MINUTE = 60_000
-# These tests are about answers, not about speed: a busy machine must not make them fall back.
+# These tests check answers, not speed, so limiters on a busy machine must not fall back.
 PATIENT_MS = 5000.0
 EVERY = (
     TokenBucket(3, 1, MINUTE),
@@ -84,7 +84,7 @@ def patiently(settings: dict[str, Any], **options: str) -> Limiter:
 
 @pytest.fixture(params=KINDS)
 def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What `rlctl env` prints of a fleet with its scripts; the single node is the primary of a Sentinel fleet."""
+    """The output of `rlctl env` for a fleet with its scripts. The single node is the primary of a Sentinel fleet."""
     name = "shared_sentinel" if request.param == "single" else request.param
     fleet: LocalFleet = request.getfixturevalue(name)
     load_scripts(fleet.access())
@@ -216,7 +216,7 @@ def test_an_asked_slot_is_followed_for_one_call(shared_cluster: LocalFleet, some
             assert [limiter.decide(rule, somebody).allowed for _ in range(3)] == [True, True, False]
             assert limiter.stats.errors == {Cause.ASK: 3}
     finally:
-        # The key went to the importing node; it must be gone before the slot is the source's alone again.
+        # The key is on the importing node. Delete it before the slot belongs to the source alone again.
         connection = target.connection_pool.get_connection()
         for words in (("ASKING",), ("UNLINK", name)):
             connection.send_command(*words)
@@ -268,7 +268,7 @@ def test_nobody_there_is_no_reason_not_to_start() -> None:
 
 
 def values(chance: random.Random, algorithm: str) -> tuple[list[int], list[int]]:
-    """Parameters from all over, and a cost."""
+    """Random parameters and a cost."""
     sizes = [0, 1, 2, 7, 1000, 999_999, 1_000_001, 10**9, 2**32 - 1, 2**32, 10**12, 2**43, 2**50, 2**53 - 1, 2**53]
     count = {"rolling_window": 3, "rolling_ring": 3, "token_bucket": 3, "gcra": 3}.get(algorithm, 2)
     return [chance.choice(sizes) for _ in range(count)], [chance.choice(sizes)]
@@ -286,13 +286,13 @@ def test_what_the_library_accepts_the_script_accepts(shared_sentinel: LocalFleet
     for _ in range(1500):
         numbers, [cost] = values(chance, name)
         accepted = is_accepted(ALGORITHMS[name], numbers, cost)
-        # A cost within the limit would create rings of megabytes; a peek and the impossible write nothing.
+        # A cost within the limit would create rings of megabytes. A peek and an impossible cost write nothing.
         taken = is_taken(server, script.sha1, *numbers, cost if cost > numbers[0] else 0)
         outcomes[accepted, taken] += 1
         assert taken or not accepted, (numbers, cost)
     assert outcomes[True, True] > 20
     assert outcomes[False, False] > 20
-    # The library takes the year 2100 for now, so it is stricter for a few lengths of centuries only.
+    # The library checks against the year 2100, so it is stricter only for windows of centuries.
     assert outcomes[False, True] < 150
 
 

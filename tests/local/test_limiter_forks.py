@@ -1,4 +1,4 @@
-"""A child that was forked while its parent's threads held locks decides by the policy, within its time."""
+"""A child that was forked while its parent's threads held locks decides by the policy, within the budget."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ FORKS = 10
 
 
 def in_child(act: Callable[[], object]) -> bool:
-    """Whether a forked child can do this in good time; it is killed otherwise."""
+    """Whether a forked child completes this in time; else it is killed."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -86,7 +86,7 @@ def test_a_probe_of_the_parent_keeps_no_breaker_of_the_child_shut() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_under_busy_threads_without_redis() -> None:
-    """Six threads decide as fast as they can; every child's decisions are the policy's, at once."""
+    """Six threads decide as fast as they can. Every child decides by the policy at once."""
     settings = {"host": "127.0.0.1", "port": next_base_port()}
     limiter = Limiter.connect(settings, policy=LocalPolicy(1), budget_ms=20, connect_timeout_ms=100)
     ended = threading.Event()

@@ -1,4 +1,4 @@
-"""Servers that misbehave: every decision is the policy's or the server's, in bounded time, and nothing is raised."""
+"""Servers that misbehave: every decision comes from the policy or the server in bounded time, without an exception."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from tests.local.ports import next_base_port
 RULE = FixedWindow(10, 60_000)
 BUDGET_MS = 20.0
 CONNECT_MS = 200.0
-# A budget is 20 ms; a machine ten times slower, and busy, has two hundred times that.
+# The budget is 20 ms. A busy machine that is ten times slower may take two hundred times as long.
 GENEROUS_S = 4.0
 DECISIONS = 20
 KINDS = {
@@ -28,7 +28,7 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def _no_thread_dies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A look-up or watch thread that ends with a traceback is a failure too."""
+    """A look-up or watch thread that ends with a traceback fails the test, too."""
     died: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", died.append)
     yield

@@ -1,4 +1,4 @@
-"""The runtime library inside a real uvicorn worker, on the event loop that uvicorn picks by itself."""
+"""The runtime library in a real uvicorn worker, on the event loop that uvicorn chooses."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which process accepts the connections at an address, as the kernel tells it."""
+"""The process that accepts connections at an address, as the kernel reports it."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ SLEEP = "import sys; sys.stdin.read()"
 
 @pytest.fixture(autouse=True, params=["sock_diag", "table"])
 def _source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the kernel is asked, and as it is read where it has no sock_diag."""
+    """Both ways: by sock_diag, and by /proc on a kernel without it."""
     if request.param == "table":
         monkeypatch.setattr(listeners, "_NETLINK_SOCK_DIAG", 31)
 

@@ -22,13 +22,13 @@ from tests.local.failures import assert_fails
 from tests.local.terminal import at_terminal
 
 KEY = "rlctl:{lock}"
-# Longer than any test: a lock that lapses in the middle would be taken.
+# Longer than any test, because another command would take a lock that expires.
 LASTS_MS = 600_000
 
 
 @contextmanager
 def keeper(fleet: LocalFleet) -> Iterator[Redis | RedisCluster]:
-    """A client that reaches the key, whoever is primary."""
+    """A client that finds the key on any primary."""
     access = fleet.access()
     make = RedisCluster if access["kind"] == "cluster" else Redis
     client = make(
@@ -133,7 +133,7 @@ def test_unlock_shows_refuses_and_breaks(shared_cluster: LocalFleet) -> None:
 
 
 def test_a_keeper_that_refuses_writes_keeps_the_lock(shared_sentinel: LocalFleet) -> None:
-    """A fenced primary would not even let its lock go; that is said, and the lock ends with its time."""
+    """A fenced primary refuses to release the lock. rlctl reports that, and the lock expires."""
     with keeper(shared_sentinel) as client:
         client.set(KEY, owner(), px=LASTS_MS)
         client.config_set("min-replicas-to-write", 1_000_000)
@@ -176,7 +176,7 @@ def test_the_key_of_a_dead_process_of_this_host_is_taken_over_at_once(shared_clu
         client.set(KEY, owner(host=socket.gethostname(), pid=dead.pid, started=dead.started), px=LASTS_MS)
         shared_cluster.deploy()
         assert not client.exists(KEY)
-        # A pid that is somebody else's by now is no owner either.
+        # A pid that another process has reused is no owner either.
         client.set(KEY, owner(host=socket.gethostname(), pid=os.getpid(), started=dead.started - 3600), px=LASTS_MS)
         shared_cluster.deploy()
         mine = ProcessId.current().started
@@ -218,7 +218,7 @@ def is_keeper(fleet: LocalFleet, name: str) -> bool:
 
 @pytest.mark.parametrize("kind", ["cluster", "sentinel"])
 def test_the_lock_goes_with_its_shard(kind: str, request: pytest.FixtureRequest) -> None:
-    """A failover in the middle of an operation moves the key; the operation gives it back where it is then."""
+    """A failover during an operation moves the key. The operation releases the lock on the new primary."""
     fleet: LocalFleet = request.getfixturevalue(kind)
     fleet.deploy()
     fleet.connect("node-2").config_set("maxmemory", "50mb")
@@ -271,7 +271,7 @@ def test_a_second_deploy_of_a_new_fleet_is_refused_by_name(cluster: LocalFleet) 
 
 
 def test_deploys_that_wait_for_each_other(sentinel: LocalFleet) -> None:
-    """What each finds when its turn comes is what counts, not what was there when it began to wait."""
+    """Each command acts on the state when it gets the lock, not when it began to wait."""
     running = [sentinel.spawn("deploy", "--yes", "--wait", "-o", "json") for _ in range(3)]
     try:
         ended = [process.communicate(timeout=120) for process in running]

@@ -1,4 +1,4 @@
-"""Destroy where the state folder is gone and the servers still run: it says so, and stops nothing it cannot prove."""
+"""destroy without the state folder while the servers run: it reports them and stops no unproven process."""
 
 import shutil
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def test_running_servers_without_their_state_are_named_and_left(
     assert "RLCTL_SECRETS" in refused["hint"]
     assert not any(map(is_gone, pids))
 
-    # With the secrets it is known to be this fleet, but not where its processes and folders are.
+    # The secrets prove that this is the fleet, but rlctl does not know its processes and folders.
     ran = fleet.run("destroy", "--confirm", fleet.name, "-o", "json", expect=8, RLCTL_SECRETS=str(handed))
     assert [pid for pid in pids if f"(pid {pid})" not in ran.error()["message"]] == []
     assert "RLCTL_HOME" in ran.error()["hint"]

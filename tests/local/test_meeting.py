@@ -1,4 +1,4 @@
-"""Cluster nodes that slept through their meetings: the servers forget them, and nobody repeats them but us."""
+"""Cluster nodes that hung during CLUSTER MEET: the servers forget the handshake, so rlctl must repeat it."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from rlctl.topology.nodes import NodeName
 from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
 
 STRANGER = NodeName("node-5")
-# The fleet does not become healthy: each wait takes as long. Nodes are introduced again after two seconds of it.
+# The limit of each wait for health. rlctl repeats CLUSTER MEET after two seconds of a wait.
 LOOK_S = 4.0
 
 
@@ -54,7 +54,7 @@ def test_a_replica_that_does_not_know_its_primary_is_introduced_to_it(opened: Fl
 
 
 def test_waiting_for_a_fleet_introduces_its_nodes_to_each_other(opened: FleetSession, lonely: LocalFleet) -> None:
-    """They know each other then; that one of them follows nobody is for a deploy to mend."""
+    """The nodes know each other then. One of them follows no primary, which a deploy repairs."""
     with lonely.connect(STRANGER) as node:
 
         def is_known_again() -> bool:

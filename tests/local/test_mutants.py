@@ -1,4 +1,4 @@
-"""The sampler of mutants on a small package of its own: what it finds, and that it leaves the sources alone."""
+"""scripts/mutants on a small package: the mutants that it finds, and that it does not change the sources."""
 
 import shutil
 import subprocess
@@ -39,7 +39,7 @@ def sample(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_survivors_are_named_and_the_rest_is_counted(project: Path) -> None:
-    """Three mutants: `> 10` and `>= 11` are noticed by 10, and so is an early return."""
+    """Three mutants: a test with 10 detects `> 10`, `>= 11` and an early return."""
     assert sample(project).stdout == "killed 3 of 3 (100 %)\n"
     (project / "tests/unit/sample/test_sizes.py").write_text(TEST.format(11), encoding="utf-8")
     lines = sample(project).stdout.splitlines()

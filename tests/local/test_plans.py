@@ -1,4 +1,4 @@
-"""A plan is a value: shown without a trace, saved, carried out once, refused when anything moved."""
+"""A plan is a value: shown without side effects, saved, executed once, refused after any change of the fleet."""
 
 import json
 import stat
@@ -36,7 +36,7 @@ def test_a_saved_plan_of_a_new_fleet_is_carried_out(cluster: LocalFleet) -> None
     assert [step["text"] for step in done["steps"]] == [step["text"] for step in planned["steps"]]
     assert cluster.status()["state"] == "healthy"
     cluster.run("deploy", "--dry-run", expect=0)
-    # Carried out once, it is history.
+    # A plan that was executed cannot be executed again.
     assert_fails(cluster, "deploy", "--yes", "--plan", str(plan), code=8, name="stale-plan", says="stale")
 
 
@@ -67,7 +67,7 @@ def test_plans_go_stale_when_the_fleet_moves(cluster: LocalFleet) -> None:
     before = settled_files(cluster), run_ids_of_living(cluster)
     assert_fails(cluster, "deploy", "--yes", "--plan", str(plan), code=8, name="stale-plan", says="the fleet")
     assert (settled_files(cluster), run_ids_of_living(cluster)) == before
-    # The same plan again is good: nothing but the dead node had moved, and it is back.
+    # The same plan is valid again, because only the dead node had changed and it is back.
     cluster.document["memory"]["maxmemory"] = "64mb"
     cluster.write()
     cluster.deploy()

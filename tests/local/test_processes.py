@@ -1,4 +1,4 @@
-"""Programs that are run to their end: those that are late or stopped may put things in order first."""
+"""Programs that rlctl runs to their end: after a time-out or a stop, they may clean up first."""
 
 import subprocess
 import sys
@@ -36,12 +36,12 @@ def argv(program: str, places: tuple[Path, Path]) -> list[str]:
 
 
 def once(begun: Path) -> Callable[[], bool]:
-    """Stopped as soon as the program works."""
+    """Stop as soon as the program runs."""
     return begun.exists
 
 
 class LateOnceBegun(SystemClock):
-    """The time is up as soon as the program works, and not before."""
+    """The time-out comes as soon as the program runs, and not before."""
 
     def __init__(self, begun: Path) -> None:
         self._begun = begun
@@ -80,7 +80,7 @@ def test_what_is_no_text_is_replaced(runner: Runner) -> None:
     assert len(done.errors) == 3_000_000
 
 
-# The first thread ends, another goes on; so does a server whose files are still being closed.
+# The main thread ends and another one continues, as in a server that is still closing its files.
 HEADLESS = """
 import ctypes, threading, time
 threading.Thread(target=time.sleep, args=(600,)).start()

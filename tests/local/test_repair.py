@@ -1,4 +1,4 @@
-"""Faults on healthy fleets: deploy heals each, and no count that was acknowledged and replicated vanishes silently."""
+"""Faults on healthy fleets: deploy repairs each, and no acknowledged and replicated count is lost silently."""
 
 import json
 import os
@@ -20,7 +20,7 @@ Documents = Callable[..., dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], LocalFleet]]:
-    """Fleets that the tests of this file share; one that a test left broken is built anew."""
+    """Fleets that the tests of this file share. One that a test left broken is deployed again."""
     made: dict[tuple[str, str], LocalFleet] = {}
 
     def get(kind: str, mode: str) -> LocalFleet:
@@ -116,7 +116,7 @@ def drop_slots(fleet: LocalFleet) -> None:
 
 
 def lead_astray(fleet: LocalFleet) -> None:
-    """A replica follows the primary of another shard: its own shard has none left."""
+    """A replica follows the primary of another shard, so its own shard has no replica."""
     other = next(node["id"] for node in fleet.status()["nodes"] if node["role"] == "primary" and node["shard"] == 1)
     command(fleet, named(fleet, "replica", shard=0), "CLUSTER", "REPLICATE", other)
 
@@ -133,7 +133,7 @@ def switch_the_limiter_off(fleet: LocalFleet) -> None:
 
 
 def switch_the_replicas_off(fleet: LocalFleet) -> None:
-    """Their links are cut as well: they come back only once they may."""
+    """Disable the user of replicas and disconnect their links, which cannot reconnect until it is enabled."""
     primary = named(fleet, "primary")
     command(fleet, primary, "ACL", "SETUSER", "replica", "off")
     command(fleet, primary, "CLIENT", "KILL", "TYPE", "replica")
@@ -214,7 +214,7 @@ def test_deploy_heals_and_no_count_is_lost(
     repaired = fleet.deploy()
     assert read_counts(fleet, acked) == acked, repaired.err
     assert len(fleet.processes()) == 6
-    # Nothing to do and nothing to find: it ends with 0 only where the fleet is healthy.
+    # No steps and no findings: deploy ends with 0 only if the fleet is healthy.
     assert not fleet.deploy().json()["changed"]
 
 
@@ -258,7 +258,7 @@ def test_a_primary_without_its_counts_waits_for_its_successor(
 
 @contextmanager
 def never_elected(fleet: LocalFleet, node: str) -> Iterator[None]:
-    """Every sentinel knows that it must not promote this replica."""
+    """Wait until every sentinel knows that it must not promote this replica."""
     client, port = fleet.connect(node), fleet.base_port + int(node.removeprefix("node-"))
     sentinels = [fleet.connect(f"sentinel-{number}") for number in range(3)]
 
@@ -280,7 +280,7 @@ def never_elected(fleet: LocalFleet, node: str) -> Iterator[None]:
 def test_the_old_primary_follows_the_elected_node_and_not_the_planned_one(
     standing: Callable[[str, str], LocalFleet], wins: int
 ) -> None:
-    """The plan names one of the two replicas before the sentinels have voted; one of these elections differs."""
+    """The plan names one of the two replicas before the sentinels vote. In one of these cases they elect the other."""
     fleet = standing("sentinel", "none")
     primary, replicas = named(fleet, "primary"), all_named(fleet, "replica")
     winner, loser = replicas[wins], replicas[1 - wins]
@@ -295,7 +295,7 @@ def test_the_old_primary_follows_the_elected_node_and_not_the_planned_one(
 
 @pytest.mark.parametrize(("kind", "mode"), [("cluster", "none"), ("sentinel", "none"), ("cluster", "rdb")])
 def test_a_certain_loss_wants_the_name(standing: Callable[[str, str], LocalFleet], kind: str, mode: str) -> None:
-    """Everything is dead: what comes back is empty, or as old as its last save."""
+    """All nodes are dead: a node starts empty, or with the data of its last save."""
     fleet = standing(kind, mode)
     write_counts(fleet)
     kill_all(fleet)
@@ -316,7 +316,7 @@ def test_a_certain_loss_wants_the_name(standing: Callable[[str, str], LocalFleet
 def test_two_of_three_primaries_gone_wants_the_name_to_take_over(
     standing: Callable[[str, str], LocalFleet],
 ) -> None:
-    """No majority can elect: a replica is made primary by force, and what only the dead had acknowledged is lost."""
+    """There is no majority for an election: rlctl forces a takeover, and counts that only dead nodes have are lost."""
     fleet = standing("cluster", "none")
     acked = write_counts(fleet)
     fleet.kill(named(fleet, "primary", shard=0), named(fleet, "primary", shard=1))
@@ -324,7 +324,7 @@ def test_two_of_three_primaries_gone_wants_the_name_to_take_over(
     assert "writes that node-" in refused["message"]
     steps = fleet.run("deploy", "--confirm", "limiter", "-o", "json").json()["steps"]
     assert [step["kind"] for step in steps].count("take-over") == 2
-    # With a time-out of a second, a busy machine may hold a node for failed for a moment.
+    # With a node timeout of one second, a busy machine may report a node as failed for a moment.
     assert fleet.run("status", "--wait", "-o", "json").json()["state"] == "healthy"
     assert read_counts(fleet, acked) == acked
 
@@ -345,7 +345,7 @@ def test_a_wiped_primary_comes_back_from_a_dead_replica_that_has_the_log(
 
 @pytest.mark.parametrize("kind", ["cluster", "sentinel"])
 def test_a_failover_is_never_undone(standing: Callable[[str, str], LocalFleet], kind: str) -> None:
-    """Asked again and again while it is going on, deploy leaves it alone; and the servers' files are theirs."""
+    """Repeated deploys during a failover do not disturb it and do not write the servers' own files."""
     fleet = standing(kind, "aof")
     acked = write_counts(fleet)
     old, heir = named(fleet, "primary"), named(fleet, "replica")
@@ -354,7 +354,7 @@ def test_a_failover_is_never_undone(standing: Callable[[str, str], LocalFleet], 
     else:
         command(fleet, "sentinel-0", "SENTINEL", "FAILOVER", "limiter")
     for _ in range(3):
-        # Sentinel lets the old primary be for ten seconds: to make it follow the new one is no undoing.
+        # Sentinel does not reconfigure the old primary for ten seconds. To make it a replica undoes no failover.
         assert {step["node"] for step in fleet.deploy().json()["steps"]} <= {old}
     wait_for(lambda: named(fleet, "primary") != old, "another node is the primary")
     assert fleet.run("status", "--wait").code == 0

@@ -1,4 +1,4 @@
-"""Reruns that any worker needed are told at the end, and too many of them fail a session whose tests all passed."""
+"""The session lists the reruns of all workers at its end, and too many of them fail it even if all tests passed."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""rlctl resize: more memory on every data node, written into the topology; or refused and nothing touched."""
+"""rlctl resize: raises memory on every data node and in the topology, or refuses and changes nothing."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ KEYS = {"schema", "name", "was_bytes", "maxmemory_bytes", "file", "changed", "st
 
 @pytest.fixture(scope="module")
 def sized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A fleet that no test here leaves with another size."""
+    """A fleet whose size every test restores."""
     fleet = LocalFleet(folder=tmp_path_factory.mktemp("sized"), document=cluster_document(name="sized"))
     fleet.write()
     try:
@@ -37,7 +37,7 @@ def sized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
 
 
 def memory(fleet: LocalFleet) -> set[int]:
-    """What the data nodes say."""
+    """maxmemory of every data node."""
     access = fleet.access()
     found = set()
     for index in range(len(access["nodes"])):
@@ -125,7 +125,7 @@ def test_one_command_fills_no_node_and_a_full_one_is_found(
 
 
 def fill(client: Redis | RedisCluster) -> str:
-    """Write until a write is refused; the key that was."""
+    """Write until a write is refused, and return its key."""
     for number in range(100_000):
         try:
             client.set(f"rl:{{{number}}}", "x" * 100_000)
@@ -210,7 +210,7 @@ def test_a_file_that_changed_while_it_waited_is_not_overwritten(sized: LocalFlee
 
 
 def test_a_file_that_cannot_be_written_changes_no_fleet(sized: LocalFleet) -> None:
-    # No second name fits beside this one.
+    # The name is too long for a temporary file beside it.
     place = sized.folder / ("t" * 250)
     shutil.copy(sized.file, place)
     before = untouched(sized)

@@ -1,4 +1,4 @@
-"""Limits of the shell that are too low for rlctl: an error that names them, and a fleet that is none the worse."""
+"""Resource limits of the shell that are too low: an error that names the limit, and an unchanged fleet."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from tests.local.driver import PATIENCE_S, LocalFleet, Ran
 
 
 def limited(fleet: LocalFleet, limit: str, *words: str) -> Ran:
-    """The command in a shell with this limit."""
+    """Run a command in a shell with this limit."""
     done = subprocess.run(
         ["sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *fleet.argv(*words)],
         env=fleet.env(),
@@ -22,7 +22,7 @@ def limited(fleet: LocalFleet, limit: str, *words: str) -> Ran:
 
 @pytest.mark.parametrize("limit", ["-v 60000", "-v 100000", "-v 200000", "-v 300000"])
 def test_a_limit_that_is_too_low_is_no_bug(shared_cluster: LocalFleet, limit: str) -> None:
-    """How much is too low depends on the interpreter and on the C library; what it looks like does not."""
+    """The limit that is too low depends on the interpreter and the C library; the error does not."""
     drifted = shared_cluster.connect("node-1")
     drifted.config_set("maxmemory", "50mb")
     for words in (("status",), ("deploy", "--yes"), ("history",)):

@@ -1,4 +1,4 @@
-"""The shell that waits for commands, here without a machine in between."""
+"""The root shell that waits for commands, here on this machine."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Pages are carried out on a deployed fleet, and their test can fail: on a dead step, a missing one, a residue."""
+"""Runbooks on a deployed fleet, and rehearsals that must fail: a useless step, a missing one, a residue."""
 
 import signal
 import stat
@@ -17,7 +17,7 @@ from tests.conftest import skip_or_fail
 from tests.local.driver import SERVERS, LocalFleet, cluster_document, wait_for
 from tests.local.terminal import ANSI, at_terminal
 
-# No trial is waited for: they would take minutes.
+# Do not wait for trials, which would take minutes.
 STOPPED_S = 30.0
 LOAD = """\
 **`load`** (mutate)
@@ -155,7 +155,7 @@ def test_a_passage_that_is_stopped_stops_its_step(fleet: LocalFleet, number: sig
 
 
 def steps_below(pid: int, word: str) -> list[psutil.Process]:
-    """The steps that a passage is at, by a word of their command."""
+    """The processes of the step that is running, found by a word of their command."""
     return [child for child, (_name, words) in processes_below(pid).items() if word in words]
 
 
@@ -200,7 +200,7 @@ def test_pages_are_shown(shared_cluster: LocalFleet) -> None:
 
 
 def test_a_forgotten_fence_is_found_and_lifted(fleet: LocalFleet) -> None:
-    """By the page that status names; the one for dead primaries leaves a living one alone."""
+    """Run the page that status names. The page for dead primaries does not change a live one."""
     fleet.run("fence", "node-0", "--confirm", fleet.name)
     [finding] = fleet.status(expect=11)["findings"]
     assert finding["runbook"] == "RB-02"
@@ -241,7 +241,7 @@ def test_a_page_is_shown_without_a_fleet(tmp_path: Path, cluster: LocalFleet) ->
 
 @pytest.mark.usefixtures("_sandbox")
 class TestTheTest:
-    """`runbook test` on pages that were spoiled on purpose."""
+    """`runbook test` on pages with deliberate mistakes."""
 
     def proof(self, fleet: LocalFleet, text: str, expect: int) -> dict[str, Any]:
         page = fleet.folder / "RB-09-noscript-storm.md"
@@ -318,7 +318,7 @@ class TestTheTest:
 
 
 def processes_below(pid: int) -> dict[psutil.Process, tuple[str, list[str]]]:
-    """All below this one, with their names and command lines; what ends meanwhile is none."""
+    """All child processes, with names and command lines, except those that end meanwhile."""
     found = {}
     for child in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.Error):

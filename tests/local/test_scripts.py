@@ -1,4 +1,4 @@
-"""The life of the Lua release on a real fleet: loaded by deploy, found missing, loaded again, proven, rolled back."""
+"""A Lua release on a real fleet: loaded by deploy, found missing, loaded again, checked, rolled back."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ NODES = [f"node-{number}" for number in range(6)]
 
 
 def another_release(folder: Path) -> Path:
-    """A later release with one changed script, beside the shipped ones."""
+    """The shipped releases and a later one with one changed script."""
     lua = folder / "lua"
     shutil.copytree(RELEASE.folder, lua)
     gcra = next(script for script in RELEASE.scripts if script.name == "gcra")
@@ -122,7 +122,7 @@ def test_apply_with_a_node_down_is_partly_done_and_says_so(cluster: LocalFleet) 
 
 
 def test_a_shard_that_is_gone_is_said_and_not_taken_for_nothing(cluster: LocalFleet) -> None:
-    """The third shard keeps the registry: without it nobody knows what was applied."""
+    """The third shard has the record of applied releases, which is unknown without it."""
     cluster.deploy()
     cluster.kill("node-2", "node-5")
     wait_for(lambda: "down" in cluster.run("status", expect=None).out, "the nodes count as down")
@@ -160,7 +160,7 @@ def test_two_releases_side_by_side_and_back(cluster: LocalFleet, tmp_path: Path)
     assert cluster.run("scripts", "apply", "--lua", lua, "-o", "json", expect=9).error()["hint"]
     cluster.run("scripts", "apply", "--lua", lua, "--yes")
     cluster.run("scripts", "status", "--lua", lua)
-    # Both answer: the old one stays loaded until nobody points to it.
+    # Both releases answer: the old one stays loaded until no service uses it.
     old = cluster.run("scripts", "status", "-o", "json", expect=10).json()
     assert [drift["class"] for drift in old["drift"]] == ["UNKNOWN_RELEASE"]
     cluster.run("scripts", "rollback", "--lua", lua, "--yes")
@@ -187,7 +187,7 @@ def test_a_fleet_of_the_first_release_moves_to_the_shipped_one_and_back(cluster:
     cluster.run("scripts", "plan")
     cluster.run("scripts", "rollback", "--yes")
     cluster.run("scripts", "status", "--release", FIRST.version)
-    # Going back unloads nothing: services on either release are answered.
+    # A rollback unloads nothing, so services on either release get answers.
     newest = cluster.run("scripts", "status", "-o", "json", expect=10).json()
     assert [entry["class"] for entry in newest["drift"]] == ["UNKNOWN_RELEASE"]
     entries = cluster.run("scripts", "history", "-o", "json").json()["entries"]
@@ -206,7 +206,7 @@ def test_the_first_evalsha_after_a_failover_succeeds(cluster: LocalFleet) -> Non
         sha1 = next(script.sha1 for script in RELEASE.scripts if script.name == "gcra")
         slots = promoted.execute_command("CLUSTER", "COUNTKEYSINSLOT", 0)
         assert slots == 0
-        # A key in slot 3560, one of the first shard's.
+        # A key in slot 3560, which belongs to the first shard.
         assert promoted.evalsha(sha1, 1, "rl:{06S}:x:gcra:1", 5, 1, 1000)[0] == 1
 
 
@@ -220,7 +220,7 @@ def test_the_watcher_mends_a_cache_again_and_again_also_while_another_node_is_do
             for _ in range(2):
                 admin.script_flush()
                 wait_for(lambda: all(admin.script_exists(*SHA1S)), "the watcher has loaded the scripts again")
-        # Mostly in the middle of the proof that follows the loading: it must not get lost there.
+        # The kill is mostly during the check after loading.
         watcher.send_signal(signal.SIGINT)
         _out, err = watcher.communicate(timeout=PATIENCE_S)
     finally:

@@ -1,4 +1,4 @@
-"""Secrets: where they are and where they never are, who may read them, and how they change hands."""
+"""Secrets: their files, places where they must not appear, permissions, export and import."""
 
 import json
 import stat
@@ -17,7 +17,7 @@ from tests.local.failures import assert_failed_cleanly, assert_fails
 from tests.local.trees import settled_files, tree
 
 Make = Callable[[dict[str, Any]], LocalFleet]
-# The servers need them there: their own configuration, and what they write of it.
+# Files in which the servers need passwords: their configuration, and files that they write from it.
 KEPT_IN = {"secrets.json", "static.conf", "sentinel.conf", "node.conf"}
 
 
@@ -35,9 +35,9 @@ def shows(text: str | bytes, secrets: list[str]) -> bool:
 
 
 def assert_private(folder: Path) -> None:
-    """Nobody but the owner reads anything below."""
+    """Assert that only the owner can read the files below."""
     for path in (folder, *folder.rglob("*")):
-        # Servers replace their files while they run.
+        # Running servers replace their files.
         with suppress(FileNotFoundError):
             mode = stat.S_IMODE(path.stat().st_mode)
             assert mode == (0o700 if path.is_dir() else 0o600), f"{path} has mode {mode:o}"
@@ -51,7 +51,7 @@ def command_lines() -> Iterator[bytes]:
 
 @pytest.fixture(scope="module", params=[cluster_document, sentinel_document], ids=["cluster", "sentinel"])
 def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A fleet that these tests repair, rewrite and fail over."""
+    """A fleet that these tests repair, rewrite and run failovers on."""
     fleet = LocalFleet(folder=tmp_path_factory.mktemp("guarded"), document=request.param(name="guarded"))
     fleet.write()
     try:
@@ -63,7 +63,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_no_secret_in_any_command_line_or_environment(guarded: LocalFleet) -> None:
     secrets = passwords(guarded)
-    # The user whose password is missing here would make the rest prove nothing.
+    # With a missing password the rest of the test would be meaningless.
     assert len(secrets) == 5
     servers = guarded.processes()
     assert len(servers) == 6
@@ -119,7 +119,7 @@ def test_no_secret_in_anything_that_is_printed(guarded: LocalFleet) -> None:
             assert not shows(ran.out + ran.err, secrets), words
     assert not shows(plan.read_text(encoding="utf-8"), secrets)
     (guarded.folder / "handed.json").unlink()
-    # The one command that is there to print them: the user's own, and no other.
+    # The only command that prints passwords prints the one of the requested user and no other.
     shown = guarded.run("env", "--as", "monitor").out
     assert [secret for secret in secrets if secret in shown] == [guarded.access("monitor")["password"]]
 
@@ -159,7 +159,7 @@ def test_files_stay_private_through_rewrites_and_a_failover(guarded: LocalFleet)
 
     wait_for(moved, "the failover's end")
     assert_private(guarded.home)
-    # And a deploy is content with the new roles.
+    # A deploy accepts the new roles.
     assert not guarded.deploy().json()["changed"]
     checks = guarded.run("doctor", "-o", "json", expect=None).json()["checks"]
     assert [check["severity"] for check in checks if check["name"] == "file-modes"] == ["ok"]
@@ -179,7 +179,7 @@ def fail_over(fleet: LocalFleet) -> None:
 
 
 def elsewhere(fleet: LocalFleet, folder: Path, **extra_env: str) -> LocalFleet:
-    """The same topology file in the hands of another operator with an RLCTL_HOME of his own."""
+    """The same topology file for another operator with another RLCTL_HOME."""
     folder.mkdir()
     other = LocalFleet(folder=folder, document=fleet.document, extra_env=extra_env)
     other.write()
@@ -236,13 +236,13 @@ def test_secrets_that_were_removed_after_the_deploy(sentinel: LocalFleet) -> Non
     sentinel.run("secrets", "import", str(kept))
     assert sentinel.status()["state"] == "healthy"
     own.unlink()
-    # Whoever wants it gone needs no password for it.
+    # destroy needs no password.
     sentinel.run("destroy", "--confirm", "limiter")
     assert sentinel.processes() == []
 
 
 def test_the_secrets_of_another_fleet_of_the_same_name(make_fleet: Make, shared_cluster: LocalFleet) -> None:
-    """The password is wrong for these servers: refused, whatever the file says."""
+    """The servers refuse this password, although the file is valid."""
     other = make_fleet(shared_cluster.document)
     text = json.loads(own_file(shared_cluster).read_text(encoding="utf-8"))
     wrong = text | {"users": dict.fromkeys(text["users"], "x" * 43)}

@@ -1,4 +1,4 @@
-"""Services with users of their own: what each may reach, and how services come and go on a running fleet."""
+"""Services with their own users: the rights of each, and services added and removed on a running fleet."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ rules:
 
 @pytest.fixture(scope="module", params=[cluster_document, sentinel_document], ids=["cluster", "sentinel"])
 def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    """A fleet with two services and a rule; a test that changes the services changes them back."""
+    """A fleet with two services and a rule. A test that changes the services must restore them."""
     document = request.param(security={"services": ["checkout", "search"]})
     made = LocalFleet(folder=tmp_path_factory.mktemp("services"), document=document)
     made.write()
@@ -66,7 +66,7 @@ def limiter_of(access: dict[str, Any], *, rules: bool = False) -> Limiter:
 
 
 def refused(client: Redis, *command: object) -> bool:
-    """Whether the user may not do this; that is asked before the key's slot and type."""
+    """Whether the server denies a command to the user. It checks that before the key's slot and type."""
     try:
         client.execute_command(*command)
     except NoPermissionError:

@@ -1,4 +1,4 @@
-"""A topology that is edited under a living fleet: applied live, or refused with a reason and nothing touched."""
+"""Edits of the topology of a running fleet: applied without a restart, or refused without any change."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -76,7 +76,7 @@ def test_settings_of_the_topology_are_applied_live(edited: LocalFleet) -> None:
         assert {f"maxmemory {72 * MIB}", "min-replicas-to-write 1"} <= set(static_conf(edited, node))
     assert edited.status()["state"] == "healthy"
     assert run_ids(edited) == ids
-    # A restart does not bring the old value back.
+    # A restart does not restore the old value.
     edited.kill("node-4")
     edited.deploy()
     assert setting(edited, "node-4", "maxmemory") == str(72 * MIB)
@@ -99,7 +99,7 @@ def test_a_setting_changed_by_hand_is_found_and_repaired(edited: LocalFleet) -> 
     assert {check["subject"] for check in checks if check["name"] == "setting-drift"} == {"node-1", "node-2"}
     assert len(edited.deploy().json()["steps"]) == 2
     assert setting(edited, "node-1", "maxmemory") == setting(edited, "node-2", "maxmemory") == wanted
-    # static.conf wins over what the server rewrote.
+    # static.conf takes precedence over the file that the server rewrote.
     edited.kill("node-2")
     edited.deploy()
     assert setting(edited, "node-2", "maxmemory") == wanted
@@ -119,7 +119,7 @@ def test_a_user_changed_by_hand_is_repaired(edited: LocalFleet) -> None:
 def test_users_of_an_older_release_change_and_keep_their_connections(
     edited: LocalFleet, edited_sentinel: LocalFleet, kind: str
 ) -> None:
-    """ACL LOAD would end every connection of redis 7.0, those of replicas too."""
+    """In Redis 7.0, ACL LOAD would close every connection, also those of replicas."""
     fleet = edited if kind == "cluster" else edited_sentinel
     names = [node["name"] for node in fleet.status()["nodes"]]
     data = [name for name in names if name.startswith("node-")]
@@ -132,7 +132,7 @@ def test_users_of_an_older_release_change_and_keep_their_connections(
         assert not any(may_read_info(clients[name]) for name in data)
         steps = fleet.deploy().json()["steps"]
         assert {step["kind"] for step in steps} == {"load-users"}
-        # A link that was ended raises here.
+        # A closed connection raises here.
         assert {name: client.call("CLIENT", "ID") for name, client in clients.items()} == ids
         assert all(may_read_info(clients[name]) for name in data)
         assert {name: linked_replicas(fleet, name) for name in data} == replicas
@@ -142,7 +142,7 @@ def test_users_of_an_older_release_change_and_keep_their_connections(
         assert "other" not in users
         assert "off" in users["default"]
     fleet.status()
-    # The files have it, too.
+    # The files have the change, too.
     fleet.kill(data[-1])
     fleet.deploy()
     with closing(link_as(fleet, data[-1], "limiter")) as client:
@@ -150,7 +150,7 @@ def test_users_of_an_older_release_change_and_keep_their_connections(
 
 
 def outdate(fleet: LocalFleet, name: str) -> None:
-    """Users as another release may have left them, in memory and on the disk."""
+    """Users as another release of rlctl may have left them, in memory and on disk."""
     for user, *rules in (
         ("limiter", "-info"),
         ("default", "on", ANOTHER),
@@ -167,7 +167,7 @@ def command(fleet: LocalFleet, name: str, *words: object) -> Any:
 
 
 def link_as(fleet: LocalFleet, name: str, who: str) -> NodeLink:
-    """A connection that never comes back by itself."""
+    """A connection that does not reconnect."""
     kind, _, index = name.partition("-")
     port = fleet.base_port + int(index) + (1000 if kind == "sentinel" else 0)
     access = fleet.access(who)

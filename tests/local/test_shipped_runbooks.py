@@ -1,4 +1,4 @@
-"""Each shipped runbook leads from each of its faults to health, and fails without any of its changing steps."""
+"""Each shipped runbook repairs each of its faults, and fails if one of its changing steps is omitted."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ PAGES = [
     for kind in Kind
     if any(kind in rehearsal.kinds for rehearsal in page.rehearsals)
 ]
-# Omissions on one kind prove nearly what they prove on the other; `make soak` leaves steps out on both.
+# Omissions on one kind test nearly the same as on the other; `make soak` omits steps on both.
 [WITH_OMISSIONS] = in_turn(list(Kind))
 
 
@@ -32,7 +32,7 @@ def _namespaces() -> None:
 
 @pytest.fixture
 def home(tmp_path_factory: pytest.TempPathFactory) -> LocalFleet:
-    """No fleet at all: each trial builds its own."""
+    """A folder without a fleet, because each trial deploys its own."""
     return LocalFleet(folder=tmp_path_factory.mktemp("runbooks"), document=cluster_document(name="tried"))
 
 

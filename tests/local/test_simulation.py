@@ -1,4 +1,4 @@
-"""The model cannot lie: after every real batch of a plan, reality is what `simulate` said it would be."""
+"""After every real batch of a plan, the observed fleet is what `simulate` predicted."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ KINDS = pytest.mark.parametrize("document", [cluster_document, sentinel_document
 
 
 class Silence:
-    """A Progress that nobody listens to."""
+    """A Progress that ignores every event."""
 
     def note(self, text: str) -> None:
         pass
@@ -56,7 +56,7 @@ def carry_out(fleet: FleetSession, plan: Plan, steps: tuple[Step, ...]) -> None:
 
 
 def differences(predicted: Observed, real: Observed) -> list[str]:
-    """Where reality is not what was predicted; gossip may know more than was told, never less."""
+    """Differences between the observed and the predicted fleet. Gossip may know more than predicted, never less."""
     found: list[str] = []
     for said, seen in zip(predicted.nodes, real.nodes, strict=True):
         found += [f"{said.name}: {name} {was!r}, predicted {will!r}" for name, will, was in _compared(said, seen)]
@@ -68,7 +68,7 @@ def differences(predicted: Observed, real: Observed) -> list[str]:
 def _compared(said: NodeFacts, seen: NodeFacts) -> Iterator[tuple[str, object, object]]:
     for name in ("presence", "role", "slots", "follows", "acl_revision"):
         will, was = getattr(said, name), getattr(seen, name)
-        # The users' revision follows from the server's version, which nobody knows before the first start.
+        # The revision of users depends on the server's version, which is unknown before the first start.
         if will != was and not (name == "acl_revision" and will is None):
             yield name, will, was
     if said.sentinel is not None:
@@ -78,7 +78,7 @@ def _compared(said: NodeFacts, seen: NodeFacts) -> Iterator[tuple[str, object, o
 
 
 def assert_becomes(fleet: FleetSession, predicted: Observed) -> None:
-    """Gossip takes its time; what it may not take is another course."""
+    """Wait for gossip. It may take time, but must reach the predicted state."""
     seen: list[str] = []
 
     def same() -> bool:
@@ -110,7 +110,7 @@ def test_every_batch_does_what_the_simulation_says(make_fleet: MakeFleet, docume
 @KINDS
 @pytest.mark.parametrize("tenths", [0, 3, 5, 8])
 def test_deploy_converges_from_every_prefix(make_fleet: MakeFleet, document: Documents, tenths: int) -> None:
-    """Also from the middle of a batch, where rlctl itself never stops but a power cut does."""
+    """Also from the middle of a batch, where a power failure can stop rlctl."""
     files = make_fleet(document())
     with opened(files) as fleet:
         observed = fleet.observe()
@@ -124,7 +124,7 @@ def test_deploy_converges_from_every_prefix(make_fleet: MakeFleet, document: Doc
 
 @KINDS
 def test_every_batch_of_a_repair_does_what_the_simulation_says(make_fleet: MakeFleet, document: Documents) -> None:
-    """Without persistence the plan waits for an election; the dead second replica makes its winner certain."""
+    """Without persistence the plan waits for an election. The second replica is dead, so the winner is certain."""
     files = make_fleet(document(persistence={"mode": "none"}))
     files.deploy()
     with opened(files) as fleet:

@@ -1,4 +1,4 @@
-"""A fleet whose nodes have a loopback address each: everything works as at one address."""
+"""A fleet whose nodes each have a loopback address works like one on a single address."""
 
 import sys
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def test_from_nothing_to_healthy_and_gone(
     assert {where.partition(":")[0] for key in ("nodes", "sentinels") for where in fleet.access()[key]} <= set(
         addresses
     )
-    # The primary of a Sentinel fleet calls nobody.
+    # The primary of a Sentinel fleet connects to no other node.
     assert set(addresses[1:]) <= sources(fleet) <= set(addresses)
     assert fleet.run("limit", "--algorithm", "gcra", "-o", "json", "ada").json()["source"] == "redis"
     fleet.run("deploy", "--dry-run")
@@ -55,7 +55,7 @@ def test_from_nothing_to_healthy_and_gone(
 
 
 def sources(fleet: LocalFleet) -> set[str]:
-    """From where the servers speak to each other."""
+    """The source addresses of connections between the servers."""
     links = [link for process in fleet.processes() for link in process.net_connections(kind="tcp")]
     served = {link.laddr.port for link in links if link.status == psutil.CONN_LISTEN}
     return {link.laddr.ip for link in links if link.status == psutil.CONN_ESTABLISHED and link.laddr.port not in served}

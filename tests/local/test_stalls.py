@@ -1,4 +1,4 @@
-"""Answers that come too late: whose fault it was decides what is said of the node."""
+"""Answers that come too late: the report depends on whether the node or this machine was slow."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ LATE = NodeName("node-5")
 
 
 class Sleepy(SystemClock):
-    """Between any two looks at it more time has passed than the caller thought."""
+    """A clock that advances further between two calls than the caller expects."""
 
     def __init__(self) -> None:
         self._slept_s = 0.0
@@ -41,7 +41,7 @@ class Sleepy(SystemClock):
 
 @contextmanager
 def asleep(pid: int, seconds: float) -> Iterator[None]:
-    """A process that does nothing for so long."""
+    """Stop a process for this long."""
     awake = threading.Timer(seconds, os.kill, (pid, signal.SIGCONT))
     os.kill(pid, signal.SIGSTOP)
     awake.start()
@@ -85,7 +85,7 @@ def test_a_node_that_stalls_in_the_middle_of_a_change_is_waited_for(cluster: Loc
 
 
 def test_the_time_that_a_proof_takes_is_not_the_servers(cluster: LocalFleet, tmp_path: Path) -> None:
-    """A host may take seconds to say over ssh that the port is its unit's."""
+    """A host may need seconds to confirm over ssh that its unit holds the port."""
     timeout_s = 2.0
 
     def slow_proof() -> None:

@@ -1,4 +1,4 @@
-"""RLCTL_HOME on a hostile, full or badly set-up machine: folders of others, links, full disks, low limits."""
+"""RLCTL_HOME on a hostile, full or misconfigured machine: folders of other users, links, full disks, low limits."""
 
 import os
 import shlex
@@ -42,14 +42,14 @@ ALL_VERBS = [
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A file of this user that no command may touch."""
+    """A file of this user that no command may change."""
     path = tmp_path / "victim.txt"
     path.write_text("precious\n", encoding="utf-8")
     return path
 
 
 def prepared(fleet: LocalFleet, *folders: str) -> Path:
-    """An RLCTL_HOME as rlctl makes it, before anything was deployed."""
+    """An RLCTL_HOME as rlctl creates it, before the first deploy."""
     for folder in ("", "fleets", "journal", "locks", "drills", *folders):
         (fleet.home / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     return fleet.home
@@ -66,7 +66,7 @@ def files_of(folder: Path) -> list[str]:
 def started(
     fleet: LocalFleet, shell: str, *words: str, argv: Sequence[str] = (), **env: str | None
 ) -> "subprocess.CompletedProcess[str]":
-    """rlctl in a shell that first does something to itself."""
+    """Run rlctl in a shell that first runs another command."""
     known = {name: value for name, value in os.environ.items() if name not in OPERATORS} | {
         "RLCTL_HOME": str(fleet.home),
         **env,
@@ -269,7 +269,7 @@ def test_a_full_disk_is_told_with_the_file_that_could_not_be_written(cluster: Lo
 
 @pytest.mark.parametrize("most", [8, 9, 10, 12, 14, 16])
 def test_few_open_files_are_told_as_what_they_are(shared_cluster: LocalFleet, most: int) -> None:
-    """Either it works, or rlctl names its limit: no bug, and no node that is told to be down."""
+    """Either the command works, or rlctl names the limit: no bug, and no node reported as down."""
     ended = started(shared_cluster, f"ulimit -n {most}", "status", "--wait")
     assert ended.returncode in {0, 6}, f"{ended.stdout}\n{ended.stderr}"
     if ended.returncode == 6:
@@ -292,7 +292,7 @@ def test_the_limit_is_not_taken_for_a_closed_port(ask: str) -> None:
 
 @pytest.mark.parametrize("kind", ["cluster", "sentinel"])
 def test_a_lowered_maxclients_is_told(kind: str, request: pytest.FixtureRequest) -> None:
-    """As a server does by itself that was started with `ulimit -n 64`, unless its user may raise the limit."""
+    """Lower maxclients, as a server that starts with `ulimit -n 64` does unless it may raise the limit."""
     fleet: LocalFleet = request.getfixturevalue(kind)
     real = shutil.which("redis-server") or shutil.which("valkey-server")
     few = script(

@@ -1,6 +1,6 @@
-"""Random walks of faults and commands over a real fleet: each deploy on the way makes it whole and keeps its counts.
+"""Random walks of faults and commands on a real fleet: each deploy makes it healthy and keeps its counts.
 
-RLCTL_STEPS says how long a walk is. RLCTL_SEED, or the commit, chooses it; a failure shows the seed and the way.
+RLCTL_STEPS is the length of a walk. RLCTL_SEED, or the commit, chooses it; a failure shows the seed and the steps.
 """
 
 import os
@@ -30,24 +30,24 @@ from tests.seed import SEED, chance
 from tests.unit.proof import prove
 
 STEPS = int(os.environ.get("RLCTL_STEPS", "10"))
-# What a command may answer on a damaged fleet: it did it, or it says what is in its way.
+# Exit codes that a command may have on a damaged fleet: it succeeded, or it names the problem.
 CLEAN = {
     *(Exit.OK, Exit.NOT_FOUND, Exit.UNREACHABLE, Exit.TIMEOUT, Exit.GUARD, Exit.DECLINED, Exit.PARTIAL),
     *(Exit.CHECK_FAILED, Exit.DEGRADED, Exit.CRITICAL),
 }
 FIRST_RELEASE = "1.0.0"
-# On a damaged fleet a command may wait in vain for as long as it is allowed to.
+# On a damaged fleet a command may wait until its time limit.
 BRIEF = "10s"
 
 
 @dataclass(slots=True)
 class Walk:
-    """A fleet, and what must be true of it after the next deploy."""
+    """A fleet, and the state that it must have after the next deploy."""
 
     fleet: LocalFleet
     chance: random.Random
     counts: Counts = field(default_factory=dict)
-    # Limits of which one must be in force, None where any may be: a failed command may have changed it, or not.
+    # Values of which one must be in force; None if any may be, because a failed command may have changed it.
     limits: set[int] | None = None
     revisions: dict[int, int] = field(default_factory=dict)
     wiped: set[str] = field(default_factory=set)
@@ -62,7 +62,7 @@ class Walk:
         self.way.append(f"kill {name}")
 
     def wipe(self) -> None:
-        """Not all of a kind: with the files of all sentinels nothing tells a used fleet from a new one."""
+        """Never all nodes of a kind: without the files of any sentinel, a used fleet looks like a new one."""
         name = self._any()
         if len({one for one in (*self.wiped, name) if one[:4] == name[:4]}) > 1:
             return
@@ -75,7 +75,7 @@ class Walk:
         name = self._any()
         process = self._running()[name]
         process.suspend()
-        # The signal takes effect a moment later; resume() looks for stopped processes.
+        # The signal takes effect a moment later, and resume() looks for stopped processes.
         wait_for(lambda: process.status() == psutil.STATUS_STOPPED, f"{name} is stopped")
         self.way.append(f"pause {name}")
 
@@ -102,7 +102,7 @@ class Walk:
         self._try("failover", str(shard), "--yes", "--timeout", BRIEF)
 
     def killed_deploy(self) -> None:
-        """One that has something to do; for nodes that hang it would wait, which says little and takes minutes."""
+        """A deploy that has steps. With hung nodes it would only wait for minutes."""
         self.resume()
         self.kill()
         line = self.chance.randint(1, 4)
@@ -135,7 +135,7 @@ class Walk:
         self._try("scripts", "rollback", "--to", FIRST_RELEASE, "--yes")
 
     def deploy(self) -> None:
-        """Whatever happened: the fleet is whole again, and holds what it held, where no loss was agreed to."""
+        """Assert that the fleet is healthy again and has all its counts, unless a loss was agreed to."""
         self.resume()
         self.prove()
         ran = self._try("deploy", "--yes", "--wait")
@@ -150,9 +150,9 @@ class Walk:
         self.check()
 
     def prove(self) -> None:
-        """The planner's rules hold for what is really there, as for what is made up; fences are not its to lift.
+        """Assert that the planner's rules hold for the observed fleet, too. A plan does not lift fences.
 
-        A plan that is made in the middle of an election need not be the last one: it is proven afterwards.
+        A plan that is made during an election need not be the last one, so the plan afterwards is checked.
         """
         if not self.fenced:
             wait_for(self._is_proven, "the plan for what is there keeps the planner's rules", timeout_s=60)
@@ -183,13 +183,13 @@ class Walk:
     # --- what they stand on
 
     def _any(self, kind: str = "") -> str:
-        """A node whose process is there, paused or not."""
+        """A node whose process exists, paused or not."""
         return self.chance.choice(sorted(name for name in self._running() if name.startswith(kind)))
 
     def _running(self) -> dict[str, psutil.Process]:
         found: dict[str, psutil.Process] = {}
         for process in self.fleet.processes():
-            # One that was killed a moment ago may end between the list and this question.
+            # A process that was killed a moment ago may end between the list and this call.
             with suppress(psutil.Error):
                 found[Path(process.cwd()).name] = process
         return found
@@ -200,7 +200,7 @@ class Walk:
         wait_for(lambda: is_gone(process.pid), f"the end of {name}")
 
     def _try(self, *words: str) -> Ran:
-        """A command that does what it should, or says why not."""
+        """A command that succeeds, or reports why not."""
         began = time.monotonic()
         ran = self.fleet.run(*words, "-o", "json", expect=None)
         self.way.append(f"{' '.join(words)}: {ran.code} after {time.monotonic() - began:.1f} s")
@@ -213,7 +213,7 @@ FAULTS = (Walk.kill, Walk.wipe, Walk.pause, Walk.resume)
 COMMANDS = (Walk.fence, Walk.unfence, Walk.failover, Walk.killed_deploy, Walk.resize)
 CHANGES = (Walk.apply_rules, Walk.roll_rules_back, Walk.apply_scripts, Walk.roll_scripts_back)
 ACTIONS: tuple[Callable[[Walk], None], ...] = (*FAULTS, *FAULTS, *COMMANDS, *CHANGES)
-# So many actions are between two deploys, on average.
+# The average number of actions between two deploys.
 BETWEEN = 3
 
 

@@ -1,4 +1,4 @@
-"""What people see: colours and questions at a terminal, plain whole lines in a pipe."""
+"""Output: colours and questions at a terminal, plain whole lines in a pipe."""
 
 import signal
 import subprocess
@@ -165,7 +165,7 @@ def test_quiet_leaves_results_and_errors_only(shared_cluster: LocalFleet) -> Non
 
 @pytest.mark.parametrize("shards", [3, 40], ids=["at the last flush", "in the middle"])
 def test_a_reader_that_goes_away_is_no_failure(cluster: LocalFleet, shards: int) -> None:
-    """Forty shards fill more than a pipe holds, so that rlctl still writes when the reader goes."""
+    """The output for forty shards exceeds the buffer of a pipe, so rlctl still writes when the reader exits."""
     cluster.document["cluster"]["shards"] = shards
     cluster.write()
     process = cluster.spawn("render", "config")

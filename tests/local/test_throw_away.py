@@ -1,4 +1,4 @@
-"""What demos and runbook tests make for themselves goes with them; after a SIGKILL, with `heal` or the next run."""
+"""Demos and runbook tests remove their fleets; after a SIGKILL, `heal` or the next run does."""
 
 import shutil
 import signal
@@ -23,7 +23,7 @@ def runs(fleet: LocalFleet) -> list[Path]:
 
 
 def servers(fleet: LocalFleet) -> list[int]:
-    """The pids of servers that throw-away runs have on this machine."""
+    """The pids of servers of throw-away runs on this machine."""
     return [process.pid for process in servers_below(fleet.home / "throw-away")]
 
 
@@ -35,7 +35,7 @@ def assert_all_gone(fleet: LocalFleet, pids: list[int]) -> None:
 
 @contextmanager
 def started(fleet: LocalFleet, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A command, ended by its pid."""
+    """A command that is ended by its pid."""
     with fleet.spawn(*words) as command:
         try:
             yield command
@@ -45,7 +45,7 @@ def started(fleet: LocalFleet, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def killed_demo(fleet: LocalFleet, count: int) -> list[int]:
-    """Kill a demo when it has so many servers; what it leaves."""
+    """Kill a demo once it has this many servers, and return its leftovers."""
     with started(fleet, "demo"):
         wait_for(lambda: len(servers(fleet)) >= count, f"{count} servers of the demo")
     left = servers(fleet)
@@ -114,7 +114,7 @@ def test_heal_leaves_a_demo_that_runs_alone(cluster: LocalFleet) -> None:
         assert cluster.run("failover-drill", "heal").out == "nothing to heal\n"
         pids = servers(cluster)
         assert len(pids) == 6
-        # It may have missed a deadline meanwhile: how it ends is not asked here.
+        # It may have missed a deadline meanwhile, so its exit code is not checked.
         command.send_signal(signal.SIGCONT)
         command.terminate()
         command.communicate(timeout=PATIENCE_S)

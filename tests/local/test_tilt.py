@@ -1,4 +1,4 @@
-"""Sentinels that stalled are in TILT: status says so, and deploy waits until they act again."""
+"""Sentinels in TILT after a stall: status reports it, and deploy waits until they act again."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from tests.local.driver import LocalFleet, sentinel_document, wait_for
 from tests.local.failures import assert_fails
 from tests.local.tilt import SENTINELS, stall, stall_one_by_one
 
-# Longer than deploy waits where it has nothing to do.
+# Longer than a deploy without steps waits.
 TILT_MS = 20_000
 
 
@@ -24,7 +24,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
 
 
 def test_a_deploy_without_steps_waits_until_all_sentinels_act_again(watched: LocalFleet) -> None:
-    """The last one holds the others for down from before its stall, and only looks again after TILT."""
+    """The last sentinel reports the others as down since before its stall, and checks again only after TILT."""
     stall_one_by_one(watched, SENTINELS, tilt_ms=TILT_MS)
     status = watched.status(expect=12)
     found = {(one["code"], one["severity"], one["subject"], one["runbook"]) for one in status["findings"]}

@@ -33,7 +33,7 @@ def encrypted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def ports(fleet: LocalFleet) -> list[int]:
-    """Every port of the fleet on which somebody listens."""
+    """Every port on which a process of the fleet listens."""
     listening = [node["port"] for node in fleet.status(expect=None)["nodes"]]
     if fleet.document["kind"] == "cluster":
         listening += [port + BUS for port in listening]
@@ -113,7 +113,7 @@ def has_another_primary(fleet: LocalFleet, old: str) -> bool:
 def test_strangers_on_a_tls_fleets_ports_are_refused(
     make_fleet: MakeFleet, tmp_path: Path, document: Documents
 ) -> None:
-    """Neither silence nor a plain server gets past the handshake, nor any byte but the handshake's."""
+    """Neither a silent nor a plain server completes the handshake, and neither gets a byte after it."""
     fleet = make_fleet(document(security={"tls": True}))
     for answer in (b"", b"+OK\r\n"):
         with listener(fleet.base_port + 1, answer) as stranger:

@@ -1,4 +1,4 @@
-"""A topology file that asks for what deploy refuses: every other command works on the fleet as it was deployed."""
+"""A topology file with edits that deploy refuses: every other command works on the fleet as it was deployed."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from tests.local.driver import LocalFleet, cluster_document, is_gone, sentinel_d
 
 MakeFleet = Callable[[dict[str, Any]], LocalFleet]
 DIFFERS = "topology-differs"
-# Each must do its work, with the exit code that it has on a healthy fleet.
+# Each command must work and have the exit code of a healthy fleet.
 COMMANDS = [
     (("env",), 0),
     (("scripts", "status"), 0),
@@ -26,7 +26,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, LocalFleet]]:
-    """One deployed fleet of each kind; every test writes a file of its own beside it."""
+    """One deployed fleet of each kind. Every test writes its own topology file."""
     made: dict[str, LocalFleet] = {}
     for kind, document in (("cluster", cluster_document()), ("sentinel", sentinel_document())):
         made[kind] = LocalFleet(folder=tmp_path_factory.mktemp(kind), document=document)
@@ -41,7 +41,7 @@ def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Local
 
 
 def change(fleet: LocalFleet, document: dict[str, Any], **changes: Any) -> None:
-    """The document with these settings, its sections merged."""
+    """The document with these settings merged into its sections."""
     merged = {key: document[key] | value if isinstance(value, dict) else value for key, value in changes.items()}
     fleet.document = document | merged
     fleet.write()
@@ -49,7 +49,7 @@ def change(fleet: LocalFleet, document: dict[str, Any], **changes: Any) -> None:
 
 @pytest.fixture
 def shrunk(request: pytest.FixtureRequest, fleets: dict[str, LocalFleet]) -> Iterator[LocalFleet]:
-    """A fleet whose file names fewer replicas than were deployed, and that is healthy again with the file of before."""
+    """A fleet whose file has fewer replicas than were deployed. With the previous file it is healthy again."""
     fleet = fleets[request.param]
     document = fleet.document
     replicas = {"cluster": 0, "sentinel": 1}[request.param]
@@ -67,7 +67,7 @@ KINDS = pytest.mark.parametrize("shrunk", ["cluster", "sentinel"], indirect=True
 
 @KINDS
 def test_status_and_doctor_show_the_deployed_fleet(shrunk: LocalFleet) -> None:
-    """Also while a replica that the file no longer names is the primary, and owns slots."""
+    """Also while a former replica that the file no longer has is the primary and owns slots."""
     shrunk.run("failover", "0", "--yes")
     wait_for(lambda: len(shrunk.status(expect=None)["findings"]) == 1, "all nodes know of the failover")
     found = shrunk.status(expect=11)

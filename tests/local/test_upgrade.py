@@ -1,6 +1,6 @@
-"""What a machine and a fleet keep of an earlier rlctl: today's reads it, or says what is in the way.
+"""State of an earlier rlctl on a machine and in a fleet: this rlctl reads it, or reports why it cannot.
 
-tests/data/upgrade/COMMIT holds the state folder, topology, saved plan and keys that this commit left.
+tests/data/upgrade/COMMIT has the state folder, topology, saved plan and keys of that commit.
 """
 
 import json
@@ -29,7 +29,7 @@ def earlier(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, earlier: Path) -> Iterator[LocalFleet]:
-    """The machine as the earlier rlctl left it, its servers gone."""
+    """The machine as the earlier rlctl left it, without its servers."""
     document = yaml.safe_load((earlier / "topology.yaml").read_text(encoding="utf-8"))
     fleet = LocalFleet(folder=tmp_path, document=document)
     fleet.write()
@@ -42,14 +42,14 @@ def machine(tmp_path: Path, earlier: Path) -> Iterator[LocalFleet]:
 
 @pytest.fixture
 def prepared(machine: LocalFleet) -> LocalFleet:
-    """The same once the operator has done what the refusal of the earlier record says."""
+    """The machine after the operator has followed the hint about the earlier record."""
     (machine.home / "fleets" / machine.name / "fleet.json").unlink()
     return machine
 
 
 @pytest.mark.parametrize("words", [("status",), ("deploy", "--yes"), ("destroy", "--confirm", "limiter")])
 def test_an_earlier_record_of_a_fleet_is_refused_with_the_way_on(machine: LocalFleet, words: tuple[str, ...]) -> None:
-    """That commit recorded only what could not change; today's compares the whole topology."""
+    """That commit recorded only settings that could not change; this rlctl compares the whole topology."""
     failed = machine.run(*words, "-o", "json", expect=Exit.GUARD).error()
     assert "fleet.json" in failed["message"]
     assert "delete it and run `rlctl deploy` with the topology file of the last deploy" in failed["hint"]
@@ -76,7 +76,7 @@ def test_the_secrets_are_those_of_the_fleet(prepared: LocalFleet, earlier: Path)
 
 
 def test_a_saved_plan_is_carried_out_or_stale(prepared: LocalFleet, earlier: Path) -> None:
-    """It is the same plan only until a release plans other steps."""
+    """The plan is valid only until a release plans other steps."""
     ran = prepared.run("deploy", "--plan", str(earlier / "plan.json"), "--yes", "-o", "json", expect=None)
     if ran.code != Exit.OK:
         assert ran.code == Exit.GUARD, ran.err

@@ -1,4 +1,4 @@
-"""Opinions on real servers: of one mind, then a rival, a fence and a death."""
+"""Views of real servers: in agreement, then with a second primary, a fence and a dead node."""
 
 from typing import Any
 
@@ -47,10 +47,10 @@ def test_an_absent_fleet(cluster: LocalFleet) -> None:
 
 
 def test_a_rival_behind_sentinels(sentinel: LocalFleet) -> None:
-    """Promoted by hand, it takes writes until the sentinels notice: two writers, and everybody knows who wins."""
+    """A replica promoted by hand accepts writes until the sentinels demote it; every view names the winner."""
     sentinel.deploy()
     rival = sentinel.connect("node-1")
-    # Sentinels put a rival back after a while: not before it was seen.
+    # Sentinels demote the second primary after a while, which must not happen before the test has seen it.
     sentinel.kill("sentinel-0", "sentinel-1", "sentinel-2")
     rival.execute_command("REPLICAOF", "NO", "ONE")
     rival.close()

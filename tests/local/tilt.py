@@ -15,7 +15,7 @@ STALL_S = 3.0
 
 
 def stall(fleet: LocalFleet, names: Sequence[str], *, tilt_ms: int) -> None:
-    """Stop these sentinels together and continue them into TILT, for `tilt_ms` where the server can shorten it."""
+    """Stop these sentinels together and continue them into TILT, for `tilt_ms` if the server can shorten it."""
     shorten_tilt(fleet, names, tilt_ms)
     for name in names:
         os.kill(fleet.pid(name), signal.SIGSTOP)
@@ -23,7 +23,7 @@ def stall(fleet: LocalFleet, names: Sequence[str], *, tilt_ms: int) -> None:
 
 
 def stall_one_by_one(fleet: LocalFleet, names: Sequence[str], *, tilt_ms: int) -> None:
-    """Like `stall`, but stop each sentinel only when the running ones hold the stopped ones for down."""
+    """Like `stall`, but stop each sentinel only when the running ones report the stopped ones as down."""
     shorten_tilt(fleet, names, tilt_ms)
     for number, name in enumerate(names):
         for watcher in names[number:]:
@@ -43,7 +43,7 @@ def _end_stall(fleet: LocalFleet, names: Sequence[str]) -> None:
 
 
 def shorten_tilt(fleet: LocalFleet, names: Sequence[str], tilt_ms: int) -> None:
-    """Valkey and Redis 7 can; with others a test takes as long as their TILT."""
+    """Shorten TILT, which Valkey and Redis 7 support. With other servers a test takes the full time."""
     for name in names:
         with closing(fleet.connect(name)) as client, suppress(ResponseError):
             client.execute_command("SENTINEL", "DEBUG", "TILT-PERIOD", tilt_ms)
@@ -55,6 +55,6 @@ def is_in_tilt(fleet: LocalFleet, name: str) -> bool:
 
 
 def count_down(fleet: LocalFleet, name: str) -> int:
-    """How many other sentinels this one holds for down."""
+    """The number of other sentinels that this one reports as down."""
     with closing(fleet.connect(name)) as client:
         return sum("s_down" in peer["flags"] for peer in client.sentinel_sentinels(fleet.name))

@@ -1,17 +1,17 @@
-"""What a command changed, seen from outside: files by content and time, servers by run id."""
+"""Detect what a command changed: files by content and time, servers by run id."""
 
 from pathlib import Path
 
 from tests.local.driver import LocalFleet
 
-# What rlctl writes, and what a server would write again when it is reconfigured.
+# Files that rlctl writes, and files that a server rewrites when it is reconfigured.
 SETTLED = {"static.conf", "node.conf", "sentinel.conf", "users.acl", "secrets.json", "fleet.json", "process.json"}
 
 Tree = dict[str, tuple[int, bytes]]
 
 
 def tree(folder: Path) -> Tree:
-    """Every file below, with its time and content; folders too."""
+    """Every file and folder below, with time and content."""
     return {
         str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in sorted(folder.rglob("*"))
@@ -19,12 +19,12 @@ def tree(folder: Path) -> Tree:
 
 
 def settled_files(fleet: LocalFleet) -> Tree:
-    """The files that stay as they are while nothing is deployed."""
+    """The files that only a deploy changes."""
     return {name: state for name, state in tree(fleet.home).items() if Path(name).name in SETTLED}
 
 
 def run_ids(fleet: LocalFleet) -> dict[str, str]:
-    """Which very process serves each node."""
+    """The run id of the process of each node."""
     found = {}
     access = fleet.access()
     for folder in sorted((fleet.home / "fleets" / fleet.name / "nodes").iterdir()):
