@@ -19,7 +19,7 @@ def asset_folder(name: str) -> Path:
 
 
 def read_asset(folder: str, name: str) -> bytes:
-    """The content of a file in one of the folders; a broken installation says so."""
+    """Content of a file in a data folder. Raises NotFound if the installation lacks it."""
     path = asset_folder(folder) / name
     try:
         return path.read_bytes()

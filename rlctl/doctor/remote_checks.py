@@ -41,13 +41,13 @@ def _memory(topology: Topology, subject: str, facts: HostFacts, count: int) -> C
         return unread(name, subject, "its memory could not be read", "look by hand: free -m")
     evidence = f"{count} data nodes x {size_text(topology.memory.maxmemory_bytes)} of {size_text(total)}"
     if need > total:
-        return failed(name, subject, f"{evidence}; full nodes do not fit", "lower memory.maxmemory, or name more hosts")
+        return failed(name, subject, f"{evidence}; full nodes do not fit", "lower memory.maxmemory, or list more hosts")
     if need * 2 > total:
         return warned(
             name,
             subject,
             f"{evidence}; while nodes save or resync, copy-on-write may take as much again, which does not fit",
-            "lower memory.maxmemory, or name more hosts",
+            "lower memory.maxmemory, or list more hosts",
         )
     return passed(name, subject, evidence)
 

@@ -75,7 +75,10 @@ def _memory(topology: Topology, facts: HostFacts) -> Check:
         return failed(name, MACHINE, f"{evidence}; full nodes do not fit", fix)
     if available is not None and need > available:
         return warned(
-            name, MACHINE, f"{evidence}; that is more than is available now, but it counts running nodes too", fix
+            name,
+            MACHINE,
+            f"{evidence}; that is more than is available, unless running nodes already use the difference",
+            fix,
         )
     if total is None or available is None:
         return unread(name, MACHINE, evidence, "look by hand: free -m, or vm_stat on macOS")
@@ -105,7 +108,7 @@ def _swap_in_use(facts: HostFacts) -> Check:
     return warned(
         name,
         MACHINE,
-        f"{evidence}: a node whose pages lie in swap answers in milliseconds instead of microseconds",
+        f"{evidence}: a node whose pages are in swap answers in milliseconds instead of microseconds",
         "find the swapped processes (grep VmSwap /proc/*/status), free memory, then swapoff -a && swapon -a",
     )
 

@@ -73,7 +73,7 @@ def _placement(topology: Topology) -> Check:
         return passed(name, topology.name, "the whole fleet is on one machine, a single point of failure")
     faults = placement_faults(topology)
     if faults:
-        return warned(name, topology.name, "; ".join(faults), "name more hosts, or more zones, under hosts")
+        return warned(name, topology.name, "; ".join(faults), "list more hosts, or hosts in more zones, under hosts")
     hosts = {spec.host for spec in data_nodes(topology)}
     return passed(name, topology.name, f"hosts for data nodes: {len(hosts)} ({', '.join(sorted(filter(None, hosts)))})")
 
