@@ -1,4 +1,4 @@
-"""What doctor says about a fleet: ports, findings, memory, the bus, file modes and certificates."""
+"""Checks of a fleet: ports, findings, memory, the bus, file modes and certificates."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

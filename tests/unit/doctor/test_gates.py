@@ -1,4 +1,4 @@
-"""Gates: what speaks against an operation, and that the table names only what can be found."""
+"""Gates: the checks that close each gate, and that the table names only existing checks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What doctor says about a machine, as tables of facts."""
+"""Checks of a machine, for tables of facts."""
 
 from dataclasses import replace
 from typing import Any

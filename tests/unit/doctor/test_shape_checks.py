@@ -1,4 +1,4 @@
-"""What doctor says about the topology itself."""
+"""Checks of the topology itself."""
 
 from dataclasses import replace
 

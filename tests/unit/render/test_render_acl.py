@@ -1,4 +1,4 @@
-"""users.acl: who may do what, for each version; and nothing that shows a password."""
+"""users.acl: the rights of each user for each version, without plain passwords."""
 
 import hashlib
 from dataclasses import replace

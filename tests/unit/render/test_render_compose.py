@@ -1,4 +1,4 @@
-"""The compose file: what every container gets, and that all its parts fit together."""
+"""The compose file: the settings of every container, and that its parts are consistent."""
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
@@ -100,7 +100,7 @@ def test_the_network_is_the_fleets_own() -> None:
 
 
 def test_a_command_is_the_same_at_every_start() -> None:
-    """Whom a data node behind sentinels follows stands in a file; a cluster node knows by itself."""
+    """A data node behind sentinels reads its primary from a file; a cluster node has it in nodes.conf."""
     found = services(WATCHED)
     assert found["node-1"]["command"][-2:] == ["--include", "/data/follow.conf"]
     assert found["sentinel-0"]["command"] == [
@@ -127,7 +127,7 @@ def test_health_needs_no_secret(topology: Topology, question: str) -> None:
     shell, check = services(topology)["node-0"]["healthcheck"]["test"]
     assert shell == "CMD-SHELL"
     assert f"{question} 2>&1 | grep -Eq 'PONG|NOAUTH'" in check
-    # An image without a client: who listens at this port, in the kernel's own spelling.
+    # For an image without a client, the check looks up the listening port in the kernel's format.
     assert "else grep -q ':1B58 00000000:0000 0A' /proc/net/tcp; fi" in check
 
 

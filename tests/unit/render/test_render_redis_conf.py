@@ -1,4 +1,4 @@
-"""static.conf and nodes.conf of data nodes, word for word."""
+"""The exact text of static.conf and nodes.conf of data nodes."""
 
 from dataclasses import replace
 from pathlib import PurePosixPath

@@ -1,4 +1,4 @@
-"""static.conf and the first sentinel.conf of sentinels, word for word."""
+"""The exact text of static.conf and the initial sentinel.conf of sentinels."""
 
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -72,7 +72,7 @@ def test_without_acl_there_is_no_login() -> None:
 
 
 def test_tls_is_for_replication_links_too() -> None:
-    """Sentinel takes tls-replication for its own connections."""
+    """Sentinel uses tls-replication for its own connections."""
     text = static(replace(watched(), security=Security(tls=True)))
     assert "port 0\ntls-port 8000\n" in text
     assert "tls-replication yes\n" in text

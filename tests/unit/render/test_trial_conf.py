@@ -1,4 +1,4 @@
-"""What a server is tried with: the section `redis` as the nodes get it, and nothing that reaches or keeps anything."""
+"""The configuration of a trial start: the section `redis` of the nodes, no reachable port, no files."""
 
 from dataclasses import replace
 from pathlib import PurePosixPath

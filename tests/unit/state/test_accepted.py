@@ -1,4 +1,4 @@
-"""What servers have accepted is a help that may be lost, and never a reason to fail."""
+"""The record of accepted directives may be lost, and never causes a failure."""
 
 import json
 from pathlib import Path

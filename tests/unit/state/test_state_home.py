@@ -1,4 +1,4 @@
-"""RLCTL_HOME, whoever spells it."""
+"""RLCTL_HOME, from the environment and normalised."""
 
 from pathlib import Path
 

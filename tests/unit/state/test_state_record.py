@@ -1,4 +1,4 @@
-"""What is remembered of a deployed fleet."""
+"""The record of a deployed fleet."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_damaged_record_is_named(text: str, tmp_path: Path) -> None:
 
 
 def test_directives_that_no_file_may_hold_are_not_recorded(tmp_path: Path) -> None:
-    """As of a drill's twin."""
+    """A drill's twin has such directives."""
     topology = replace(cluster(), redis=(("cluster-allow-reads-when-down", "yes"),))
     FleetRecord(topology=topology).save(tmp_path / "fleet.json")
     assert FleetRecord.load(tmp_path / "fleet.json") == FleetRecord(topology=cluster())

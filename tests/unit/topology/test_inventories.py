@@ -1,4 +1,4 @@
-"""The topologies in inventories/ are examples that people copy: they must load."""
+"""The topologies in inventories/ are examples for users, so they must load."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which edits deploy refuses on a deployed fleet, and what the fleet is judged by meanwhile."""
+"""Edits that deploy refuses on a deployed fleet, and the topology that other commands use meanwhile."""
 
 from collections.abc import Callable
 from dataclasses import replace

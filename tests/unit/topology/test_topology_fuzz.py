@@ -159,7 +159,7 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
     "sentinels": st.integers(3, 9),
     "quorum": st.integers(1, 3),
     "min_replicas": st.integers(0, 1),
-    # Elsewhere than at the default address nodes cannot be spread.
+    # `spread` needs the default address.
     "spread": st.just(value=False),
     "acl": st.just(value=True),
     "flavor": st.just(Flavor.REDIS),

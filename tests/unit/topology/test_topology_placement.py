@@ -33,7 +33,7 @@ def placed(topology: Topology) -> tuple[HostEntry, ...]:
 
 
 def faults(chosen: Sequence[HostEntry], shards: int) -> tuple[bool, bool, bool]:
-    """Whether a replica shares its primary's host, its zone, and whether a zone has most primaries."""
+    """Whether a replica shares the host of its primary, or its zone, and whether a zone has a majority of primaries."""
     pairs = [(chosen[index % shards], chosen[index]) for index in range(shards, len(chosen))]
     zones = Counter(host.zone for host in chosen[:shards] if host.zone is not None)
     return (
@@ -120,7 +120,7 @@ def test_limits_are_kept_also_where_one_machine_is_named_twice(hosts: list[HostE
 
 
 def test_others_make_room_where_only_they_can() -> None:
-    # Three nodes each: the last replicas only fit when an earlier one moves.
+    # Three nodes on each host: the last replicas fit only if an earlier one moves.
     hosts = hosts_in("a", "a", "b", "b", nodes=3)
     chosen = placed(fleet(hosts, 4, 2))
     assert faults(chosen, 4) == (False, False, False)

@@ -1,4 +1,4 @@
-"""Settings change, all else stays."""
+"""Settings change, and every other byte stays."""
 
 from dataclasses import replace
 from itertools import takewhile
@@ -121,7 +121,7 @@ POLICIES = st.sampled_from(["noeviction", "'noeviction'", '"volatile-ttl"'])
 
 @st.composite
 def blocks(draw: st.DrawFn) -> str:
-    """A section `memory` of lines."""
+    """A section `memory` in block style."""
     indent = " " * draw(st.integers(1, 5))
     settings = [("maxmemory", draw(VALUES)), ("policy", draw(POLICIES))]
     chosen = draw(st.lists(st.sampled_from(settings), unique=True, min_size=1).flatmap(st.permutations))
@@ -133,7 +133,7 @@ def blocks(draw: st.DrawFn) -> str:
 
 @st.composite
 def flows(draw: st.DrawFn) -> str:
-    """A section `memory` in braces."""
+    """A section `memory` in flow style."""
     settings = [f"maxmemory: {draw(VALUES)}", f'"policy": {draw(POLICIES)}']
     chosen = draw(st.lists(st.sampled_from(settings), unique=True).flatmap(st.permutations))
     inner = draw(st.sampled_from([", ", ",", ",\n   "])).join(chosen)
@@ -142,7 +142,7 @@ def flows(draw: st.DrawFn) -> str:
 
 @st.composite
 def files(draw: st.DrawFn) -> str:
-    """A topology as somebody may have written it."""
+    """A topology in any style that a user may have written."""
     memory = draw(st.sampled_from(["", "memory:\n", "memory: ~\n"]) | blocks() | flows())
     parts = [*HEAD.splitlines(keepends=True), memory, draw(LINES), draw(LINES)]
     body = "".join(draw(st.permutations(parts)))
