@@ -1,4 +1,4 @@
-"""One plain server for all limiter tests; RLCTL_REDIS_SERVER names another program to test on."""
+"""One server for all limiter tests; RLCTL_REDIS_SERVER selects another program."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 from tests.local.limiter.server import Limiter, running_limiter
 
-# Read here, because every test runs without it.
+# Read at import, because every test runs without the variable.
 PROGRAM = os.environ.get("RLCTL_REDIS_SERVER")
 
 

@@ -1,4 +1,4 @@
-"""Small exact models of the seven limiters, in whole numbers and fractions: slow, obvious, and independent of Lua."""
+"""Exact models of the seven limiters in integers and fractions: slow, simple, and independent of Lua."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -8,7 +8,7 @@ OK, OVER, INTERVAL, NEVER, NO_LEASE = 0, 1, 2, 3, 4
 
 
 def split(cost: int) -> tuple[int, int]:
-    """What a call costs and what it gives back: a negative cost is a refund that looks as well."""
+    """The charge and the refund of a call. A negative cost is a refund, which also peeks."""
     return max(0, cost), max(0, -cost)
 
 
@@ -49,7 +49,7 @@ class Gcra:
 
 @dataclass
 class TokenBucket:
-    """Tokens as a fraction that is kept; a change of scale rounds it down to what the new scale can say."""
+    """Tokens as a fraction. A change of scale rounds it down to a value of the new scale."""
 
     level: Fraction | None = None
     scale: int = 0
@@ -156,7 +156,7 @@ class SlidingCounter:
         return [1, limit, max(0, floor(limit - used)), 0, reset, OK]
 
     def _counts(self, start: int, window: int) -> tuple[int, int]:
-        """What was counted in this window and in the last one; a window ahead is this one on another clock."""
+        """The counts of this window and of the last one. A later window is this one on another clock."""
         if self.start is None or self.start < start - window:
             return 0, 0
         return (0, self.current) if self.start == start - window else (self.current, self.previous)
@@ -171,7 +171,7 @@ class SlidingCounter:
 
 @dataclass
 class RollingWindow:
-    """All admitted instants in (now - window, now]; `unit` is the resolution in microseconds."""
+    """All admission times in (now - window, now]; `unit` is the resolution in microseconds."""
 
     unit: int = 1
     log: list[int] = field(default_factory=list)
@@ -205,7 +205,7 @@ class RollingWindow:
         return [1, limit, room - cost, 0, ms(stamp + window - now), OK]
 
     def _history(self, window: int, now: int) -> list[int]:
-        """The log without what only another clock can have written."""
+        """The log without entries that only another clock can have written."""
         if not self.log or self.log[-1] - now <= window:
             return self.log
         return [instant for instant in self.log if instant <= now + window]

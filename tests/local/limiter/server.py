@@ -1,4 +1,4 @@
-"""A plain server of one's own, and the shipped scripts loaded into it."""
+"""A server with the shipped scripts loaded."""
 
 import itertools
 import subprocess
@@ -17,7 +17,7 @@ from tests.local.driver import PATIENCE_S, wait_for
 from tests.local.ports import next_base_port
 
 Argument = str | bytes | int
-# An instant that starts a second, a minute, an hour and a day: 2026-10-09, as microseconds.
+# 2026-10-09 00:00 in microseconds: the start of a second, a minute, an hour and a day.
 T0 = 1_791_504_000_000_000
 MS, SECOND, MINUTE = 1_000, 1_000_000, 60_000_000
 HOUR, DAY = 60 * MINUTE, 24 * 60 * MINUTE
@@ -53,14 +53,14 @@ class Limiter:
         return self.client.evalsha(self.sha1(script), 1, key, *args)
 
     def refusal(self, script: str, key: str, *args: Argument) -> str:
-        """The error that this call ends with, or what it answered instead."""
+        """The error of this call, or its reply if it has none."""
         try:
             return f"answered {self.call(script, key, *args)}"
         except ResponseError as error:
             return str(error)
 
     def state(self, key: str) -> tuple[bytes | None, int]:
-        """All that a call could change: the value, and when it ends."""
+        """The state that a call could change: the value and its expiry."""
         return self.client.dump(key), self.client.pexpiretime(key)
 
     def now_us(self) -> int:
@@ -68,7 +68,7 @@ class Limiter:
         return seconds * SECOND + microseconds
 
     def copy(self, key: str) -> str:
-        """Another key with the same state, to try something on."""
+        """Copy the state to another key for a trial call."""
         other = self.fresh_key()
         self.client.copy(key, other)
         return other

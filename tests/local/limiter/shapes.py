@@ -1,4 +1,4 @@
-"""The six limiters that take a cost, with one rule that they all can say: five calls a second."""
+"""The six limiters that accept a cost, with a rule that all of them support: five calls a second."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from tests.local.limiter.server import Argument, Limiter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A script and the arguments that stand before the cost."""
+    """A script and the arguments before the cost."""
 
     script: str
     rule: tuple[int, ...]
@@ -23,7 +23,7 @@ class Shape:
 
     @property
     def killed(self) -> "Shape":
-        """The same rule with the kill switch thrown: limit 0."""
+        """The same rule with limit 0, the kill switch."""
         return Shape(script=self.script, rule=(0, *self.rule[1:]))
 
 

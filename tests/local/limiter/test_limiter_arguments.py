@@ -14,7 +14,7 @@ GOOD: dict[str, tuple[Argument, ...]] = {
     "concurrent": ("acquire", 5, 1000, "a", T0),
 }
 EACH = pytest.mark.parametrize("script", GOOD)
-# Which arguments are numbers, and which of those may be left empty.
+# The arguments that are numbers, and those of them that may be empty.
 NUMBERS = {script: [at for at, value in enumerate(args) if isinstance(value, int)] for script, args in GOOD.items()}
 MAY_BE_EMPTY = {"min_interval_ms", "cost", "now_us"}
 # A negative cost is a refund.
@@ -145,7 +145,7 @@ def test_a_refused_call_leaves_the_state_alone(limiter: Limiter, key: str, scrip
 
 @pytest.mark.parametrize("script", ["token_bucket", "gcra"])
 def test_a_rule_that_reduces_is_not_too_large(limiter: Limiter, key: str, script: str) -> None:
-    """Thirty million million a year: large where it is written, one in a microsecond where it is used."""
+    """Thirty million million a year: a large number as an argument, but one in a microsecond in use."""
     year_ms = 31_536_000_000
     assert limiter.call(script, key, 1000, year_ms * 1000, year_ms, 10, T0) == [1, 1000, 990, 0, 1, 0]
 
@@ -182,7 +182,7 @@ def test_the_other_kind_of_state_is_an_error(limiter: Limiter, key: str, script:
 
 
 def asked(script: str) -> list[tuple[Argument, ...]]:
-    """A call that would take, one that would look, and one that would be denied anyway."""
+    """A call that would be admitted, a peek, and a call that would be denied anyway."""
     if script == "concurrent":
         verbs: tuple[Argument, ...] = ("acquire", "release", "renew", "peek")
         return [(verb, limit, 1000, "a", T0) for verb in verbs for limit in (5, 0)]
@@ -191,7 +191,7 @@ def asked(script: str) -> list[tuple[Argument, ...]]:
 
 
 def ring(newest: int, oldest: int, head: int, live: int, slots: int, body: int) -> bytes:
-    """A ring's header, in milliseconds, and a body of so many bytes."""
+    """A ring's header, in milliseconds, and a body of this many bytes."""
     return (
         struct.pack(">QQ", newest, oldest)[2:8]
         + struct.pack(">Q", oldest)[2:]
@@ -239,7 +239,7 @@ BROKEN: dict[str, list[str | bytes]] = {
         ring(NOW_MS, NOW_MS + 1, 1, 1, 5, 20),
         ring(NOW_MS, NOW_MS, 1, 1, 1_000_001, 20),
         ring(NOW_MS, NOW_MS, 1, 1, 5, 20)[:23],
-        # Cut short where an entry has to be read: the oldest has left, or another limit packs anew.
+        # Truncated where an entry must be read: the oldest has expired, or another limit repacks the ring.
         ring(NOW_MS, NOW_MS - 5000, 4, 4, 5, 3),
         ring(NOW_MS, NOW_MS, 4, 4, 9, 0),
     ],
@@ -257,7 +257,7 @@ def test_a_broken_state_is_an_error_and_stays_as_it_is(limiter: Limiter, key: st
 
 
 def test_an_empty_text_is_no_fresh_ring(limiter: Limiter, key: str) -> None:
-    """A range of it reads as that of a missing key: only the write can tell."""
+    """GETRANGE of the key replies as for a missing key, so only the write fails."""
     limiter.client.set(key, "")
     assert limiter.refusal("rolling_ring", key, *GOOD["rolling_ring"]).startswith("RLCTL_STATE ")
     assert limiter.client.get(key) == b""

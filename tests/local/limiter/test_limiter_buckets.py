@@ -101,7 +101,7 @@ def test_token_bucket(limiter: Limiter, key: str, rows: list[Row]) -> None:
 
 
 def test_token_bucket_changes_its_scale_exactly_beyond_2_to_the_53(limiter: Limiter) -> None:
-    """Milliseconds in a reply are too coarse to see the last digit of a level: this reads the state itself.
+    """Milliseconds in a reply are too coarse for the last digit of a level, so this reads the state itself.
 
     Levels are chosen whose product with the new scale is just above or below a multiple of the old one.
     """
@@ -205,7 +205,7 @@ def test_gcra(limiter: Limiter, key: str, rows: list[Row]) -> None:
     play(limiter, key, "gcra", rows)
 
 
-# What is full at T0 may be met by a clock that is behind; rule, horizon and the denial that follows.
+# The bucket is full at T0, and the next call has a clock that is behind: rule, horizon, and the denial.
 STEPS = [
     pytest.param("token_bucket", (10, 1, 1000), 10 * SECOND, [0, 10, 0, 1000, 10_000, 1], id="token_bucket"),
     pytest.param("token_bucket", (10, 3, 1000), 3_333_333, [0, 10, 0, 334, 3334, 1], id="token_bucket-in-thirds"),

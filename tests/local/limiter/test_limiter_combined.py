@@ -1,4 +1,4 @@
-"""Several rules for one request, on a real server: what the first is charged when a later one denies."""
+"""Several rules for one request, on a real server: the charge of the first rule when a later one denies."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -156,7 +156,7 @@ def test_a_lost_race_is_refunded(make: Callable[..., Decide], limiter: Limiter, 
 def test_requests_that_race_are_charged_by_all_rules_or_refunded(
     make: Callable[..., Decide], limiter: Limiter, user: str
 ) -> None:
-    """Six users behind one address: which rule is the scarcest changes from request to request."""
+    """Six users behind one address: the rule with the least left changes from request to request."""
     text = rule("users", "rolling_window", "limit: 10, window: 24h")
     text += rule("address", "rolling_window", "limit: 40, window: 24h", key="{ip}")
     people: list[Who] = [{"user": f"{user}-{number % 6}", "ip": user} for number in range(240)]
@@ -170,5 +170,5 @@ def test_requests_that_race_are_charged_by_all_rules_or_refunded(
     assert sum(counted) == admitted + stats.unrefunded.get("users", 0)
     assert addresses == admitted + stats.unrefunded.get("address", 0)
     assert max(counted) <= 10
-    # A request that races with a refund may be denied a unit that comes back; never more than the limit pass.
+    # A request that races with a refund may be denied although a unit is returned; never more than the limit pass.
     assert 40 - 12 - sum(stats.unrefunded.values()) <= admitted <= 40

@@ -11,8 +11,8 @@ from tests.local.driver import PATIENCE_S
 from tests.local.limiter.server import Argument, Limiter
 
 CALLS, CONNECTIONS, LIMIT = 2000, 50, 777
-# Long enough that nothing refills, leaves or begins anew while the test runs: more than 10 hours a token,
-# and windows of 49 days.
+# Long enough that nothing refills or expires and no window begins during the test: more than 10 hours a token, and
+# windows of 49 days.
 SLOW_MS, LONG_MS = 10**9, 4_294_967_295
 
 RULES: list[tuple[str, tuple[int, ...]]] = [
@@ -26,7 +26,7 @@ RULES: list[tuple[str, tuple[int, ...]]] = [
 
 
 def all_at_once(limiter: Limiter, script: str, key: str, asked: Sequence[tuple[Argument, ...]]) -> list[list[int]]:
-    """Every list of arguments once, dealt out to connections that start together."""
+    """Send every list of arguments once, distributed over connections that start together."""
     sha1, start = limiter.sha1(script), threading.Barrier(CONNECTIONS)
 
     def one_connection(number: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""When keys end: what is left of the state, and one second more; exact between two readings of the clock."""
+"""Expiry of keys: the remaining time of the state plus one second, exact between two readings of the clock."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Bytes a user: the difference in used_memory over many keys of 20 characters that have an end."""
+"""Bytes a user: the difference in used_memory over many keys of 20 characters with an expiry."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A user's calls, and what they may cost."""
+    """A user's calls and the budget of bytes for them."""
 
     script: str
     calls: tuple[tuple[Argument, ...], ...]
@@ -23,7 +23,7 @@ class Budget:
 
 
 def filled(count: int) -> tuple[tuple[Argument, ...], ...]:
-    """One call for each entry, so that a log has grown as it grows in use."""
+    """One call for each entry, so that a log grows as it does in production."""
     return tuple((count, HOUR_MS, 0, 1, T0 + 1000 * at) for at in range(count))
 
 
@@ -56,7 +56,7 @@ BUDGETS = [
 
 @pytest.fixture
 def empty(limiter: Limiter) -> Limiter:
-    """Nothing but the scripts; the encodings that these budgets were written for."""
+    """A server with only the scripts and with the encodings of these budgets."""
     if not limiter.version.startswith("redis 7.0."):
         pytest.skip(f"the budgets are those of Redis 7.0; this is {limiter.version}")
     limiter.client.flushall()
@@ -75,7 +75,7 @@ def test_a_user_fits_the_budget(empty: Limiter, budget: Budget) -> None:
 
 
 def spend(limiter: Limiter, budget: Budget, users: range) -> None:
-    """All calls of these users; every one is admitted."""
+    """Make all calls of these users; every call is admitted."""
     sha1 = limiter.sha1(budget.script)
     batch = max(1, 5000 // len(budget.calls))
     for first in range(users.start, users.stop, batch):

@@ -1,4 +1,4 @@
-"""What every limiter promises, whatever its algorithm; the concurrent one where it can be asked the same way."""
+"""Guarantees of every limiter, whatever its algorithm; also of the concurrent one where they apply."""
 
 import random
 
@@ -110,7 +110,7 @@ def test_an_empty_cost_is_one_and_so_is_none(limiter: Limiter, key: str, shape: 
 
 
 def scattered(shape: Shape, limiter: Limiter, key: str, chance: random.Random) -> int:
-    """A state as it may be met: some calls at odd instants; the instant of the last one."""
+    """A state after some calls at random times; returns the time of the last one."""
     at = T0 + chance.randrange(3 * SECOND)
     for _ in range(chance.randrange(1, 9)):
         shape.call(limiter, key, chance.randrange(1, 4), at)

@@ -1,4 +1,4 @@
-"""A script that a later release replaces answers and stores exactly as before, also where both serve one key."""
+"""A script in a later release replies and stores exactly as the one before, also if both serve one key."""
 
 import itertools
 
@@ -16,7 +16,7 @@ REPLACED = [
     for script in load_release().scripts
     if script.sha1 != BEFORE[script.name].sha1 and script.state == BEFORE[script.name].state
 ]
-# What a key holds after a call, and what the call answered.
+# The state of a key after a call, and the reply of the call.
 Outcome = tuple[list[int], bytes | None]
 
 
@@ -43,7 +43,7 @@ def test_every_replaced_script_has_a_walk() -> None:
 
 
 def outcomes(limiter: Limiter, sha1s: list[str], asked: list[tuple[Argument, ...]]) -> list[Outcome]:
-    """One walk on a fresh key, the versions in turns, in one round trip."""
+    """One walk on a new key with alternating versions, in one round trip."""
     key = limiter.fresh_key()
     pipeline = limiter.client.pipeline(transaction=False)
     for sha1, args in zip(itertools.cycle(sha1s), asked, strict=False):

@@ -164,7 +164,7 @@ def test_rolling(limiter: Limiter, key: str, script: str, rows: list[Row]) -> No
 def test_members_of_one_instant_are_told_apart_on_any_clock(
     limiter: Limiter, key: str, script: str, start: int
 ) -> None:
-    """As texts 10 sorts before 9: an instant with few digits must not lose what it admitted."""
+    """As text, 10 sorts before 9: an admission at a time with few digits must not be lost."""
     rows: list[Row] = [(0, (100, 1000, 0, 20), [1, 100, left, 0, 1000, 0]) for left in (80, 60, 40, 20, 0)]
     play(limiter, key, script, [*rows, (0, (100, 1000, 0, 1), [0, 100, 0, 1000, 1000, 1])], start=start)
 
@@ -246,7 +246,7 @@ def test_a_ring_of_another_limit_is_packed_at_the_next_admitted_call(limiter: Li
 
 
 def test_a_full_ring_of_thirty_days_is_not_packed_anew_at_every_call(limiter: Limiter, key: str) -> None:
-    """A call costs a few commands however full the ring is: it never reads the ring as a whole."""
+    """A call needs a few commands however full the ring is, because it never reads the whole ring."""
     month, day = 30 * 86_400_000, 86_400 * SECOND
     limiter.call("rolling_ring", key, 100_000, month, 0, 50_000, T0)
     for days in (10, 20, 29):

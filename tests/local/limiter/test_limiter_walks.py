@@ -1,4 +1,4 @@
-"""Random walks beside small exact models, step by step; RLCTL_SEED chooses other walks."""
+"""Random walks compared with exact models, step by step; RLCTL_SEED selects other walks."""
 
 from collections.abc import Callable
 from itertools import accumulate
@@ -11,9 +11,9 @@ from tests.local.limiter.server import MS, Argument, Limiter
 from tests.local.limiter.walks import SEED, WALKS, Walk, calls, chance_of
 
 WALKS_EACH = 150
-# What PTTL says of a key that is not there; it says -1 of one that never expires.
+# The reply of PTTL for a missing key; the reply for a key without expiry is -1.
 ABSENT = -2
-# A key lives a second longer than its state.
+# A key expires a second after its state.
 MARGIN_MS = 1000
 
 
@@ -52,7 +52,7 @@ def test_the_ring_answers_as_the_sorted_set_at_whole_milliseconds(limiter: Limit
 
 
 def answers(limiter: Limiter, walk: Walk, asked: list[tuple[Argument, ...]]) -> list[list[int]]:
-    """All replies of one walk on a fresh key, in one round trip; after each, the key expires with its state."""
+    """All replies of one walk on a new key, in one round trip. After each, the key must expire with its state."""
     key, sha1 = limiter.fresh_key(), limiter.sha1(walk.script)
     pipeline = limiter.client.pipeline(transaction=False)
     for args in asked:

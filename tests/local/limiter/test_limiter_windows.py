@@ -200,7 +200,7 @@ def test_sliding_counter_admits_up_to_twice_the_limit_less_one_within_a_trailing
     assert sum(admitted[:100]) == 49
 
 
-# What is used up at T0 + 1.2 s, in the window that began at T0 + 1 s, met by a clock that is behind.
+# The limit is used up at T0 + 1.2 s, in the window from T0 + 1 s; the next call has a clock that is behind.
 USED_UP = 1_200_000
 WITHIN = {"fixed_window": [0, 3, 0, 1000, 1000, 1], "sliding_counter": [0, 3, 0, 1334, 2000, 1]}
 BEYOND = {"fixed_window": [0, 3, 0, 1, 1, 1], "sliding_counter": [0, 3, 0, 334, 1001, 1]}

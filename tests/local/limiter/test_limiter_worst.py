@@ -10,10 +10,10 @@ from tests.local.limiter.walks import SEED, chance_of
 
 SEQUENCES, CALLS = 250, 6
 MANY_LEASES = 30_000
-# Lua that takes 3 ms where the worst call takes 6 ms; the least that blocked before these bounds took 34 ms.
+# Lua code that takes 3 ms on a machine where the worst call takes 6 ms; before these bounds, calls took 34 ms or more.
 YARDSTICK = b"#!lua\nfor i = 1, 30000 do string.format('%d', i) end"
 MOST_YARDSTICKS = 4
-# A call, and the yardstick, may be measured while the caches are cold: only what is always slow is slow.
+# A call and the reference may be measured with cold caches, so only a call that is always slow counts as slow.
 TRIES = 6
 
 LIMITS = (0, 1, 100, 9_999, 10_000, 10_001, 16_384, 16_385, 65_536, 262_138, 999_999, 1_000_000, 10**9, 2**53 - 1)
@@ -58,7 +58,7 @@ def sequence(limiter: Limiter, chance: random.Random) -> list[Call]:
 
 
 def cpu_ms(limiter: Limiter, work: Callable[[], object]) -> float:
-    """Processor time of the server's main thread; its clock time would count what else the machine runs."""
+    """CPU time of the server's main thread, because elapsed time would include other load of the machine."""
     before = used_ms(limiter)
     work()
     return used_ms(limiter) - before
@@ -75,7 +75,7 @@ def bound_ms(limiter: Limiter) -> float:
 
 
 def check(limiter: Limiter, calls: Sequence[Call], make: Callable[[], str] | None = None) -> None:
-    """The last of these calls on one key does not block the server; those before it lead to a state."""
+    """The last of these calls on one key does not block the server; the calls before it create the state."""
     *before, last = calls
     found: list[str] = []
     for _ in range(TRIES):
@@ -104,7 +104,7 @@ def test_a_search_finds_no_call_that_blocks(limiter: Limiter) -> None:
         calls, key = sequence(limiter, chance_of("worst", number)), limiter.fresh_key()
         took = cpu_ms(limiter, lambda key=key, calls=calls: play(limiter, key, calls))  # type: ignore[misc]
         limiter.client.unlink(key)
-        # Where all together take less than one may, none needs to be measured by itself.
+        # If all calls together take less than one may, none is measured by itself.
         for end in range(1, CALLS + 1) if took > bound else ():
             check(limiter, calls[:end])
 
@@ -143,7 +143,7 @@ def test_what_once_blocked_does_not(limiter: Limiter, calls: list[Call]) -> None
 
 @pytest.mark.parametrize("script", ["fixed_window", "gcra"])
 def test_a_long_text_is_no_state(limiter: Limiter, script: str) -> None:
-    """The runtime user may write one without a script; a fleet limits a text to 4mb, a state has 29 bytes."""
+    """The runtime user may write a ring without a script. A fleet limits a value to 4mb; a state has 29 bytes."""
 
     def make() -> str:
         key = limiter.fresh_key()
@@ -165,7 +165,7 @@ def test_leases_by_the_thousand_are_cut_and_ended_in_pieces(limiter: Limiter, le
 
 
 def test_leases_beyond_one_piece_are_counted_as_if_all_had_ended(limiter: Limiter, key: str) -> None:
-    """The rest stays in the set for later calls: neither counted, nor held, nor in the way of a wait."""
+    """The rest stays in the set for later calls; it is not counted and does not affect a wait."""
     limiter.client.zadd(key, {f"id{number}": T0 + number for number in range(25_000)})
     later = T0 + 30_000
     limiter.client.zadd(key, {"live": later + 5000})
@@ -185,7 +185,7 @@ def test_a_lease_that_ended_and_stays_is_not_held(limiter: Limiter, key: str) ->
 
 
 def test_a_log_of_an_earlier_version_is_removed_in_pieces(limiter: Limiter, key: str) -> None:
-    """Up to 1.0.1 a log could hold any number: what has left is not counted, however much of it is still there."""
+    """Up to 1.0.1 a log had no maximum: expired entries are not counted, however many are still in it."""
     limiter.client.zadd(key, {f"{T0 + number:016d}": T0 + number for number in range(25_000)})
     window = 60_000
     later = T0 + 25_000 + 59 * SECOND
@@ -208,7 +208,7 @@ def test_a_clock_that_goes_back_drops_a_long_log_in_pieces(limiter: Limiter, key
 
 @pytest.mark.parametrize("start", [0, 1, 20_000, 49_999], ids=str)
 def test_a_large_ring_keeps_its_entries_when_its_limit_changes(limiter: Limiter, start: int) -> None:
-    """Compared with the sorted set after each change of the limit, wherever in the ring the oldest stands."""
+    """Compare with the sorted set after each change of the limit, wherever the oldest entry of the ring is."""
     key, window = limiter.fresh_key(), 10_000
     limiter.call("rolling_ring", key, 50_000, 1, 0, max(1, start), T0 - DAY)
     at = T0

@@ -1,4 +1,4 @@
-"""Random walks: what may be asked of a limiter, in what order, on what clock."""
+"""Random walks: calls of a limiter, their order and their clock."""
 
 import os
 import random
@@ -12,7 +12,7 @@ STEPS = 60
 
 
 def chance_of(*words: object) -> random.Random:
-    """Randomness that a run repeats: the seed and what it is for."""
+    """Reproducible random numbers for a seed and a purpose."""
     return random.Random(f"{SEED} {words}")  # noqa: S311  chooses test cases, guards nothing
 
 
@@ -22,7 +22,7 @@ MakeRule = Callable[[random.Random], Callable[[], Rule]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """How the rules of a script vary, which of its arguments is the horizon, how long a call's state lasts at most."""
+    """The range of a script's rules, its argument that is the horizon, and the longest life of a call's state."""
 
     script: str
     rules: MakeRule
@@ -72,7 +72,7 @@ def two_windows_ms(args: Sequence[Argument]) -> int:
 
 
 def two_leases_ms(args: Sequence[Argument]) -> int:
-    """On a clock that went back a lease ends later; one that ends further ahead is cut."""
+    """On a clock that stepped back a lease expires later; an expiry too far ahead is shortened."""
     return 2 * int(args[2])
 
 
@@ -102,7 +102,7 @@ def calls(
 
 
 def step(chance: random.Random, horizon: int) -> int:
-    """Mostly a little ahead, sometimes far, sometimes back by less or more than the horizon."""
+    """The next time: mostly a little ahead, sometimes far ahead, sometimes back by less or more than the horizon."""
     kind = chance.random()
     if kind < 0.5:
         return chance.randrange(horizon // 5 + 1)

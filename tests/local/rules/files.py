@@ -1,4 +1,4 @@
-"""Rules files that tests put in force."""
+"""Rules files that tests apply."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules of a real fleet: planned, applied, read back, explained and taken back."""
+"""Rules on a real fleet: plan, apply, read back, explain and roll back."""
 
 import json
 import socket
@@ -235,7 +235,7 @@ def test_a_fleet_over_its_memory_is_still_explained(cluster: LocalFleet) -> None
 
 
 def test_explained_is_what_the_next_call_meets(cluster: LocalFleet) -> None:
-    """A lowered limit, a least interval, and keys that hold something else."""
+    """A lowered limit, a minimum interval, and keys of another type."""
     cluster.deploy()
     spaced: dict[str, Any] = {"algorithm": "rolling_ring", "limit": 5, "window": "24h", "min_interval": "1h"}
     log, ring = rule("log", **spaced | {"algorithm": "rolling_window"}), rule("ring", **spaced)

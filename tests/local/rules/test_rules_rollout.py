@@ -172,7 +172,7 @@ def test_a_ramp_that_denies_too_many_is_taken_back(cluster: LocalFleet) -> None:
 @pytest.mark.parametrize(
     ("condition", "script", "words"),
     [
-        # Not a number: the script refuses the call.
+        # The value is not a number, so the script refuses the call.
         pytest.param("errors>1%", "fixed_window", ("many", 60_000, 1), id="errors"),
         # Nine thousand entries in one call take milliseconds.
         pytest.param("p99>1ms", "rolling_window", (10_000, 60_000, 0, 9_000), id="p99"),

@@ -59,7 +59,7 @@ def test_a_warm_decision_is_one_command(deployed: LocalFleet, limiter: Limiter) 
     after = calls(deployed, access)
     spent = {name: after[name] - before[name] for name in after}
     assert spent["evalsha"] == 500
-    # The scripts' own reads are among the gets: one a decision.
+    # The reads of the scripts are counted as GET, one for each decision.
     assert spent["hmget"] <= looks
     assert spent["get"] <= 500 + looks
 
