@@ -222,7 +222,7 @@ def test_a_planned_failover_behind_sentinel_answers_every_write(make_fleet: Call
 
 
 def test_the_playbooks_fail_over_in_the_same_way(make_fleet: Callable[..., LocalFleet]) -> None:
-    """One way to move a primary: behind Sentinel another would let go of writes too soon, and lose them."""
+    """Only one way is safe: behind Sentinel another one would resume writes too early and lose them."""
     fleet = make_fleet(sentinel_document())
     fleet.document["local"]["spread"] = True
     fleet.write()
