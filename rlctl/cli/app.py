@@ -1,4 +1,4 @@
-"""What every command gets: the merged common options, the streams, and the ways to ask."""
+"""What every command shares: the common options, the output, and questions to the operator."""
 
 import os
 import sys
@@ -26,22 +26,22 @@ from rlctl.topology.model import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Danger:
-    """What a change can do that wants the fleet's name: the label of each instance, and all of it in words."""
+    """A kind of harm that an operator must accept by typing the fleet's name."""
 
-    label: str
-    says: str
+    label: str  # stands before each instance in the output
+    description: str
 
 
-LOSS = Danger(label="LOSS", says="this can lose data")
-ENFORCEMENT = Danger(label="ENFORCEMENT ENDS", says="this ends or loosens enforcement")
+LOSS = Danger(label="LOSS", description="this can lose data")
+ENFORCEMENT = Danger(label="ENFORCEMENT ENDS", description="this ends or loosens enforcement")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """One invocation."""
+    """One invocation of rlctl: its common options, read and merged."""
 
     file: Path
-    names_file: bool
+    names_file: bool  # -f or RLCTL_TOPOLOGY named the file
     output: Output
     timeout_s: float | None
     verbose: bool
@@ -49,15 +49,14 @@ class App:
 
     @property
     def home(self) -> Home:
-        """The state folder."""
         return replace(Home.from_environment(), topology_folder=self.file.absolute().parent)
 
     def topology(self) -> Topology:
-        """The topology file; InvalidFile and NotFound say what is wrong."""
+        """Read and check the topology file. Raises InvalidFile with the line, or NotFound."""
         return load_topology(self.source(), str(self.file))
 
     def source(self) -> bytes:
-        """The topology file as it stands."""
+        """Return the bytes of the topology file."""
         try:
             return read_given(self.file, MAX_BYTES)
         except FileNotFoundError as failure:
@@ -70,17 +69,20 @@ class App:
             ) from failure
 
     def timeout(self, default_s: float) -> float:
-        """--timeout, or the verb's own."""
+        """Return --timeout in seconds, or the command's default."""
         return default_s if self.timeout_s is None else self.timeout_s
 
     def agree(self, question: str, *, yes: bool, about: Iterable[str] = ()) -> None:
-        """Ask, after saying what the question is about; Declined on no, and where there is nobody to ask."""
-        self._tell(about, asking=not yes)
+        """Show what the question is about, then ask it. Raises Declined on no, and without a terminal."""
+        self._note_all(about, asking=not yes)
         if yes:
             return
         if not _can_ask():
-            raise Declined("no terminal to ask on", hint="--yes agrees in advance, --dry-run only shows")
-        with _answered():
+            raise Declined(
+                "this needs an answer, and there is no terminal to ask on",
+                hint="--yes agrees in advance, --dry-run only shows the plan",
+            )
+        with _reading_answer():
             agreed = click.confirm(question, default=False, err=True)
         if not agreed:
             raise Declined("declined; nothing was changed", hint="--dry-run shows the plan without asking")
@@ -88,26 +90,26 @@ class App:
     def agree_to_loss(
         self, name: str, losses: tuple[str, ...], *, confirmed: str | None, danger: Danger = LOSS
     ) -> None:
-        """What can lose data, or ends enforcement, wants the fleet's name, typed now or given with --confirm."""
-        self._tell((f"{danger.label}: {loss}" for loss in losses), asking=confirmed is None)
+        """Require the fleet's name, from --confirm or typed now. Raises Declined without it or on another name."""
+        self._note_all((f"{danger.label}: {loss}" for loss in losses), asking=confirmed is None)
         if confirmed is None:
             if not _can_ask():
                 raise Declined(
-                    f"{danger.says}: {'; '.join(losses)}",
+                    f"{danger.description}: {'; '.join(losses)}",
                     hint=f"--confirm {name} agrees in advance; --yes does not",
                 )
-            with _answered():
+            with _reading_answer():
                 confirmed = click.prompt(
-                    f"type the fleet's name ({name}) to go on", default="", err=True, show_default=False
+                    f"type the fleet's name ({name}) to continue", default="", err=True, show_default=False
                 )
         if confirmed != name:
             raise Declined(
                 f"{confirmed!r} is not the fleet's name {name!r}; nothing was changed",
-                hint=f"{danger.says}, so the name is wanted letter by letter",
+                hint=f"{danger.description}: type the name exactly, or give --confirm {name}",
             )
 
-    def _tell(self, lines: Iterable[str], *, asking: bool) -> None:
-        """Nobody is asked about what -q hides."""
+    def _note_all(self, lines: Iterable[str], *, asking: bool) -> None:
+        """Print the lines. A question shows them even with -q, which hides other notes."""
         output = replace(self.output, quiet=self.output.quiet and not asking)
         for line in lines:
             output.note(line)
@@ -118,17 +120,21 @@ def _can_ask() -> bool:
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
-    """A signal ends a question at once; the end of the input declines it, and so does a terminal that is gone."""
-    with ended_by_signals("stopped at a question; what it asks for was not done", hint="the same command asks again"):
+def _reading_answer() -> Iterator[None]:
+    """Wrap a prompt: a signal ends it at once; end of input and a lost terminal count as no."""
+    with ended_by_signals(
+        "stopped at a question; the change it asks about was not made", hint="run the same command again"
+    ):
         try:
             yield
         except (click.Abort, OSError) as ending:
-            raise Declined("the question was not answered; nothing was changed", hint="--yes or --confirm") from ending
+            raise Declined(
+                "the question was not answered; nothing was changed", hint="--yes or --confirm agrees in advance"
+            ) from ending
 
 
 def with_app(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the command its App; an option after the command wins over the same one before it."""
+    """Pass an App to the command. An option after the command overrides the same one before it."""
 
     @click.pass_context
     def run(context: click.Context, /, **params: Any) -> Any:  # noqa: ANN401

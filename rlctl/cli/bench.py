@@ -1,4 +1,4 @@
-"""rlctl bench: how fast and how exact the scripts are on this fleet."""
+"""rlctl bench: measures speed and accuracy of the scripts on a fleet."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from rlctl.bench.scaling import CLAIM, Scaling
 from rlctl.bench.speed import PATTERNS, SpeedReport
 from rlctl.bench.subjects import subjects
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import opened
 from rlctl.cli.options import Duration
 from rlctl.errors import Exit, NotFound, UsageFault
@@ -33,34 +34,42 @@ Report = SpeedReport | AccuracyReport | ScaleReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What is about to be done, in words, and how to do it."""
+class PlannedBench:
+    """A bench before it runs: its description for the operator, and the function that runs it."""
 
-    text: str
+    description: str
     run: Callable[[FleetSession, Bench, Progress, StopFlag], Report]
 
 
-@click.command()
-@click.option("--script", "scripts", multiple=True, metavar="NAME", help="Only this script; may be repeated.")
-@click.option("--accuracy", is_flag=True, help="Attack the boundaries of windows instead, by an injected clock.")
-@click.option("--scale", is_flag=True, help="Drive 1, 2, ... all shards instead [gcra alone].")
-@click.option("--duration", type=Duration(), default="200ms", show_default=True, help="How long each row is measured.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done; exit 10.")
-@click.option("--yes", is_flag=True, help="Agree in advance: a bench is a load.")
+@click.command(cls=HelpCommand)
+@click.option(
+    "--script", "scripts", multiple=True, metavar="NAME", help="Name of a script to measure; may be repeated [all]."
+)
+@click.option(
+    "--accuracy", is_flag=True, help="Measure accuracy instead: attack window boundaries with an injected clock."
+)
+@click.option("--scale", is_flag=True, help="Measure scaling instead: load 1, 2, ... all shards [gcra only].")
+@click.option(
+    "--duration", type=Duration(), default="200ms", show_default=True, help="Time to measure each row of the table."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be measured, and exit 10.")
+@click.option("--yes", is_flag=True, help="Agree in advance to the load on the fleet.")
 @with_app
 def bench(
     app: App, scripts: tuple[str, ...], accuracy: bool, scale: bool, duration: float, dry_run: bool, yes: bool
 ) -> int:
-    """Measure every script on this fleet, one by one and pipelined, on one key and on many, beside plain INCR.
+    """Measure speed and accuracy of the scripts on this fleet.
 
-    Decisions are made as the user limiter, by one client, on keys of the bench's own, which are removed at the end.
-    SERVER US is what a call takes inside the server (INFO commandstats), OF INCR its rate as a share of INCR's.
+    One client calls each script as user limiter: one call at a time and pipelined, on one key and on many. INCR is
+    measured beside them. The bench uses keys of its own and removes them at the end.
 
-    \b
-    rlctl bench --yes
-    rlctl bench --script gcra --script token_bucket --duration 1s
-    rlctl bench --accuracy --yes
-    rlctl bench --scale --yes
+    SERVER US is the time of a call inside the server (INFO commandstats). OF INCR is the rate as a share of INCR's.
+
+    Examples:
+      rlctl bench --yes
+      rlctl bench --script gcra --script token_bucket --duration 1s
+      rlctl bench --accuracy --yes
+      rlctl bench --scale --yes
     """
     if accuracy and scale:
         raise UsageFault("--accuracy and --scale exclude each other", hint="see `rlctl bench --help`")
@@ -69,44 +78,42 @@ def bench(
     stop = StopFlag()
     with opened(app) as fleet:
         if fleet.is_new:
-            raise NotFound(f"fleet {topology.name} is not deployed", hint="`rlctl deploy` makes it")
-        work = _work(fleet, wanted, accuracy=accuracy, scale=scale)
+            raise NotFound(f"fleet {topology.name} is not deployed", hint="run `rlctl deploy`")
+        planned = _plan(fleet, wanted, accuracy=accuracy, scale=scale)
         if dry_run:
-            _show_plan(app, topology.name, work)
+            _show_plan(app, topology.name, planned)
             return Exit.CHANGES
-        app.agree(f"{topology.name}: {work.text}?", yes=yes)
+        app.agree(f"{topology.name}: {planned.description}?", yes=yes)
         app.home.open_for_writing()
         with stop.armed():
-            report = work.run(fleet, wanted, app.output, stop)
+            report = planned.run(fleet, wanted, app.output, stop)
     _show(app, report)
     return Exit.OK
 
 
-def _work(fleet: FleetSession, wanted: Bench, *, accuracy: bool, scale: bool) -> Work:
-    """Refuse what cannot be measured before anyone is asked."""
+def _plan(fleet: FleetSession, wanted: Bench, *, accuracy: bool, scale: bool) -> PlannedBench:
+    """Choose the bench. Refuses what cannot be measured, before the operator is asked."""
     if accuracy:
         names = ", ".join(script.name for script in attackable(fleet.release, wanted.scripts))
-        return Work(text=f"attack {names} on scratch keys", run=run_accuracy_bench)
+        return PlannedBench(description=f"attack {names} on scratch keys", run=run_accuracy_bench)
     if scale:
         if fleet.topology.kind is not Kind.CLUSTER:
-            raise UsageFault(
-                "a Sentinel fleet has one primary: there is nothing to scale over", hint="leave out --scale"
-            )
+            raise UsageFault("--scale needs several shards; a Sentinel fleet has one", hint="leave out --scale")
         levels = len(scaled(fleet, wanted.scripts)) * fleet.topology.cluster.shards
-        return Work(text=_load(levels, wanted.duration_s), run=run_scale_bench)
+        return PlannedBench(description=_load(levels, wanted.duration_s), run=run_scale_bench)
     rows = len(subjects(fleet.release, wanted.scripts)) * len(PATTERNS)
-    return Work(text=_load(rows, wanted.duration_s), run=run_speed_bench)
+    return PlannedBench(description=_load(rows, wanted.duration_s), run=run_speed_bench)
 
 
 def _load(rows: int, duration_s: float) -> str:
     return f"load its primaries for about {max(1, round(rows * duration_s))} s, on scratch keys"
 
 
-def _show_plan(app: App, name: str, work: Work) -> None:
+def _show_plan(app: App, name: str, planned: PlannedBench) -> None:
     if app.output.as_json:
-        app.output.result({"schema": "rlctl.bench-plan/1", "name": name, "plan": work.text})
+        app.output.result({"schema": "rlctl.bench-plan/1", "name": name, "plan": planned.description})
     else:
-        app.output.text(f"{name}: {work.text}")
+        app.output.text(f"{name}: {planned.description}")
 
 
 def _show(app: App, report: Report) -> None:
@@ -147,7 +154,7 @@ def _speed_row(report: SpeedReport, row: Row) -> list[str]:
 
 
 def _show_accuracy(app: App, rows: Sequence[Accuracy]) -> None:
-    title = f"most admitted in any trailing window, of {rows[0].attacks} attacks; buckets hold the whole limit"
+    title = f"most requests admitted in any trailing window, of {rows[0].attacks} attacks; buckets start full"
     headers = ["SCRIPT", "LIMIT", "WORST WINDOW", "OVER", "PUBLISHED", "VERDICT"]
     cells = [
         [row.script, str(row.limit), str(row.worst.admitted), f"{row.over_percent:.0f} %", row.claim.text, row.verdict]

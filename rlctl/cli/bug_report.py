@@ -1,4 +1,4 @@
-"""Keeps the traceback of a bug in RLCTL_HOME, out of the terminal."""
+"""Writes the traceback of a bug to a file under RLCTL_HOME."""
 
 import os
 import traceback
@@ -14,7 +14,7 @@ _KEPT_REPORTS = 50
 
 
 def write_bug_report(failure: Exception) -> tuple[str, str]:
-    """Write the traceback to a file; returns the message and the hint for the user."""
+    """Write the traceback to a file, and return the message and the hint for the user."""
     trace = "".join(traceback.format_exception(failure))
     message = f"a bug in rlctl: {trace.strip().splitlines()[-1]}"
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -25,11 +25,11 @@ def write_bug_report(failure: Exception) -> tuple[str, str]:
         _remove_old(path.parent)
     except RlctlError:
         return message, "please report it"
-    return message, f"please report it with {path}"
+    return message, f"please report it and attach {path}"
 
 
 def _remove_old(bugs: Path) -> None:
-    """Keep the newest reports: names begin with the time."""
+    # Names begin with the time.
     for old in sorted(bugs.glob("bug-*.txt"))[:-_KEPT_REPORTS]:
         with suppress(OSError):
             old.unlink()

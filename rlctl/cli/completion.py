@@ -1,20 +1,22 @@
-"""rlctl completion: the script that a shell sources."""
+"""rlctl completion: prints the script that a shell sources."""
 
 import click
 from click.shell_completion import get_completion_class
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @with_app
 @click.pass_context
 def completion(context: click.Context, app: App, shell: str) -> None:
     """Print the completion script for a shell.
 
-    \b
-    eval "$(rlctl completion bash)"
+    Examples:
+      eval "$(rlctl completion bash)"
+      rlctl completion fish > ~/.config/fish/completions/rlctl.fish
     """
     root = context.find_root().command
     builder = get_completion_class(shell)

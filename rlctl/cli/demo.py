@@ -1,4 +1,4 @@
-"""rlctl demo: everything in one go on a throw-away local fleet."""
+"""rlctl demo: deploys, decides, destroys and drills on throw-away local fleets."""
 
 import click
 
@@ -6,22 +6,24 @@ from rlctl.cli.app import App, with_app
 from rlctl.cli.demo_run import run_demo
 from rlctl.cli.drill.group import write_pages
 from rlctl.cli.drill.output import show_run
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.status import show
 from rlctl.execute.stop import StopFlag
 
 DEMO_S = 60.0
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @with_app
 def demo(app: App) -> None:
-    """Deploy a throw-away 3+3 fleet, look at it, make a few decisions, remove it; then drill two failovers.
+    """Show deploy, decisions and drills on a throw-away fleet.
 
-    Needs no topology file and touches nothing of yours: ports, folder and secrets are its own. The drills' reports are
-    kept under RLCTL_HOME.
+    The demo deploys three primaries and three replicas on this machine, makes a few decisions and removes the fleet.
+    Then it runs two failover drills. It reads no topology file and uses ports, a folder and secrets of its own.
+    Reports of the drills stay under RLCTL_HOME.
 
-    \b
-    rlctl demo
+    Examples:
+      rlctl demo
     """
     stop = StopFlag()
     with stop.armed():
@@ -41,7 +43,7 @@ def demo(app: App) -> None:
         for one in report.decisions
     ]
     app.output.table(["IDENTITY", "DECISION", "REMAINING", "RETRY AFTER MS"], rows)
-    app.output.line(f"healthy after {report.deployed.elapsed_s:.1f} s; the fleet is gone again")
+    app.output.line(f"healthy after {report.deployed.elapsed_s:.1f} s; the fleet is removed again")
     for run in report.drills:
         app.output.line("")
         show_run(app.output, run)

@@ -1,4 +1,4 @@
-"""The demo: the main job in one go, on a fleet that is thrown away."""
+"""Runs the demo: deploy, status, decisions and destroy on a throw-away fleet, then two drills."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,19 +28,18 @@ NODES = 6
 ARGV = ("demo",)
 USERS = ("ada", "bob")
 LIMIT = 3
-# The first decisions open connections; a demo on a busy machine need not hurry.
+# The first decisions open connections, which takes long on a busy machine.
 BUDGET_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """One decision that the demo asked for."""
+class DemoDecision:
+    """A decision that the demo made for one identity."""
 
     identity: str
     decision: Decision
 
     def to_json(self) -> dict[str, object]:
-        """As `demo -o json` shows it."""
         one = self.decision
         return {
             "identity": self.identity,
@@ -53,15 +52,14 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport:
-    """What the demo saw."""
+    """Results of a demo."""
 
     deployed: DeployReport
     status: FleetStatus
-    decisions: tuple[Decided, ...]
+    decisions: tuple[DemoDecision, ...]
     drills: tuple[dict[str, object], ...]
 
     def to_json(self) -> dict[str, object]:
-        """As `demo -o json` shows it."""
         return {
             "schema": "rlctl.demo/1",
             "deploy": self.deployed.to_json(),
@@ -71,8 +69,8 @@ class DemoReport:
         }
 
 
-def run_demo(kept: Home, progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport:
-    """Deploy, look, decide, remove, then drill a twin; only the drills' records are kept."""
+def run_demo(user_home: Home, progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport:
+    """Run the demo. Only the records of its drills stay, under `user_home`."""
     topology = Topology(
         name=NAME,
         kind=Kind.CLUSTER,
@@ -80,15 +78,15 @@ def run_demo(kept: Home, progress: Progress, stop: StopFlag, timeout_s: float) -
         memory=Memory(maxmemory_bytes=64 * MIB),
         local=LocalPlace(base_port=free_base_port(NODES)),
     )
-    note_swept(sweep_throw_away(kept, progress), progress)
-    with _throw_away(topology, kept, progress) as home:
+    note_swept(sweep_throw_away(user_home, progress), progress)
+    with _throw_away(topology, user_home, progress) as home:
         progress.note(f"deploying 3 primaries and 3 replicas from port {topology.local.base_port} on")
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=timeout_s)
         with hold(topology, home, "demo", stop, progress, waiting=Waiting(wanted=False)) as held:
             deployed = run_deploy(held, options, progress, stop, _agree)
         with open_fleet(topology, home) as fleet:
             status, decisions = read_status(fleet), _decide(fleet)
-    drills = _drill(kept, progress, stop)
+    drills = _drill(user_home, progress, stop)
     return DemoReport(deployed=deployed, status=status, decisions=decisions, drills=drills)
 
 
@@ -97,20 +95,20 @@ def _agree(_plan: Plan) -> None:
 
 
 @contextmanager
-def _throw_away(topology: Topology, kept: Home, progress: Progress) -> Iterator[Home]:
-    with throw_away(kept, ARGV[0], topology) as folder:
+def _throw_away(topology: Topology, user_home: Home, progress: Progress) -> Iterator[Home]:
+    with throw_away(user_home, ARGV[0], topology) as folder:
         home = Home(folder.twin)
         try:
             yield home
         finally:
-            # A flag of its own: the fleet goes also when the user has asked to stop.
+            # A stop flag of its own: the fleet is removed also after the user asked to stop.
             waiting = Waiting(wanted=True)
             with hold(topology, home, "demo", StopFlag(), progress, waiting=waiting, removing=True) as held:
                 run_destroy(held, ARGV, progress)
 
 
 def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, object], ...]:
-    """Both flagships; where networks cannot be cut, the one that needs none."""
+    """Run the two default scenarios. Skips one that this machine cannot run, with a note."""
     kind = Kind.CLUSTER
     programme = Programme(
         home=home,
@@ -130,10 +128,10 @@ def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, ob
     return tuple(runs)
 
 
-def _decide(fleet: FleetSession) -> tuple[Decided, ...]:
-    """One more call than the limit, as a service would make them with the credentials that `env` prints."""
+def _decide(fleet: FleetSession) -> tuple[DemoDecision, ...]:
+    """Make one call more than the limit for each user, with the credentials that `rlctl env` prints."""
     rule = SlidingCounter(limit=LIMIT, window_ms=60_000)
     settings = connection(fleet, As.LIMITER).to_json()
     with Limiter.connect(settings, policy="closed", budget_ms=BUDGET_MS, release=fleet.release) as limiter:
         answers = [(user, limiter.decide(rule, user, rule_id="demo")) for user in USERS for _ in range(LIMIT + 1)]
-    return tuple(Decided(identity=user, decision=decision) for user, decision in answers)
+    return tuple(DemoDecision(identity=user, decision=decision) for user, decision in answers)

@@ -1,10 +1,11 @@
-"""rlctl deploy: plan, ask, carry out, check."""
+"""rlctl deploy: makes the fleet match its topology."""
 
 from pathlib import Path
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.errors import Exit, UsageFault
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.session import open_fleet
@@ -19,13 +20,15 @@ from rlctl.topology.advice import warnings
 DEPLOY_S = 60.0
 
 
-@click.command()
-@click.option("--dry-run", is_flag=True, help="Show the plan and change nothing; exit 10 when there are changes.")
-@click.option("--plan-out", type=click.Path(path_type=Path), help="Save the plan; needs --dry-run.")
-@click.option("--plan", "plan_in", type=click.Path(path_type=Path), help="Carry out a saved plan, if nothing moved.")
-@click.option("--yes", is_flag=True, help="Agree to the plan in advance; does not cover loss of data.")
-@click.option("--confirm", metavar="NAME", help="Agree in advance to steps that lose data.")
-@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@click.command(cls=HelpCommand)
+@click.option("--dry-run", is_flag=True, help="Show the plan and change nothing; exit 10 if there are changes.")
+@click.option("--plan-out", type=click.Path(path_type=Path), help="File to save the plan in; needs --dry-run.")
+@click.option(
+    "--plan", "plan_in", type=click.Path(path_type=Path), help="Saved plan to run; refused if the fleet changed since."
+)
+@click.option("--yes", is_flag=True, help="Agree to the plan in advance; does not cover data loss.")
+@click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to steps that lose data.")
+@click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given.")
 @with_app
 def deploy(
     app: App,
@@ -36,13 +39,16 @@ def deploy(
     confirm: str | None,
     wait: bool,
 ) -> int:
-    """Bring the fleet to its topology: build it, repair it, or find nothing to do.
+    """Build, change or repair the fleet to match its topology.
 
-    \b
-    rlctl deploy --dry-run                      what would be done
-    rlctl deploy --yes                          do it
-    rlctl deploy --dry-run --plan-out p.json    save the plan, review it,
-    rlctl deploy --plan p.json --yes            and do exactly that
+    A deployed fleet that matches is left alone, so the command can be repeated at any time.
+
+    Examples:
+      rlctl deploy --dry-run
+      rlctl deploy --yes
+      # Save a plan, review it, then run exactly that plan
+      rlctl deploy --dry-run --plan-out plan.json
+      rlctl deploy --plan plan.json --yes
     """
     if dry_run and plan_in:
         raise UsageFault("--dry-run and --plan exclude each other", hint="see `rlctl deploy --help`")
@@ -72,7 +78,7 @@ def deploy(
 
 
 def _ending(report: DeployReport) -> str:
-    state = f"well but for a fence on {', '.join(report.fenced)}" if report.fenced else "healthy"
+    state = f"healthy except for a fence on {', '.join(report.fenced)}" if report.fenced else "healthy"
     if not report.results:
         return f"{state}, nothing to do"
     return f"{state} after {len(report.results)} steps in {report.elapsed_s:.1f} s"
@@ -94,7 +100,6 @@ def _dry_run(app: App, plan: Plan, plan_out: Path | None) -> int:
 
 
 def planned_steps(plan: Plan) -> list[dict[str, str]]:
-    """The steps in JSON, none of them done."""
     return [{"kind": kind(step), "text": describe(step), "outcome": "planned"} for step in plan.steps]
 
 

@@ -1,8 +1,9 @@
-"""rlctl destroy: remove the fleet from where it runs."""
+"""rlctl destroy: removes a fleet and its data."""
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.errors import UsageFault
 from rlctl.execute.locking import Waiting, hold
 from rlctl.execute.stop import StopFlag
@@ -10,21 +11,23 @@ from rlctl.operations.destroy import DestroyReport, run_destroy
 from rlctl.topology.model import TargetName
 
 
-@click.command()
-@click.option("--confirm", metavar="NAME", help="The fleet's name, in place of typing it.")
-@click.option("--packages", is_flag=True, help="Target hosts: also remove packages that nothing else uses.")
-@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@click.command(cls=HelpCommand)
+@click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance.")
+@click.option("--packages", is_flag=True, help="On target hosts: also remove packages that nothing else uses.")
+@click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given.")
 @with_app
 def destroy(app: App, confirm: str | None, packages: bool, wait: bool) -> None:
-    """Stop and remove the processes, data and secrets of this fleet; what is not there is fine.
+    """Stop and remove the fleet's processes, data and secrets.
 
-    Exit 4 where servers answer on its ports and nothing here proves whose they are: they are named and left alone.
-    Packages that rlctl installed on hosts stay. --packages removes them, and never purges them, from hosts without
-    another fleet, unless a process, a unit or files that are not rlctl's use them.
+    Parts that do not exist are skipped. If servers answer on the fleet's ports and rlctl cannot prove that they
+    belong to the fleet, destroy names them, leaves them alone and exits with 4.
 
-    \b
-    rlctl destroy --confirm limiter
-    rlctl destroy --confirm limiter --packages
+    Packages that rlctl installed on hosts stay. --packages removes them without purging, from hosts that have no
+    other fleet, and only if no process, unit or file outside rlctl uses them.
+
+    Examples:
+      rlctl destroy --confirm limiter
+      rlctl destroy --confirm limiter --packages
     """
     topology = app.topology()
     if packages and topology.target is not TargetName.HOSTS:
@@ -51,7 +54,7 @@ def destroy(app: App, confirm: str | None, packages: bool, wait: bool) -> None:
 
 
 def _show(app: App, report: DestroyReport) -> None:
-    done = f"removed {len(report.removed)} nodes" if report.removed else "nothing there"
+    done = f"removed {len(report.removed)} nodes" if report.removed else "no nodes found"
     app.output.text(f"{report.name}: {done}")
     for text in dict.fromkeys(report.packages.kept.values()):
         hosts = ", ".join(host for host, own in report.packages.kept.items() if own == text)

@@ -1,4 +1,4 @@
-"""rlctl doctor: checks with evidence and fixes, and whether an operation may begin."""
+"""rlctl doctor: checks of machines and fleet, and the gates of operations."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.doctor.gates import GatedOperation, closing
 from rlctl.doctor.model import Check, CheckSeverity
 from rlctl.errors import Exit, NotFound
@@ -15,30 +16,29 @@ from rlctl.runbooks.answers import page_for_finding
 from rlctl.topology.model import Topology
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.option(
     "--gate",
     type=click.Choice([one.value for one in GatedOperation]),
-    help="Only what speaks against beginning this operation now.",
+    help="GatedOperation to check for: show only the checks that forbid it now.",
 )
 @with_app
 def doctor(app: App, gate: str | None) -> int:
-    """Check the machines and the fleet: before a deploy, and when something feels wrong.
+    """Check the machines and the fleet, with evidence and fixes.
 
-    Shows what is not well; -v shows the checks that passed too. Exit 0, 11 for warnings, 12 when critical.
-    With --gate: exit 0 when the operation may begin, 8 when something speaks against it. `drill` means a live one.
+    Shows the checks that did not pass; -v shows all. Exit 0 if all passed, 11 for warnings, 12 if one is critical.
 
-    \b
-    rlctl doctor -v
-    rlctl doctor --gate failover
+    With --gate, exit 0 if the operation may begin and 8 if a check forbids it. `drill` means a drill on the live fleet.
+
+    Examples:
+      rlctl doctor -v
+      rlctl doctor --gate failover
     """
     topology = app.topology()
     with open_fleet(topology, app.home) as fleet:
         observed = fleet.observe()
         if gate not in {None, GatedOperation.DEPLOY} and not observed.exists:
-            raise NotFound(
-                f"fleet {topology.name} is not deployed: no {gate} can begin", hint="`rlctl deploy` builds it"
-            )
+            raise NotFound(f"fleet {topology.name} is not deployed: {gate} cannot begin", hint="run `rlctl deploy`")
         checks = tuple(map(_with_runbook, run_doctor(fleet, observed)))
     if gate is not None:
         return _gate(app, topology, GatedOperation(gate), checks)
@@ -53,7 +53,7 @@ def doctor(app: App, gate: str | None) -> int:
 
 
 def _with_runbook(check: Check) -> Check:
-    """What is not well names its page, where there is one."""
+    """Add the runbook that answers a check that did not pass."""
     return check if check.severity is CheckSeverity.OK else replace(check, runbook=page_for_finding(check.name))
 
 
@@ -63,7 +63,7 @@ def _document(topology: Topology, checks: Iterable[Check]) -> dict[str, object]:
 
 
 def _gate(app: App, topology: Topology, operation: GatedOperation, checks: Iterable[Check]) -> int:
-    """What closes the gate, and nothing else."""
+    """Show the checks that forbid the operation."""
     found = closing(operation, checks)
     names = sorted({check.name for check in found})
     if app.output.as_json:
@@ -71,7 +71,7 @@ def _gate(app: App, topology: Topology, operation: GatedOperation, checks: Itera
         app.output.result(_document(topology, found) | {"gate": verdict})
     else:
         _list(app, found)
-        app.output.text(f"{operation}: " + (f"not now, because of {', '.join(names)}" if found else "may begin"))
+        app.output.text(f"{operation}: " + (f"must not begin: {', '.join(names)}" if found else "may begin"))
     return Exit.GUARD if found else Exit.OK
 
 

@@ -1,39 +1,44 @@
-"""rlctl env: connection settings; the one command that prints secrets."""
+"""rlctl env: prints connection settings. No other command prints a password."""
 
 import shlex
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import opened
 from rlctl.errors import NotFound
 from rlctl.operations.env import As, connection
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.option(
     "--as",
-    "who",
-    type=click.Choice([who.value for who in As]),
+    "user",
+    type=click.Choice([user.value for user in As]),
     default=As.LIMITER.value,
     show_default=True,
-    help="limiter decides, admin may do everything, monitor only reads state.",
+    help="User to connect as: limiter decides, admin may do everything, monitor reads state.",
 )
-@click.option("--service", metavar="S", help="The user of this service, of security.services, instead of limiter.")
+@click.option("--service", metavar="S", help="Service of security.services: use its own user instead of limiter.")
 @with_app
-def env(app: App, who: str, service: str | None) -> None:
-    """Print connection settings; the table form can be sourced by a shell.
+def env(app: App, user: str, service: str | None) -> None:
+    """Print connection settings, including the password.
 
-    \b
-    eval "$(rlctl env --as admin)"
-    redis-cli -c -h $REDIS_HOST -p $REDIS_PORT --user $REDIS_USERNAME ping
-    rlctl env --service checkout -o json > checkout.json
+    The table format is shell code: `eval` sets the variables. The JSON format is what the limiter library reads.
+
+    Examples:
+      eval "$(rlctl env --as admin)"
+      redis-cli -c -h $REDIS_HOST -p $REDIS_PORT --user $REDIS_USERNAME ping
+      rlctl env --service checkout -o json > checkout.json
     """
     topology = app.topology()
     with opened(app) as fleet:
         if fleet.is_new:
-            raise NotFound(f"fleet {topology.name} is not deployed", hint="`rlctl deploy` makes it and its secrets")
-        settings = connection(fleet, As(who), service).to_json()
+            raise NotFound(
+                f"fleet {topology.name} is not deployed", hint="run `rlctl deploy`, which also creates the secrets"
+            )
+        settings = connection(fleet, As(user), service).to_json()
     if app.output.as_json:
         app.output.result(settings)
         return
@@ -41,7 +46,7 @@ def env(app: App, who: str, service: str | None) -> None:
         if name not in {"schema", "remap"} and value not in (None, []):
             app.output.verbatim(f"export {_variable(name)}={shlex.quote(_word(value))}")
     if settings["password"]:
-        # redis-cli reads this one by itself, so that no password appears among its arguments.
+        # redis-cli reads this variable, so that no password appears among its arguments.
         app.output.verbatim(f"export REDISCLI_AUTH={shlex.quote(str(settings['password']))}")
 
 

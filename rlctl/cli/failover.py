@@ -1,8 +1,9 @@
-"""rlctl failover: move a shard's primary to its best replica."""
+"""rlctl failover: moves a shard's primary to its best replica."""
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import Exit, UsageFault
 from rlctl.execute.locking import Waiting, hold
@@ -12,27 +13,32 @@ from rlctl.plan.failover import Handover, Mode
 from rlctl.topology.model import Kind, Topology
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.argument("shard", type=click.IntRange(min=0))
-@click.option("--force", is_flag=True, help="Without the old primary, which may be dead; can lose writes.")
-@click.option("--takeover", is_flag=True, help="In a cluster without a majority: without votes; can lose writes.")
-@click.option("--dry-run", is_flag=True, help="Show who would take over from whom, and change nothing; exit 10.")
-@click.option("--yes", is_flag=True, help="Agree in advance to a planned failover; does not cover loss of data.")
-@click.option("--confirm", metavar="NAME", help="Agree in advance to a failover that can lose data.")
-@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@click.option("--force", is_flag=True, help="Do not ask the old primary, which may be dead; can lose writes.")
+@click.option(
+    "--takeover", is_flag=True, help="Promote without votes, in a cluster that lost its majority; can lose writes."
+)
+@click.option("--dry-run", is_flag=True, help="Show which replica would be promoted, change nothing, and exit 10.")
+@click.option("--yes", is_flag=True, help="Agree to a planned failover in advance; does not cover data loss.")
+@click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to a failover that can lose data.")
+@click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given.")
 @with_app
 def failover(
     app: App, shard: int, force: bool, takeover: bool, dry_run: bool, yes: bool, confirm: str | None, wait: bool
 ) -> int:
-    """Move the primary of SHARD to its best replica; behind Sentinel there is only shard 0.
+    """Move the primary of a shard to its best replica.
 
-    Without --force and --takeover nothing is lost: writes stand still until the replica has them all.
+    SHARD is the shard's number; a Sentinel fleet has only shard 0. A planned failover loses no write: clients wait
+    until the replica has all of them.
 
-    \b
-    rlctl failover 0 --dry-run                  who would take over
-    rlctl failover 0 --yes                      do it, losing nothing
-    rlctl failover 0 --force --confirm NAME     the primary is dead
-    rlctl failover 0 --takeover --confirm NAME  and so is the majority
+    Examples:
+      rlctl failover 0 --dry-run
+      rlctl failover 0 --yes
+      # The primary is dead
+      rlctl failover 0 --force --confirm limiter
+      # The primary and the majority of the cluster are dead
+      rlctl failover 0 --takeover --confirm limiter
     """
     topology = app.topology()
     options = HandoverOptions(
@@ -53,11 +59,11 @@ def failover(
         _check_mode(held.fleet.topology, options.mode)
         report = run_handover(held, options, app.output, stop, agree)
     if not report.is_old_back:
-        app.output.note(f"{report.order.old} does not answer: `rlctl deploy` brings it back as a replica")
+        app.output.note(f"{report.order.old} does not answer: `rlctl deploy` starts it as a replica")
     if app.output.as_json:
         app.output.result(report.to_json())
     else:
-        lost = "nothing was lost" if report.lost_bytes == 0 else "whether writes were lost is not known"
+        lost = "no write was lost" if report.lost_bytes == 0 else "it is not known whether writes were lost"
         app.output.text(f"{report.name}: {_moved(report)} in {report.elapsed_s:.1f} s; {lost}")
     return Exit.OK
 
@@ -73,7 +79,8 @@ def _mode(*, force: bool, takeover: bool) -> Mode:
 def _check_mode(topology: Topology, mode: Mode) -> None:
     if mode is Mode.TAKEOVER and topology.kind is Kind.SENTINEL:
         raise UsageFault(
-            "--takeover is for clusters; this fleet has sentinels", hint="--force needs one living sentinel"
+            "--takeover is for clusters; this is a Sentinel fleet",
+            hint="use --force, which needs one sentinel that answers",
         )
 
 

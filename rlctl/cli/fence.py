@@ -1,4 +1,4 @@
-"""rlctl fence and unfence: one data node refuses every write, until it may take them again."""
+"""rlctl fence and unfence: make one data node refuse writes, and accept them again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import Exit
 from rlctl.execute.locking import HeldFleet, Waiting, hold
@@ -15,21 +16,23 @@ from rlctl.plan.fence import loss
 from rlctl.topology.model import Topology
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.argument("node")
-@click.option("--confirm", metavar="NAME", help="The fleet's name, agreeing in advance to what is refused.")
-@click.option("--dry-run", is_flag=True, help="Say what would be refused, and change nothing; exit 10.")
-@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to the refused writes.")
+@click.option("--dry-run", is_flag=True, help="Show which writes would be refused, change nothing, and exit 10.")
+@click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given.")
 @with_app
 def fence(app: App, node: str, confirm: str | None, dry_run: bool, wait: bool) -> int:
-    """Let a data node refuse every write from now on, whoever sends it, also from scripts.
+    """Make a data node refuse every write until it is unfenced.
 
-    Clients get NOREPLICAS. Reads and replication go on. Only NODE itself has to answer, so it works in a partition.
-    Nothing is written into a file: `unfence` lifts it, and so does a restart of the node; deploy leaves it alone.
+    Clients and scripts get NOREPLICAS; reads and replication continue. Only NODE itself has to answer, so a fence also
+    works during a partition.
 
-    \b
-    rlctl fence node-0 --dry-run
-    rlctl fence node-0 --confirm limiter
+    A fence is not stored in a file: `unfence` or a restart of the node lifts it. Deploy does not.
+
+    Examples:
+      rlctl fence node-0 --dry-run
+      rlctl fence node-0 --confirm limiter
     """
     topology = app.topology()
     if dry_run:
@@ -42,32 +45,34 @@ def fence(app: App, node: str, confirm: str | None, dry_run: bool, wait: bool) -
             app.agree_to_loss(topology.name, losses, confirmed=confirm)
 
         report = run_fence(held, node, app.argv, agree)
-    _tell(app, report, "fence")
+    _show(app, report, "fence")
     return Exit.OK
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.argument("node")
-@click.option("--yes", is_flag=True, help="Lift the fence without asking.")
-@click.option("--dry-run", is_flag=True, help="Say whether there is a fence to lift, and change nothing; exit 10.")
-@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@click.option("--yes", is_flag=True, help="Agree in advance.")
+@click.option("--dry-run", is_flag=True, help="Show whether the node is fenced, change nothing; exit 10 if it is.")
+@click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given.")
 @with_app
 def unfence(app: App, node: str, yes: bool, dry_run: bool, wait: bool) -> int:
-    """Let a fenced data node take writes again, as the topology says; one that is not fenced stays as it is.
+    """Let a fenced data node accept writes again.
 
-    \b
-    rlctl unfence node-0 --yes
+    Restores min-replicas-to-write as in the topology. A node that is not fenced is left alone.
+
+    Examples:
+      rlctl unfence node-0 --yes
     """
     topology = app.topology()
     if dry_run:
         return _dry_run(app, node, wanted=False)
 
     def agree(plan: FencePlan) -> None:
-        app.agree(f"let {plan.spec.name} take writes again?", yes=yes)
+        app.agree(f"let {plan.spec.name} accept writes again?", yes=yes)
 
     with _held(app, topology, "unfence", wait=wait) as held:
         report = run_unfence(held, node, app.argv, agree)
-    _tell(app, report, "unfence")
+    _show(app, report, "unfence")
     return Exit.OK
 
 
@@ -76,11 +81,11 @@ def _dry_run(app: App, node: str, *, wanted: bool) -> int:
         plan, topology = plan_fence(fleet, node, wanted=wanted), fleet.topology
     now = FenceReport(name=topology.name, node=plan.spec.name, fenced=wanted != plan.changes, changed=False)
     if app.output.as_json or not plan.changes:
-        _tell(app, now, "fence" if wanted else "unfence")
+        _show(app, now, "fence" if wanted else "unfence")
     elif wanted:
         app.output.text(f"LOSS: {loss(topology, plan.observed, plan.node)}")
     else:
-        app.output.text(f"{plan.spec.name}: would take writes again")
+        app.output.text(f"{plan.spec.name}: would accept writes again")
     return Exit.CHANGES if plan.changes else Exit.OK
 
 
@@ -93,7 +98,7 @@ def _held(app: App, topology: Topology, command: str, *, wait: bool) -> Iterator
         yield held
 
 
-def _tell(app: App, report: FenceReport, verb: str) -> None:
+def _show(app: App, report: FenceReport, verb: str) -> None:
     if app.output.as_json:
         app.output.result(report.to_json(verb))
         return

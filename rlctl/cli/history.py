@@ -1,19 +1,24 @@
-"""rlctl history: the journal of this fleet on this machine."""
+"""rlctl history: shows the journal of a fleet on this machine."""
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.execute.journal import Operation, read
 
 
-@click.command()
-@click.option("-n", "--last", type=click.IntRange(min=1), default=20, show_default=True, help="How many operations.")
+@click.command(cls=HelpCommand)
+@click.option(
+    "-n", "--last", type=click.IntRange(min=1), default=20, show_default=True, help="Number of operations to show."
+)
 @with_app
 def history(app: App, last: int) -> None:
-    """Show who did what to the fleet, when, and with what outcome; -v shows every step.
+    """List the operations that this machine ran on the fleet.
 
-    \b
-    rlctl history -n 3 -v
+    Each line has the time, the operator, the command and the outcome. -v shows every step.
+
+    Examples:
+      rlctl history -n 3 -v
     """
     topology = app.topology()
     operations = read(app.home.journal(topology.name))[-last:]
@@ -22,7 +27,7 @@ def history(app: App, last: int) -> None:
         app.output.result({"schema": "rlctl.history/1", "name": topology.name, "operations": entries})
         return
     if not operations:
-        app.output.text(f"{topology.name}: nothing was ever changed from this machine")
+        app.output.text(f"{topology.name}: this machine has changed nothing")
         return
     headers = ["STARTED", "BY", "COMMAND", "OUTCOME", "STEPS"]
     app.output.table(headers, [_row(operation) for operation in operations])

@@ -1,4 +1,4 @@
-"""rlctl inventory: the fleet's hosts as Ansible asks for them."""
+"""rlctl inventory: prints the fleet's hosts as an Ansible inventory."""
 
 import json
 from collections.abc import Mapping
@@ -6,24 +6,26 @@ from collections.abc import Mapping
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.errors import NotFound, UsageFault
 from rlctl.render import inventory as render
 from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.nodes import host_name
 
 
-@click.command()
-@click.option("--list", "all_hosts", is_flag=True, help="All hosts and groups, as a dynamic inventory answers.")
-@click.option("--host", metavar="H", help="The variables of one host, likewise.")
+@click.command(cls=HelpCommand)
+@click.option("--list", "all_hosts", is_flag=True, help="Print all hosts and groups, as a dynamic inventory does.")
+@click.option("--host", metavar="H", help="Host to print the variables of, as a dynamic inventory does.")
 @with_app
 def inventory(app: App, all_hosts: bool, host: str | None) -> None:
-    """Print the Ansible inventory of the topology, as a file that Ansible reads; it holds no secret.
+    """Print the Ansible inventory of a fleet on hosts.
 
-    With --list and --host it answers as Ansible asks a dynamic inventory: put it into a script that ends with "$@".
+    The inventory contains no secret. --list and --host are the options with which Ansible calls the script of a dynamic
+    inventory.
 
-    \b
-    rlctl inventory > hosts.yml
-    ansible-playbook -i hosts.yml playbooks/site.yml
+    Examples:
+      rlctl inventory > hosts.yml
+      ansible-playbook -i hosts.yml playbooks/site.yml
     """
     if all_hosts and host is not None:
         raise UsageFault("--list and --host exclude each other", hint="see `rlctl inventory --help`")

@@ -1,4 +1,4 @@
-"""rlctl limit: one decision from the command line."""
+"""rlctl limit: makes one decision from the command line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import opened
 from rlctl.cli.options import Duration
 from rlctl.errors import NotFound, UsageFault
@@ -16,11 +17,11 @@ from rlctl.rules.explain import typed_dimensions, unknown_tier
 from rlctl.rules.in_force import read_rules_in_force
 from rlctl.runbooks.answers import page_for_cause
 
-# A person waits longer than a service does; the budget of a service would also count the first connection.
+# Longer than the budget of a service: the first connection counts too.
 BUDGET_S = 1.0
 DIRECT = "direct"
 
-# Which options make which parameters of an algorithm; the window of one is the lease or the period of another.
+# For each algorithm: its parameters, and the option that sets each.
 _PARAMETERS: dict[str, dict[str, str]] = {
     "token_bucket": {"capacity": "limit", "rate": "rate", "period_ms": "period"},
     "gcra": {"burst": "limit", "rate": "rate", "period_ms": "period"},
@@ -32,25 +33,41 @@ _PARAMETERS: dict[str, dict[str, str]] = {
 }
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.argument("words", nargs=-1, required=True, metavar="[RULE] IDENTITY")
-@click.option("--algorithm", type=click.Choice(list(_PARAMETERS)), help="Decide by this algorithm, without a rule.")
-@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Also capacity and burst.")
-@click.option("--window", type=Duration(), default="60s", show_default=True, help="For windows and counters.")
-@click.option("--min-interval", type=Duration(), help="For rolling windows: the least time between two calls.")
-@click.option("--rate", type=click.IntRange(min=1), default=100, show_default=True, help="For buckets: so many ...")
-@click.option("--period", type=Duration(), default="60s", show_default=True, help="... every so often.")
+@click.option("--algorithm", type=click.Choice(list(_PARAMETERS)), help="Algorithm to decide by, instead of a rule.")
+@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Limit, capacity or burst.")
+@click.option("--window", type=Duration(), default="60s", show_default=True, help="Length of the window or counter.")
+@click.option("--min-interval", type=Duration(), help="For rolling windows: shortest time between two calls.")
 @click.option(
-    "--lease", type=Duration(), default="30s", show_default=True, help="For concurrent: how long a lease lasts."
+    "--rate",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="For buckets: tokens that one period adds.",
 )
-@click.option("--request-id", help="For concurrent: the lease's name [a new one].")
-@click.option("--cost", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--peek", is_flag=True, help="Only look, count nothing.")
 @click.option(
-    "--tier", help="With a rule: the tier to ask for; one that it does not name gets the base limit, with a warning."
+    "--period",
+    type=Duration(),
+    default="60s",
+    show_default=True,
+    help="For buckets: time in which --rate tokens are added.",
 )
-@click.option("--service", metavar="S", help="Count on the keys of this service, as its own user.")
-@click.option("--on-failure", type=click.Choice(["open", "closed", "local"]), help="[the rule's own, else closed]")
+@click.option(
+    "--lease", type=Duration(), default="30s", show_default=True, help="For concurrent: time until a lease expires."
+)
+@click.option("--request-id", help="For concurrent: id of the lease [a new one].")
+@click.option("--cost", type=click.IntRange(min=1), default=1, show_default=True, help="Units that the request counts.")
+@click.option("--peek", is_flag=True, help="Show the state without counting.")
+@click.option(
+    "--tier", help="With a rule: tier of the identity. A tier that the rule lacks gets the base limit and a warning."
+)
+@click.option("--service", metavar="S", help="Service whose keys and user to decide with.")
+@click.option(
+    "--on-failure",
+    type=click.Choice(["open", "closed", "local"]),
+    help="Policy while Redis does not answer [the rule's, else closed].",
+)
 @with_app
 def limit(
     app: App,
@@ -64,24 +81,26 @@ def limit(
     on_failure: str | None,
     **options: float | None,
 ) -> None:
-    """Make one decision and show it with the response headers it would give; a denial is exit 0 too.
+    """Make one decision and show its response headers.
 
-    RULE is one of the fleet's rules (`rlctl rules status`); IDENTITY is the one value that it counts by, or names all
-    it needs: user=ada,endpoint=/x.
+    RULE is a rule of the fleet; `rlctl rules status` lists them. IDENTITY is the value that the rule counts by, or one
+    NAME=VALUE for each if there are several: user=ada,endpoint=/x. A denied request exits with 0 too.
 
-    \b
-    rlctl limit api-per-key ada --tier free
-    rlctl limit api-per-key ada --service checkout
-    rlctl limit --algorithm sliding_counter --limit 1000 --window 60s ada
-    rlctl limit --algorithm gcra --limit 10 --rate 5 --period 1s --peek ada
+    Examples:
+      rlctl limit api-per-key ada --tier free
+      rlctl limit api-per-key ada --service checkout
+      rlctl limit --algorithm sliding_counter --limit 1000 --window 60s ada
+      rlctl limit --algorithm gcra --limit 10 --rate 5 --period 1s --peek ada
     """
     name, identity = _words(words, algorithm)
     with opened(app) as fleet:
         if fleet.is_new:
-            raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` makes it")
+            raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="run `rlctl deploy`")
         settings, release = connection(fleet, As.LIMITER, service).to_json(), fleet.release
     budget_ms = app.timeout(BUDGET_S) * 1000
-    asked = _Asked(cost=cost, peek=peek, request_id=request_id or new_request_id(), tier=tier, policy=on_failure)
+    request = _RequestOptions(
+        cost=cost, peek=peek, request_id=request_id or new_request_id(), tier=tier, policy=on_failure
+    )
     with Limiter.connect(
         settings,
         policy=on_failure or "closed",
@@ -91,25 +110,23 @@ def limit(
         rules=name is not None,
     ) as limiter:
         if name is not None:
-            decision = _by_rule(app, limiter, name, identity, asked)
+            decision = _decide_by_rule(app, limiter, name, identity, request)
         else:
-            decision = _ask(limiter, _algorithm(algorithm or "", options), identity, DIRECT, asked)
+            decision = _decide(limiter, _algorithm(algorithm or "", options), identity, DIRECT, request)
         rule = limiter.rule(name) if name is not None else None
-    strange = unknown_tier(rule, tier) if rule is not None else None
-    known = strange is None if rule is not None and tier is not None else None
+    warning = unknown_tier(rule, tier) if rule is not None else None
+    known = warning is None if rule is not None and tier is not None else None
     _show(app, name or DIRECT, identity, decision, {"tier": tier, "tier_known": known})
-    if strange is not None:
-        app.output.note(f"warning: {strange}")
+    if warning is not None:
+        app.output.note(f"warning: {warning}")
     if decision.cause is not None:
         page = page_for_cause(decision.cause)
-        way = f"; `rlctl runbook show {page}`" if page else ""
-        app.output.note(f"Redis did not decide: {decision.cause}{way}")
+        hint = f"; `rlctl runbook show {page}`" if page else ""
+        app.output.note(f"Redis did not decide: {decision.cause}{hint}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What is asked, whatever decides."""
-
+class _RequestOptions:
     cost: int
     peek: bool
     request_id: str
@@ -119,52 +136,56 @@ class _Asked:
 
 def _words(words: tuple[str, ...], algorithm: str | None) -> tuple[str | None, str]:
     if len(words) > 2 or (algorithm and len(words) > 1):
-        raise UsageFault("one identity at a time", hint="see `rlctl limit --help`")
+        raise UsageFault("too many arguments: a decision is for one identity", hint="see `rlctl limit --help`")
     if algorithm is None and len(words) == 1:
-        raise UsageFault("a rule is missing", hint="name a rule before the identity, or give --algorithm")
+        raise UsageFault("the rule is missing", hint="give a rule before the identity, or --algorithm")
     return (None, words[0]) if algorithm is not None else (words[0], words[1])
 
 
 def _check_readable(app: App) -> None:
-    """Say why a revision that is in force cannot be read, as `rules explain` does."""
+    """Raise the reason why the revision in force cannot be read, if there is one."""
     with opened(app) as fleet:
         trouble = read_rules_in_force(fleet).trouble
     if trouble is not None:
         raise trouble
 
 
-def _by_rule(app: App, limiter: Limiter, name: str, identity: str, asked: _Asked) -> Decision:
+def _decide_by_rule(app: App, limiter: Limiter, name: str, identity: str, request: _RequestOptions) -> Decision:
     if not limiter.has_rules:
         if Cause.NO_RULE in limiter.stats.errors:
             _check_readable(app)
             raise NotFound(f"no rule {name}: no rules are in force", hint="`rlctl rules apply FILE`, or --algorithm")
-        # Nobody answers: the failure policy decides, as it would for a service.
-        return limiter.decide(name, identity, policy=asked.policy)
+        # No node answers: the failure policy decides, as it does for a service.
+        return limiter.decide(name, identity, policy=request.policy)
     rule = limiter.rule(name)
     if rule is None:
-        raise NotFound(f"no rule {name} is in force", hint="`rlctl rules status` shows those that are")
+        raise NotFound(f"no rule {name} is in force", hint="`rlctl rules status` lists the rules in force")
     dimensions = typed_dimensions(rule, identity, None)
-    decision = _ask(limiter, name, dimensions, name, asked, has_leases=rule.definition.algorithm == Concurrent.name)
+    decision = _decide(
+        limiter, name, dimensions, name, request, has_leases=rule.definition.algorithm == Concurrent.name
+    )
     if decision.source is Source.RULES:
-        raise NotFound(f"rule {name} does not concern {identity}", hint=f"`rlctl rules explain {name} ...` says why")
+        raise NotFound(
+            f"rule {name} does not apply to {identity}", hint=f"`rlctl rules explain {name} IDENTITY` says why"
+        )
     return decision
 
 
-def _ask(
+def _decide(
     limiter: Limiter,
-    what: Algorithm | str,
-    who: str | Mapping[str, str],
+    rule: Algorithm | str,
+    identity: str | Mapping[str, str],
     rule_id: str,
-    asked: _Asked,
+    request: _RequestOptions,
     *,
     has_leases: bool = False,
 ) -> Decision:
-    how: Any = {"rule_id": rule_id, "tier": asked.tier, "policy": asked.policy}
-    if not isinstance(what, Concurrent | str) or (isinstance(what, str) and not has_leases):
-        return limiter.decide(what, who, cost=asked.cost, peek=asked.peek, **how)
-    if asked.peek:
-        return limiter.peek(what, who, **how)
-    return limiter.acquire(what, who, asked.request_id, **how)
+    more: Any = {"rule_id": rule_id, "tier": request.tier, "policy": request.policy}
+    if not isinstance(rule, Concurrent | str) or (isinstance(rule, str) and not has_leases):
+        return limiter.decide(rule, identity, cost=request.cost, peek=request.peek, **more)
+    if request.peek:
+        return limiter.peek(rule, identity, **more)
+    return limiter.acquire(rule, identity, request.request_id, **more)
 
 
 def _algorithm(name: str, options: dict[str, float | None]) -> Algorithm:

@@ -1,4 +1,4 @@
-"""Opens the fleet of an invocation as it is deployed, and notes where deploy would refuse its topology file."""
+"""Opens the deployed fleet for a command, and notes where deploy would refuse the topology file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from rlctl.plan.findings import differences
 
 @contextmanager
 def opened(app: App, release: Release | None = None) -> Iterator[FleetSession]:
-    """Open the fleet for one command; connections end with it."""
+    """Open the fleet for one command, and close its connections afterwards."""
     with open_fleet(app.topology(), app.home, release) as fleet:
         note_differences(app, fleet)
         yield fleet
 
 
 def note_differences(app: App, fleet: FleetSession) -> None:
-    """For commands that do not show the fleet's findings."""
+    """Print what deploy would refuse. For commands that do not show the fleet's findings."""
     for finding in differences(fleet.refusals):
         app.output.note(f"{finding.code}: {finding.text}")

@@ -1,4 +1,4 @@
-"""Results on stdout, everything else on stderr; colours only where a person looks."""
+"""Writes results to stdout and everything else to stderr. Colours appear on terminals only."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from rlctl.cli.visible import visible, visible_cell
 if TYPE_CHECKING:
     from rich.console import Console
 
-# A pipe has no width: nothing is cut or wrapped there.
+# A pipe has no width, so lines are neither cut nor wrapped.
 _PIPE_WIDTH = 10_000
 STYLES = {
     "healthy": "green",
@@ -33,50 +33,50 @@ STYLES = {
 }
 
 
-def complain(text: str) -> None:
-    """Write to stderr. Where that fails, on a full disk or without a reader, this text and all further text is lost."""
+def write_stderr(text: str) -> None:
+    """Write a line to stderr. If that fails, this line and all later ones are dropped."""
     try:
-        print(visible(text), file=sys.stderr, flush=True)  # noqa: T201  what is no result leaves here and nowhere else
+        print(visible(text), file=sys.stderr, flush=True)  # noqa: T201  the one place that writes to stderr
     except OSError:
         drop(sys.stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where a command's words go."""
+    """The output of one command, in the format that the options chose."""
 
     as_json: bool
     quiet: bool
     colour: bool
 
     def note(self, text: str) -> None:
-        """Progress, warnings, prompts."""
+        """Print progress or a warning; -q hides it."""
         if not self.quiet:
-            complain(text)
+            write_stderr(text)
 
     def step(self, number: int, of: int, text: str, outcome: str) -> None:
-        """A step's outcome; satisfies the core's Progress."""
+        """Print the outcome of a step. Implements Progress."""
         width = len(str(of))
         self.note(f"[{number:>{width}}/{of}] {text}: {outcome}")
 
     def result(self, document: Mapping[str, object]) -> None:
-        """A JSON result."""
+        """Print a JSON result."""
         print(json.dumps(document, indent=2), flush=True)  # noqa: T201  this is the one place that prints
 
     def text(self, text: str) -> None:
-        """A text result for people."""
+        """Print a text result, with control characters escaped."""
         self.verbatim(visible(text))
 
     def verbatim(self, text: str) -> None:
-        """A text result that programs read, as it is."""
+        """Print a text result for programs, unchanged."""
         print(text, flush=True)  # noqa: T201  this is the one place that prints
 
     def line(self, text: str) -> None:
-        """One line of a result for people, coloured by its first word."""
+        """Print one line of a result, coloured by its first word."""
         self.console().print(self.styled(visible(text)))
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-        """A table result: whole in a pipe, folded in a narrow terminal."""
+        """Print a table. Cells fold in a narrow terminal, never in a pipe."""
         from rich.table import Table  # noqa: PLC0415  costs start-up time that most commands need not pay
 
         console = self.console()
@@ -90,7 +90,6 @@ class Output:
         console.print(grid)
 
     def console(self) -> "Console":
-        """The rich console on stdout."""
         from rich.console import Console  # noqa: PLC0415  likewise
 
         on_terminal = sys.stdout.isatty()
@@ -102,7 +101,7 @@ class Output:
         )
 
     def styled(self, cell: str) -> str:
-        """The cell, coloured where its first word says how things stand."""
+        """Return the cell with a colour if its first word is a state such as `healthy`."""
         from rich.markup import escape  # noqa: PLC0415  likewise
 
         style = STYLES.get(cell.split(" ", 1)[0])

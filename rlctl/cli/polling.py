@@ -1,4 +1,4 @@
-"""Looking at a fleet: once, until all is well, or again and again."""
+"""Reports that a command reads once, waits for, or watches."""
 
 import contextlib
 from collections.abc import Callable
@@ -19,17 +19,17 @@ Report = TypeVar("Report")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Generic[Report]):
-    """What is read, when it is as `wanted`, how it is shown, and what it ends with."""
+class PolledReport(Generic[Report]):
+    """How to read a report, when to stop waiting, how to show it, and which exit code it gives."""
 
     read: Callable[[FleetSession], Report]
-    wanted: str
-    is_well: Callable[[Report], bool]
+    wanted: str  # the state to wait for, as in "not healthy after 60 s"
+    is_reached: Callable[[Report], bool]
     show: Callable[[App, Report], None]
     exit_code: Callable[[Report], int]
 
-    def ask(self, app: App, fleet: FleetSession, *, watch: bool, wait: bool) -> int:
-        """Ask as often as it is wanted."""
+    def run(self, app: App, fleet: FleetSession, *, watch: bool, wait: bool) -> int:
+        """Read and show the report once, when the wanted state is reached, or every second."""
         if watch:
             return self._watch(app, fleet)
         report = self._wait(app, fleet) if wait else self.read(fleet)
@@ -37,24 +37,24 @@ class Question(Generic[Report]):
         return self.exit_code(report)
 
     def _wait(self, app: App, fleet: FleetSession) -> Report:
-        """The last reading, well or not: how it stands then is the result."""
+        """Return the first report with the wanted state, or the last one read before the timeout."""
         report = self.read(fleet)
 
-        def is_well() -> bool:
+        def is_reached() -> bool:
             nonlocal report
-            if not self.is_well(report):
+            if not self.is_reached(report):
                 report = self.read(fleet)
-            return self.is_well(report)
+            return self.is_reached(report)
 
         timeout_s = app.timeout(WAIT_S)
         try:
-            wait_until(is_well, timeout_s=timeout_s, clock=fleet.clock, what=self.wanted, every_s=WAIT_EVERY_S)
+            wait_until(is_reached, timeout_s=timeout_s, clock=fleet.clock, what=self.wanted, every_s=WAIT_EVERY_S)
         except TimedOut:
             app.output.note(f"not {self.wanted} after {timeout_s:g} s")
         return report
 
     def _watch(self, app: App, fleet: FleetSession) -> int:
-        """Until Ctrl-C, which is no failure here; on a terminal each reading replaces the one before."""
+        """Show a report every second until Ctrl-C. On a terminal, each replaces the one before."""
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 report = self.read(fleet)

@@ -1,4 +1,4 @@
-"""rlctl render: what would be written, with secrets blotted out, or a host's files for the playbooks."""
+"""rlctl render: prints configuration files with hidden secrets, or stages a host's files for the playbooks."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import click
 
 from rlctl.assets import asset_folder
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpGroup
 from rlctl.errors import Refused, UsageFault
 from rlctl.operations.staging import Occasion, stage_host
 from rlctl.render.acl import node_acl
@@ -19,36 +20,40 @@ from rlctl.targets.server_program import parse_version
 from rlctl.topology.model import TargetName, Topology
 from rlctl.topology.nodes import all_nodes
 
-_BLOT = "not-shown"
+_HIDDEN = "not-shown"
 _SINCE = (7, 2)
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def render() -> None:
-    """Show what would be written, for eyes and git.
+    """Print the configuration files that rlctl writes.
 
-    \b
-    rlctl render config
-    rlctl render compose
+    Examples:
+      rlctl render config
+      rlctl render compose
     """
 
 
 @render.command()
-@click.option("--stage", is_flag=True, help="Write one host's files, secrets included, for playbooks to copy.")
-@click.option("--host", metavar="H", help="The host to stage for.")
-@click.option("--server-version", metavar="V", help="The server that reads them [the newest known].")
-@click.option("--check", is_flag=True, help="As in Ansible's check mode: missing secrets are made up, none kept.")
-@click.option("--placed", is_flag=True, help="The hosts hold nodes of the fleet: missing secrets are an error.")
-@click.option("--unseen", is_flag=True, help="Not all hosts were looked at: missing secrets are an error.")
+@click.option("--stage", is_flag=True, help="Write the files of one host, with secrets, for the playbooks to copy.")
+@click.option("--host", metavar="H", help="Host to write the files of; needs --stage.")
+@click.option("--server-version", metavar="V", help="Version of the host's server, such as 8.0.2 [newest known].")
+@click.option(
+    "--check", is_flag=True, help="For Ansible's check mode: use made-up secrets where none exist, and keep none."
+)
+@click.option("--placed", is_flag=True, help="The fleet has nodes on its hosts: missing secrets are an error.")
+@click.option("--unseen", is_flag=True, help="Not all hosts were reached: missing secrets are an error.")
 @with_app
 def config(
     app: App, stage: bool, host: str | None, server_version: str | None, check: bool, placed: bool, unseen: bool
 ) -> None:
-    """Print every node's configuration and users; passwords are blotted out.
+    """Print every node's configuration and users without passwords.
 
-    \b
-    rlctl render config | less
-    rlctl render config --stage --host h1 -o json       what the roles of playbooks/ call
+    The roles in playbooks/ call it with --stage and --host, which write the files of one host with its secrets.
+
+    Examples:
+      rlctl render config | less
+      rlctl render config --stage --host h1 -o json
     """
     topology = app.topology()
     if stage and host:
@@ -62,7 +67,7 @@ def config(
 def _stage(app: App, topology: Topology, host: str, server_version: str | None, occasion: Occasion) -> None:
     version = parse_version(server_version) if server_version else None
     if version == ():
-        raise UsageFault(f"--server-version: {server_version!r} is no version", hint="write it as 8.0.2")
+        raise UsageFault(f"--server-version: {server_version!r} is not a version", hint="write it as 8.0.2")
     staged = stage_host(topology, app.home, host, version, occasion)
     if app.output.as_json:
         nodes = {name: list(files) for name, files in staged.nodes.items()}
@@ -75,21 +80,21 @@ def _stage(app: App, topology: Topology, host: str, server_version: str | None, 
 
 def _show(app: App, topology: Topology) -> None:
     commands = load_release().commands
-    blotted = FleetSecrets(
+    hidden = FleetSecrets(
         name=topology.name,
         fleet_id="0" * 40,
-        passwords={user: Secret(_BLOT) for user in User},
+        passwords={user: Secret(_HIDDEN) for user in User},
         authority=None,
-        services={service: Secret(_BLOT) for service in topology.security.services},
+        services={service: Secret(_HIDDEN) for service in topology.security.services},
     )
     files = {}
     for spec in all_nodes(topology):
         folder = Path("/") / topology.name / spec.name
         conf = sentinel_static_conf if spec.is_sentinel else static_conf
-        files[f"{spec.name}/static.conf"] = conf(topology, spec, NodeFiles(folder=folder), blotted)
+        files[f"{spec.name}/static.conf"] = conf(topology, spec, NodeFiles(folder=folder), hidden)
         if topology.security.acl:
-            files[f"{spec.name}/users.acl"] = node_acl(spec, blotted, _SINCE, commands).replace(
-                Secret(_BLOT).sha256(), _BLOT
+            files[f"{spec.name}/users.acl"] = node_acl(spec, hidden, _SINCE, commands).replace(
+                Secret(_HIDDEN).sha256(), _HIDDEN
             )
     if app.output.as_json:
         app.output.result({"schema": "rlctl.render-config/1", "name": topology.name, "files": files})
@@ -101,18 +106,19 @@ def _show(app: App, topology: Topology) -> None:
 @render.command()
 @with_app
 def compose(app: App) -> None:
-    """Print the compose file of a Docker fleet; no engine is asked.
+    """Print the compose file of a Docker fleet.
 
-    With docker.subnet auto the addresses are those of the first network that suits; a deploy takes another where
-    that one is not free.
+    Needs no Docker engine. With `docker.subnet: auto`, the file shows the addresses of the first candidate network.
+    Deploy uses the next one if that is taken.
 
-    \b
-    rlctl render compose > compose.yaml
+    Examples:
+      rlctl render compose > compose.yaml
     """
     topology = app.topology()
     if topology.target is not TargetName.DOCKER:
         raise Refused(
-            f"fleet {topology.name} has target {topology.target}, and no compose file", hint="write `target: docker`"
+            f"fleet {topology.name} has no compose file: its target is {topology.target}",
+            hint="compose files are for `target: docker`",
         )
     text = compose_file(topology, read_text(asset_folder("compose") / "node.yaml") or "")
     if app.output.as_json:

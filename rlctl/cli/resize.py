@@ -1,9 +1,10 @@
-"""rlctl resize: more memory, in the topology file and on the fleet."""
+"""rlctl resize: raises maxmemory in the topology file and on the fleet."""
 
 import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.cli.deploy import DEPLOY_S, planned_steps
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.options import Size
 from rlctl.errors import Exit
 from rlctl.execute.locking import Waiting, hold
@@ -14,20 +15,22 @@ from rlctl.plan.planner import Plan
 from rlctl.plan.steps import describe
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.argument("size", type=Size(), required=False)
-@click.option("--dry-run", is_flag=True, help="Show the plan and change nothing; exit 10 when there are changes.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and change nothing; exit 10 if there are changes.")
 @click.option("--yes", is_flag=True, help="Agree in advance.")
-@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given.")
 @with_app
 def resize(app: App, size: int | None, dry_run: bool, yes: bool, wait: bool) -> int:
-    """Give every data node SIZE of memory, else twice as much as now: edits the topology file and deploys that.
+    """Raise the memory of every data node.
 
-    Refused while the fleet is not as the file says, where memory is short, and for less than now.
+    Writes SIZE as maxmemory into the topology file and deploys the file. Without SIZE, memory doubles.
 
-    \b
-    rlctl resize --dry-run                      what twice as much would change
-    rlctl resize 512mb --yes                    do it, without a question
+    Refused if the fleet differs from the file, if a machine lacks memory, or if SIZE is less than now.
+
+    Examples:
+      rlctl resize --dry-run
+      rlctl resize 512mb --yes
     """
     change = make_resize(app.file, app.source(), size)
     if dry_run:

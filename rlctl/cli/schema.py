@@ -1,30 +1,32 @@
-"""rlctl schema: JSON Schemas for editors and other programs."""
+"""rlctl schema: prints JSON Schemas of files and results."""
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpGroup
 from rlctl.drills.scenario.schema import runs_schema, scenario_schema
 from rlctl.rules.schema import rules_schema
 from rlctl.topology.schema import json_schema
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def schema() -> None:
-    """Print JSON Schemas: of files, for editors that check YAML, and of results, for programs that read them.
+    """Print JSON Schemas for editors and other programs.
 
-    \b
-    rlctl schema topology > topology.schema.json
+    Examples:
+      rlctl schema topology > topology.schema.json
     """
 
 
 @schema.command()
 @with_app
 def topology(app: App) -> None:
-    """The schema of topology.yaml.
+    """Print the schema of topology files.
 
-    \b
-    rlctl schema topology > topology.schema.json
-    # yaml-language-server: $schema=topology.schema.json   (first line of topology.yaml)
+    Editors check the file if its first line is `# yaml-language-server: $schema=topology.schema.json`.
+
+    Examples:
+      rlctl schema topology > topology.schema.json
     """
     app.output.result(json_schema())
 
@@ -32,11 +34,12 @@ def topology(app: App) -> None:
 @schema.command()
 @with_app
 def rules(app: App) -> None:
-    """The schema of rules.yaml.
+    """Print the schema of rules files.
 
-    \b
-    rlctl schema rules > rules.schema.json
-    # yaml-language-server: $schema=rules.schema.json   (first line of rules.yaml)
+    Editors check the file if its first line is `# yaml-language-server: $schema=rules.schema.json`.
+
+    Examples:
+      rlctl schema rules > rules.schema.json
     """
     app.output.result(rules_schema())
 
@@ -44,11 +47,12 @@ def rules(app: App) -> None:
 @schema.command()
 @with_app
 def scenario(app: App) -> None:
-    """The schema of a drill's scenario file.
+    """Print the schema of scenario files of drills.
 
-    \b
-    rlctl schema scenario > scenario.schema.json
-    # yaml-language-server: $schema=scenario.schema.json   (first line of the scenario)
+    Editors check the file if its first line is `# yaml-language-server: $schema=scenario.schema.json`.
+
+    Examples:
+      rlctl schema scenario > scenario.schema.json
     """
     app.output.result(scenario_schema())
 
@@ -56,9 +60,9 @@ def scenario(app: App) -> None:
 @schema.command("failover-drill-run")
 @with_app
 def failover_drill_run(app: App) -> None:
-    """The schema of what `failover-drill run -o json` prints.
+    """Print the schema of what `failover-drill run -o json` prints.
 
-    \b
-    rlctl schema failover-drill-run > runs.schema.json
+    Examples:
+      rlctl schema failover-drill-run > runs.schema.json
     """
     app.output.result(runs_schema())

@@ -1,4 +1,4 @@
-"""rlctl scripts: the Lua fleet."""
+"""rlctl scripts: loads and checks the Lua limiter scripts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpGroup
 from rlctl.cli.opened import note_differences, opened
 from rlctl.cli.options import Duration
 from rlctl.errors import CheckFailed, Exit, NotFound, PartlyDone, Refused, TimedOut, Unreachable
@@ -31,36 +32,36 @@ from rlctl.scripts.release import load_release
 from rlctl.scripts.rights import RightsChange
 from rlctl.system.clock import SystemClock
 
-# What a watcher outlives: another node is down meanwhile, the fleet is locked for long, a server is full.
-_PASSING = (PartlyDone, CheckFailed, Unreachable, TimedOut, Refused)
+# Failures after which `watch` continues: a node is down, the fleet stays locked, a server is full.
+_TEMPORARY = (PartlyDone, CheckFailed, Unreachable, TimedOut, Refused)
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def scripts() -> None:
-    """Load, check and watch the Lua limiter scripts of a fleet.
+    """Load, check and watch the Lua limiter scripts of the fleet.
 
-    \b
-    rlctl scripts list -o json       names, arguments, SHA1s
-    rlctl scripts status             what every node holds; exit 10 on drift
-    rlctl scripts apply --yes        load what is missing, and prove it
+    Examples:
+      rlctl scripts list -o json
+      rlctl scripts status
+      rlctl scripts apply --yes
     """
 
 
 def _release_options(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyped
-    command = click.option("--lua", type=click.Path(path_type=Path), help="Another folder with a manifest.yaml.")(
-        command
-    )
-    return click.option("--release", "version", help="Another release of the manifest, such as 1.0.0.")(command)
+    command = click.option(
+        "--lua", type=click.Path(path_type=Path), help="Folder with a manifest.yaml [the shipped one]."
+    )(command)
+    return click.option("--release", "version", help="Release of the manifest, such as 1.0.0 [the newest].")(command)
 
 
 @scripts.command("list")
 @_release_options
 @with_app
 def list_(app: App, lua: Path | None, version: str | None) -> None:
-    """The scripts of the release: names, versions, arguments, SHA1s. Needs no fleet.
+    """List the scripts of the release; needs no fleet.
 
-    \b
-    rlctl scripts list -o json
+    Examples:
+      rlctl scripts list -o json
     """
     release = load_release(lua, version)
     if app.output.as_json:
@@ -74,10 +75,13 @@ def list_(app: App, lua: Path | None, version: str | None) -> None:
 @_release_options
 @with_app
 def plan(app: App, lua: Path | None, version: str | None) -> int:
-    """What apply would load where; exit 10 when there is something.
+    """Show what `apply` would load on which node.
 
-    \b
-    rlctl scripts plan
+    Exits with 10 if there is anything to load or the fleet has drift.
+
+    Examples:
+      rlctl scripts plan
+      rlctl scripts plan --release 1.0.0
     """
     return _plan(app, load_release(lua, version))
 
@@ -85,15 +89,20 @@ def plan(app: App, lua: Path | None, version: str | None) -> int:
 @scripts.command()
 @_release_options
 @click.option("--yes", is_flag=True, help="Agree in advance.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be loaded; exit 10 when there is something.")
-@click.option("--wait", is_flag=True, help="Wait while the fleet is locked, at most --timeout where it is given.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be loaded and load nothing; exit 10 if there are changes."
+)
+@click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given.")
 @with_app
 def apply(app: App, lua: Path | None, version: str | None, yes: bool, dry_run: bool, wait: bool) -> int:
-    """Load the release on every node, replicas first, and prove it: SHA1s, EXISTS, and a decision on every shard.
+    """Load the release on every node and check it.
 
-    \b
-    rlctl scripts apply --dry-run
-    rlctl scripts apply --yes
+    Loads replicas before primaries. Then checks the SHA1s and SCRIPT EXISTS of every node, and one decision on every
+    shard.
+
+    Examples:
+      rlctl scripts apply --dry-run
+      rlctl scripts apply --yes
     """
     if dry_run:
         return _plan(app, load_release(lua, version))
@@ -105,10 +114,11 @@ def apply(app: App, lua: Path | None, version: str | None, yes: bool, dry_run: b
 @_release_options
 @with_app
 def status(app: App, lua: Path | None, version: str | None) -> int:
-    """What every node holds, asked node by node; exit 10 on drift.
+    """Show which scripts every node has loaded; exit 10 on drift.
 
-    \b
-    rlctl scripts status -o json
+    Examples:
+      rlctl scripts status
+      rlctl scripts status -o json
     """
     with opened(app, load_release(lua, version)) as fleet:
         found = read_scripts(fleet)
@@ -124,10 +134,12 @@ def status(app: App, lua: Path | None, version: str | None) -> int:
 @_release_options
 @with_app
 def verify(app: App, lua: Path | None, version: str | None) -> None:
-    """Run the release's examples on every shard as the limiter user, and compare every reply; else exit 15.
+    """Run the examples of the release on every shard.
 
-    \b
-    rlctl scripts verify
+    Runs them as user limiter and compares every reply. Exits with 15 if one differs.
+
+    Examples:
+      rlctl scripts verify
     """
     with opened(app, load_release(lua, version)) as fleet:
         observed = read_scripts(fleet).observed
@@ -140,8 +152,8 @@ def verify(app: App, lua: Path | None, version: str | None) -> None:
     wrong = [one for one in verdicts if one.evidence is not None]
     if unserved:
         raise CheckFailed(
-            f"shards without a primary to ask: {unserved}; of the other {len(verdicts)} checks {len(wrong)} failed",
-            hint="`rlctl status` shows how the fleet stands",
+            f"shards without a primary: {unserved}; {len(wrong)} of the {len(verdicts)} checks on other shards failed",
+            hint="`rlctl status` shows the state of the fleet",
         )
     if wrong:
         raise CheckFailed(
@@ -150,33 +162,40 @@ def verify(app: App, lua: Path | None, version: str | None) -> None:
 
 
 @scripts.command()
-@click.option("--to", "wanted", help="The release to go back to [the one applied before].")
-@click.option("--lua", type=click.Path(path_type=Path), help="Another folder with a manifest.yaml.")
+@click.option("--to", "wanted", help="Release to return to [the one applied before].")
+@click.option("--lua", type=click.Path(path_type=Path), help="Folder with a manifest.yaml [the shipped one].")
 @click.option("--yes", is_flag=True, help="Agree in advance.")
 @with_app
 def rollback(app: App, wanted: str | None, lua: Path | None, yes: bool) -> None:
-    """Put the release before this one in force again; nothing is unloaded, so that both can serve side by side.
+    """Put an earlier release in force again.
 
-    \b
-    rlctl scripts rollback --to 1.0.0
+    The scripts of the current release stay loaded, so that services can use either.
+
+    Examples:
+      rlctl scripts rollback --yes
+      rlctl scripts rollback --to 1.0.0
     """
     topology = app.topology()
     with opened(app) as fleet:
-        seen = [str(entry["release"]) for entry in fleet_history(fleet) if entry.get("state") == "applied"]
-    earlier = [version for version in seen[1:] if version != seen[0]]
+        applied = [str(entry["release"]) for entry in fleet_history(fleet) if entry.get("state") == "applied"]
+    earlier = [version for version in applied[1:] if version != applied[0]]
     version = wanted or next(iter(earlier), None)
     if version is None:
-        raise NotFound(f"fleet {topology.name} has seen no earlier release", hint="--to names one of the manifest")
+        raise NotFound(
+            f"fleet {topology.name} has had no earlier release", hint="give a release of the manifest with --to"
+        )
     _apply(app, load_release(lua, version), StopFlag(), yes=yes, wait=False)
 
 
 @scripts.command()
 @with_app
 def history(app: App) -> None:
-    """The releases this fleet has seen, as the fleet itself remembers them.
+    """List the releases that were applied to the fleet.
 
-    \b
-    rlctl scripts history
+    The list is stored in the fleet, so it includes the work of other machines.
+
+    Examples:
+      rlctl scripts history
     """
     topology = app.topology()
     with opened(app) as fleet:
@@ -190,37 +209,40 @@ def history(app: App) -> None:
 
 @scripts.command()
 @_release_options
-@click.option("--interval", type=Duration(), default="5s", show_default=True, help="How often to look.")
-@click.option("--for", "duration", type=Duration(), help="How long to watch [until interrupted].")
+@click.option("--interval", type=Duration(), default="5s", show_default=True, help="Time between two checks.")
+@click.option("--for", "duration", type=Duration(), help="Time to watch [until interrupted].")
 @with_app
 def watch(app: App, lua: Path | None, version: str | None, interval: float, duration: float | None) -> None:
-    """Look again and again, and load what a restarted or flushed node lacks.
+    """Load scripts again on nodes that lost them, until stopped.
 
-    \b
-    rlctl scripts watch --interval 5s --for 1h
+    A node loses its scripts when it restarts or runs SCRIPT FLUSH.
+
+    Examples:
+      rlctl scripts watch
+      rlctl scripts watch --interval 5s --for 1h
     """
     release = load_release(lua, version)
     clock, stop = SystemClock(), StopFlag()
     ends = None if duration is None else clock.monotonic() + duration
     while True:
         try:
-            _look_after(app, release, stop)
-        except _PASSING as failure:
-            app.output.note(f"{failure.message}; looking again in {interval:g} s")
-        # Somebody may have asked while scripts were loaded, when only the step was safe to end.
+            _load_missing(app, release, stop)
+        except _TEMPORARY as failure:
+            app.output.note(f"{failure.message}; next check in {interval:g} s")
+        # A stop that was asked for while scripts were loaded: only the running step was finished.
         stop.check()
         if ends is not None and clock.monotonic() >= ends:
             return
         clock.sleep(interval)
 
 
-def _look_after(app: App, release: Release, stop: StopFlag) -> None:
+def _load_missing(app: App, release: Release, stop: StopFlag) -> None:
     topology = app.topology()
-    # Without the note on what deploy would refuse: it would come every few seconds.
+    # Not `opened`: its note on what deploy would refuse would come every few seconds.
     with open_fleet(topology, app.home, release) as fleet:
         lacking = script_plan(fleet, read_scripts(fleet).observed).steps
     if lacking:
-        app.output.note(f"{topology.name}: {len(lacking)} nodes lack scripts")
+        app.output.note(f"{topology.name}: scripts are missing on {len(lacking)} nodes")
         _apply(app, release, stop, yes=True, wait=True)
 
 
@@ -272,8 +294,9 @@ def _show_applied(app: App, report: ApplyReport) -> None:
 
 def _show_nodes(app: App, status: ScriptsStatus) -> None:
     applied = status.registered
-    nothing = "none" if status.has_registry else "nothing: the primary that knows does not answer"
-    title = f"release {status.release}; the fleet says {f'{applied.release} {applied.state}' if applied else nothing}"
+    unknown = "none" if status.has_registry else "unknown, its primary does not answer"
+    in_force = f"{applied.release} {applied.state}" if applied else unknown
+    title = f"release {status.release}; in the fleet: {in_force}"
     rows = [
         [
             str(row["name"]),

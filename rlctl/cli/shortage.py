@@ -1,4 +1,4 @@
-"""What the operating system did not give: memory, a thread, an open file. A limit of the shell is the usual cause."""
+"""Finds the resource limit behind a failure: memory, threads or open files."""
 
 import errno
 import resource
@@ -6,13 +6,13 @@ import resource
 from rlctl.errors import ResourceLimit
 from rlctl.system.open_files import limit_reached
 
-# What CPython and the C library say of it; there is no exception of its own.
+# Messages of CPython and the C library; there is no exception class for these cases.
 _NO_THREAD = "can't start new thread"
 _UNMAPPED = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 
 
 def shortage(failure: BaseException) -> ResourceLimit | None:
-    """Name the limit that a failure met; None where it met none."""
+    """Return an error that names the limit which caused the failure; None if no limit did."""
     if _is_out_of_memory(failure):
         return ResourceLimit(
             f"out of memory; {_limit('-v', resource.RLIMIT_AS, unit=1024)}",
@@ -28,13 +28,13 @@ def shortage(failure: BaseException) -> ResourceLimit | None:
 
 
 def _is_out_of_memory(failure: BaseException) -> bool:
-    """Whether memory is missing, also for a library that is to be loaded."""
+    """Whether memory is short. Loading a shared library reports that as an ImportError."""
     is_unmapped = isinstance(failure, ImportError) and any(text in str(failure) for text in _UNMAPPED)
     is_refused = isinstance(failure, OSError) and failure.errno == errno.ENOMEM
     return isinstance(failure, MemoryError) or is_unmapped or is_refused
 
 
 def _limit(option: str, number: int, *, unit: int = 1) -> str:
-    """A limit as the shell tells it."""
+    """Return a limit in the words of the shell: `ulimit -v` is 1024."""
     soft, _hard = resource.getrlimit(number)
     return f"`ulimit {option}` is {'unlimited' if soft == resource.RLIM_INFINITY else soft // unit}"

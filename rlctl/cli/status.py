@@ -1,10 +1,11 @@
-"""rlctl status: the fleet as it is, against the topology."""
+"""rlctl status: compares the fleet with its topology."""
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import note_differences
-from rlctl.cli.polling import Question
+from rlctl.cli.polling import PolledReport
 from rlctl.cli.views import VIEWS
 from rlctl.errors import Exit
 from rlctl.execute.session import open_fleet
@@ -20,34 +21,38 @@ _EXITS = {
 }
 
 
-@click.command()
-@click.option("--views", is_flag=True, help="What every node thinks of the others, side by side.")
-@click.option("--watch", is_flag=True, help="Show it again every second, until interrupted.")
-@click.option("--wait", is_flag=True, help="Wait until all is well, or all agree, at most --timeout [60s].")
+@click.command(cls=HelpCommand)
+@click.option("--views", is_flag=True, help="Show what every node reports about the others, side by side.")
+@click.option("--watch", is_flag=True, help="Refresh every second until interrupted.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until the fleet is healthy (--views: until nodes agree), at most --timeout [60s].",
+)
 @with_app
 def status(app: App, views: bool, watch: bool, wait: bool) -> int:
-    """Show nodes, roles, slots, lag and views against the topology.
+    """Show nodes, roles, slots, lag and findings of the fleet.
 
-    Where the file asks for what deploy refuses, the deployed fleet is shown, and the finding topology-differs.
+    Exit 0 healthy, 11 degraded, 12 critical, 5 not deployed. If deploy would refuse the topology file, status shows the
+    deployed fleet and the finding topology-differs.
 
-    Exit 0 healthy, 11 degraded, 12 critical, 5 absent. With --views: 0 when all nodes agree, 12 when a shard has no
-    primary that takes writes, or two, or when sentinels disagree, else 11.
+    With --views: exit 0 if all nodes agree, 12 if a shard has no primary that accepts writes or has two, or if
+    sentinels disagree, and 11 for any other difference.
 
-    \b
-    rlctl status --watch
-    rlctl status --wait --timeout 2m
-    rlctl status --views
-    rlctl status -o json
+    Examples:
+      rlctl status --watch
+      rlctl status --wait --timeout 2m
+      rlctl status --views
+      rlctl status -o json
     """
     with open_fleet(app.topology(), app.home) as fleet:
         if views:
             note_differences(app, fleet)
-            return VIEWS.ask(app, fleet, watch=watch, wait=wait)
-        return STATUS.ask(app, fleet, watch=watch, wait=wait)
+            return VIEWS.run(app, fleet, watch=watch, wait=wait)
+        return STATUS.run(app, fleet, watch=watch, wait=wait)
 
 
 def show(app: App, report: FleetStatus) -> None:
-    """The result in the form that was asked for."""
     if app.output.as_json:
         app.output.result(_document(report))
         return
@@ -64,7 +69,7 @@ def show(app: App, report: FleetStatus) -> None:
 
 
 def _document(report: FleetStatus) -> dict[str, object]:
-    """The contract, and for each finding the page that answers it."""
+    """The JSON of the report, with the runbook of each finding."""
     findings = [{**finding.to_json(), "runbook": page_for_finding(finding.code)} for finding in report.findings]
     return {**report.to_json(), "findings": findings}
 
@@ -83,10 +88,10 @@ def _row(node: NodeStatus) -> list[str]:
     ]
 
 
-STATUS = Question(
+STATUS = PolledReport(
     read=read_status,
     wanted="healthy",
-    is_well=lambda report: report.state is State.HEALTHY,
+    is_reached=lambda report: report.state is State.HEALTHY,
     show=show,
     exit_code=lambda report: _EXITS[report.state],
 )

@@ -1,4 +1,4 @@
-"""The standard streams of the process: one that was closed at the start is opened, and a lost result is an error."""
+"""Standard streams: opens those that were closed at the start, and makes a lost result an error."""
 
 import io
 import os
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class ReaderGone(Exception):
-    """No process reads stdout any more, as after `| head -1`."""
+    """The reader of stdout has closed the pipe, as `head -1` does."""
 
 
 def prepare() -> None:
-    """Open the standard streams that are closed, and let stdout tell when a result is lost."""
-    # Descriptors are given away from the lowest on: without this, the first file opened would get what is meant for
+    """Open closed standard streams, and make stdout raise when a result is lost."""
+    # The system gives out the lowest free descriptor: without this, the first file opened would receive the text for
     # stderr. A closed stdout is opened for reading, so that a write to it fails.
     for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
             setattr(sys, name, _opened(flags, "r" if name == "stdin" else "w"))
-    sys.stdout = _telling(sys.stdout)
+    sys.stdout = _result_stream(sys.stdout)
 
 
 def is_dropped(stream: TextIO) -> bool:
-    """Whether it leads to nowhere."""
+    """Whether the stream writes to /dev/null."""
     return os.path.samestat(os.fstat(stream.fileno()), Path(os.devnull).stat())
 
 
 def drop(stream: TextIO | io.FileIO) -> None:
-    """Lead the stream to nowhere, with what it still has to write: the interpreter tries that again at its end."""
+    """Send the stream to /dev/null, with its buffer: the interpreter would flush the buffer again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -42,17 +42,17 @@ def _opened(flags: int, mode: str) -> IO[str]:
     return open(descriptor, mode, encoding="utf-8", closefd=False)
 
 
-def _telling(stdout: TextIO) -> TextIO:
+def _result_stream(stdout: TextIO) -> TextIO:
     return io.TextIOWrapper(
-        io.BufferedWriter(_Result(stdout.fileno(), "w", closefd=False)),
+        io.BufferedWriter(_ResultFile(stdout.fileno(), "w", closefd=False)),
         encoding=stdout.encoding,
         errors=stdout.errors,
         line_buffering=bool(stdout.line_buffering),
     )
 
 
-class _Result(io.FileIO):
-    """Raises no OSError: click and rich end the process by themselves on a broken pipe."""
+class _ResultFile(io.FileIO):
+    """Raises rlctl's own errors instead of OSError: click and rich exit on a broken pipe by themselves."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         try:
@@ -64,5 +64,5 @@ class _Result(io.FileIO):
             drop(self)
             raise Unreachable(
                 f"cannot write the result to stdout: {failure.strerror}",
-                hint="only the result is lost: what the command changed stays changed, see `rlctl history`",
+                hint="only the output is lost; `rlctl history` shows what the command changed",
             ) from failure

@@ -1,36 +1,39 @@
-"""rlctl unlock: who holds the fleet, and breaking a lock that outlived its owner."""
+"""rlctl unlock: shows the fleet's lock and breaks it."""
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import opened
 from rlctl.operations.unlock import break_lock, look
 
 
-@click.command()
-@click.option("--yes", is_flag=True, help="Break the lock without asking.")
+@click.command(cls=HelpCommand)
+@click.option("--yes", is_flag=True, help="Agree in advance.")
 @with_app
 def unlock(app: App, yes: bool) -> None:
-    """Show who holds the fleet's lock and break it after a question.
+    """Show which operation holds the fleet's lock, and break it.
 
-    A lock on this machine ends with its process; the one in the fleet at most 30 s after it.
+    Asks before it breaks the lock. A lock on this machine ends with its process, the lock in the fleet at most 30 s
+    later; so unlock is rarely needed.
 
-    \b
-    rlctl unlock
+    Examples:
+      rlctl unlock
+      rlctl unlock --yes
     """
     topology = app.topology()
     with opened(app) as fleet:
         held = look(fleet)
         if held is None:
-            _tell(app, topology.name, owner=None, broken=False)
+            _show(app, topology.name, owner=None, broken=False)
             return
         owner = f"{topology.name}: locked by {held.describe()}"
-        app.agree("break this lock? Whoever holds it will stop at its next step", yes=yes, about=(owner,))
+        app.agree("break this lock? The operation that holds it stops at its next step", yes=yes, about=(owner,))
         break_lock(fleet, held)
-    _tell(app, topology.name, owner=held.owner.describe() if held.owner else "unknown", broken=True)
+    _show(app, topology.name, owner=held.owner.describe() if held.owner else "unknown", broken=True)
 
 
-def _tell(app: App, name: str, *, owner: str | None, broken: bool) -> None:
+def _show(app: App, name: str, *, owner: str | None, broken: bool) -> None:
     if app.output.as_json:
         app.output.result({"schema": "rlctl.unlock/1", "name": name, "owner": owner, "broken": broken})
     else:

@@ -1,22 +1,22 @@
-"""What every node thinks of the fleet, for people: the primaries, then one row a viewer."""
+"""Tables of `rlctl status --views`: the primaries, and what each node reports about the others."""
 
 from collections.abc import Sequence
 
 from rlctl.cli.app import App
-from rlctl.cli.polling import Question
+from rlctl.cli.polling import PolledReport
 from rlctl.errors import Exit
 from rlctl.operations.status import read_views
 from rlctl.plan.finding import Finding, Severity
 from rlctl.plan.views import Primary, View, Views
 from rlctl.runbooks.answers import page_for_finding
 
-# So many columns fit beside the others into 80 characters.
+# Shard columns that fit into 80 characters beside the others.
 MOST_SHARDS = 4
 _PRIMARY = ("PRIMARY", "SHARD", "EPOCH", "OFFSET", "KEYS", "WRITES", "BELIEVED BY", "WINS")
 
 
 def exit_code(report: Views) -> int:
-    """How the opinions fit together."""
+    """Return the exit code for the worst conflict between the nodes."""
     severities = {conflict.severity for conflict in report.conflicts}
     if not report.exists:
         return Exit.NOT_FOUND
@@ -26,7 +26,6 @@ def exit_code(report: Views) -> int:
 
 
 def show(app: App, report: Views) -> None:
-    """The result in the form that was asked for."""
     if app.output.as_json:
         app.output.result({**report.to_json(), "conflicts": [_conflict(one) for one in report.conflicts]})
         return
@@ -45,14 +44,14 @@ def show(app: App, report: Views) -> None:
     if not all_shown:
         alike, agreeing = len(shards) - len(report.contested), len(report.views) - len(views)
         counts = f"{alike} of {len(shards)} shards and {agreeing} of {len(report.views)} views"
-        app.output.line(f"{counts} are not in question; -v shows all")
+        app.output.line(f"{counts} agree and are hidden; -v shows all")
     for conflict in report.conflicts:
         page = page_for_finding(conflict.code)
         app.output.line(f"{conflict.severity} {conflict.text}" + (f" ({page})" if page else ""))
 
 
-VIEWS = Question(
-    read=read_views, wanted="of one mind", is_well=lambda report: report.is_settled, show=show, exit_code=exit_code
+VIEWS = PolledReport(
+    read=read_views, wanted="in agreement", is_reached=lambda report: report.is_settled, show=show, exit_code=exit_code
 )
 
 
@@ -67,7 +66,7 @@ def _verdict(report: Views) -> str:
 
 
 def _is_odd(report: Views, view: View, shards: Sequence[int]) -> bool:
-    """Whether it names a primary that would lose, doubts somebody, or has nothing to say."""
+    """Whether the view names another primary than the one that wins, doubts a node, or is missing."""
     winners = {one.shard: one.node for one in report.primaries if one.wins}
     differs = any(view.primaries.get(shard) != winners.get(shard) for shard in shards)
     return differs or bool(view.doubts or view.unknown) or not view.answers or view.ok is False

@@ -1,19 +1,19 @@
-"""Text of servers, keys and identities as it may reach a terminal: what would control it is escaped."""
+"""Escapes control characters in texts of servers, keys and identities before they reach a terminal."""
 
 import re
 
-# C0, DEL and C1, what reorders or breaks lines in Unicode, and lone surrogates, which no stream can encode.
+# C0, DEL and C1; Unicode that reorders text or breaks lines; lone surrogates, which no stream can encode.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BREAKS = re.compile("[\t\n]")
 
 
 def visible(text: str) -> str:
-    """Lines of text; line breaks and tabs stay."""
+    """Escape control characters, but keep line breaks and tabs."""
     return _CONTROLS.sub(_escaped, text)
 
 
 def visible_cell(text: str) -> str:
-    """Text in one cell of a table: a line break would look like another row."""
+    """Escape control characters, line breaks and tabs, for a cell of a table."""
     return _BREAKS.sub(_escaped, visible(text))
 
 

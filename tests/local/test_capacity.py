@@ -82,7 +82,7 @@ def test_a_calibration_agrees_with_the_formulas(cluster: LocalFleet, words: tupl
     [
         (("--server", "valkey-8.1"), 8, "--server valkey-8.1 was asked for"),
         (("--allocator", "upstream"), 8, "--allocator upstream was asked for"),
-        (("--encoding", "int"), 2, "not what they store"),
+        (("--encoding", "int"), 2, "which do not store int"),
         (("--key-length", "3"), 2, "do not name"),
     ],
 )

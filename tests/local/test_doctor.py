@@ -178,5 +178,5 @@ def test_gates(cluster: LocalFleet) -> None:
         "closed_by": ["no-replica", "node-down"],
     }
     told = cluster.run("doctor", "--gate", "release", expect=8).out.splitlines()
-    assert told[-1] == "release: not now, because of node-down"
+    assert told[-1] == "release: must not begin: node-down"
     cluster.run("doctor", "--gate", "upgrade", expect=2)

@@ -48,7 +48,9 @@ def test_1_a_bug_leaves_a_file_and_no_traceback(
     assert main.run(["-f", str(cluster.file), "history"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("rlctl: a bug in rlctl: ZeroDivisionError: provoked\n  hint: please report it with ")
+    assert said.err.startswith(
+        "rlctl: a bug in rlctl: ZeroDivisionError: provoked\n  hint: please report it and attach "
+    )
     assert "Traceback" not in said.err
     [report] = (cluster.home / "bugs").iterdir()
     assert str(report) in said.err

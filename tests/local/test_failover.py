@@ -309,7 +309,7 @@ def test_the_line_for_people(standing: Callable[[str], LocalFleet]) -> None:
     old, new = member(fleet, "primary", 1), member(fleet, "replica", 1)
     ran = fleet.run("failover", "1", "--yes")
     assert ran.out.startswith(f"limiter: shard 1 moved from {old} to {new} (planned) in ")
-    assert ran.out.endswith("nothing was lost\n")
+    assert ran.out.endswith("no write was lost\n")
 
 
 @pytest.mark.parametrize(("kind", "words"), [("cluster", ()), ("cluster", ("--force",)), ("sentinel", ())])
@@ -349,7 +349,7 @@ def test_by_force_past_a_dead_primary(standing: Callable[[str], LocalFleet]) -> 
         assert member(fleet, "replica") == new
         ran = fleet.run("failover", "0", "--force", "--confirm", "limiter", "-o", "json")
         assert (ran.json()["from"], ran.json()["to"], ran.json()["lost_bytes"]) == (old, new, None)
-        assert "`rlctl deploy` brings it back" in ran.err
+        assert "`rlctl deploy` starts it as a replica" in ran.err
         assert member(fleet, "primary") == new
     finally:
         command(fleet, new, "CONFIG", "SET", "cluster-replica-no-failover", "no")

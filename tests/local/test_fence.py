@@ -108,7 +108,7 @@ def test_deploy_leaves_fences_alone(fleet: LocalFleet) -> None:
     replica.config_set("maxmemory", "1gb")
     replica.close()
     mended = fleet.run("deploy", "--yes")
-    assert mended.out.startswith(f"limiter: well but for a fence on {', '.join(primaries)} after 1 steps")
+    assert mended.out.startswith(f"limiter: healthy except for a fence on {', '.join(primaries)} after 1 steps")
     assert {setting(fleet, node) for node in primaries} == {"1000000"}
     for node in primaries:
         assert unfence(fleet, node)["changed"] is True

@@ -21,7 +21,7 @@ def operations(fleet: LocalFleet) -> list[dict[str, object]]:
 
 def test_the_life_of_a_fleet(sentinel: LocalFleet) -> None:
     assert operations(sentinel) == []
-    assert "nothing was ever changed" in sentinel.run("history").out
+    assert "this machine has changed nothing" in sentinel.run("history").out
     # Commands that only read, are refused or are declined have no entry.
     sentinel.run("status", expect=5)
     sentinel.run("deploy", "--dry-run", expect=10)

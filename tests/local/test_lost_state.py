@@ -51,7 +51,7 @@ def test_running_servers_without_their_state_are_named_and_left(
 
     fleet.run("destroy", "--confirm", fleet.name, RLCTL_HOME=str(elsewhere))
     assert all(map(is_gone, pids))
-    assert "nothing there" in fleet.run("destroy", "--confirm", fleet.name, RLCTL_HOME=str(elsewhere)).out
+    assert "no nodes found" in fleet.run("destroy", "--confirm", fleet.name, RLCTL_HOME=str(elsewhere)).out
 
 
 def test_servers_whose_state_was_removed_are_still_proven_by_their_folders(cluster: LocalFleet) -> None:

@@ -108,7 +108,7 @@ def test_without_leave_nothing_is_changed(fleet: LocalFleet) -> None:
     flush(fleet)
     ran = fleet.run("runbook", "run", "RB-09", expect=9)
 
-    assert "stopped at load, which was not carried out" in ran.err
+    assert "stopped before step load" in ran.err
     assert "--yes agrees in advance" in ran.err
     assert f"RB-09 NOSCRIPT storm, on {fleet.name} (cluster); transcript: " in ran.err
     assert "load" not in ran.out
@@ -163,7 +163,7 @@ def test_the_wrong_page_says_so(shared_cluster: LocalFleet) -> None:
     ran = shared_cluster.run("runbook", "run", "RB-09", "--yes", expect=13)
 
     assert "at step look: exit 0, expected 10" in ran.out
-    assert "nothing was changed: this is not what RB-09 is for" in ran.out
+    assert "nothing was changed: the fleet has no fault that RB-09 is for" in ran.out
     assert "To the owner of the fleet" not in ran.out, "nobody is called for a fault that is not there"
     assert "RB-12 is for sentinel, the fleet is cluster" in shared_cluster.run("runbook", "run", "RB-12", expect=5).err
     assert "there is no runbook 'RB-99'" in shared_cluster.run("runbook", "run", "RB-99", expect=5).err
@@ -222,12 +222,12 @@ def test_a_terminal_shows_the_names_that_decide_speaks_of(shared_cluster: LocalF
 def test_it_asks_with_the_step_and_the_fleet(fleet: LocalFleet) -> None:
     flush(fleet)
     with at_terminal(fleet, "runbook", "run", "RB-09") as terminal:
-        asked = ANSI.sub("", terminal.read_until("carry this out?"))
+        asked = ANSI.sub("", terminal.read_until("run it?"))
         terminal.answer("n")
         code, shown = terminal.finish()
-    assert f"load: rlctl scripts apply --yes -o json\n  changes the fleet {fleet.name};" in asked
+    assert f"load: rlctl scripts apply --yes -o json\n  this changes fleet {fleet.name};" in asked
     assert code == 9
-    assert "stopped at load, which was not carried out" in shown
+    assert "stopped before step load" in shown
     assert "--dry-run" not in shown, "no such option here"
 
 
@@ -236,7 +236,7 @@ def test_a_page_is_shown_without_a_fleet(tmp_path: Path, cluster: LocalFleet) ->
     broken.write_text("version: 9\n")
     ran = cluster.run_bare("-f", str(broken), "runbook", "show", "RB-04")
     assert "rlctl deploy --confirm $RL_FLEET" in ran.out
-    assert "names are not filled in" in ran.err
+    assert "the page shows variables instead of names" in ran.err
 
 
 @pytest.mark.usefixtures("_sandbox")

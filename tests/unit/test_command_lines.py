@@ -299,8 +299,8 @@ def test_bad_lines_in_source() -> None:
 def status():
     """Look.
 
-    \\b
-    rlctl statsu --watch    look at it
+    Examples:
+      rlctl statsu --watch    # look at it
     """
     raise Refused("no", hint=f"`rlctl rules promot {rule}`")
 '''

@@ -1,4 +1,4 @@
-"""rlctl capacity: what a user really costs, how many fit, and what another encoding would save."""
+"""rlctl capacity: memory of a user, number of users that fit, and savings of other encodings."""
 
 import json
 from dataclasses import replace
@@ -19,73 +19,90 @@ from rlctl.capacity.request import SCRIPT, Algorithm
 from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity.measure import measure
 from rlctl.cli.capacity.options import (
-    asking,
     encoding_option,
-    given,
     html_option,
-    question_options,
     read_lines,
+    request_options,
+    request_parser,
     server_options,
+    typed_options,
     with_options,
     write_page,
 )
 from rlctl.cli.capacity.plan import plan
 from rlctl.cli.capacity.tables import show_comparison, show_prediction, show_published
+from rlctl.cli.help import HelpGroup
 from rlctl.errors import CheckFailed, Exit, UsageFault
 from rlctl.execute.stop import StopFlag
 from rlctl.scripts.release import load_release
 from rlctl.system.clock import SystemClock
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def capacity() -> None:
-    """Memory: the published models, the truth, and the plan.
+    """Predict, plan and measure the memory that users need.
 
-    \b
-    rlctl capacity model                                          claims against reality
-    rlctl capacity predict --algorithm rolling_window --limit 200
-    rlctl capacity compare --algorithm rolling_window             what another encoding saves
-    rlctl capacity plan --mix mix.jsonl --ram 16gb                shards for these users
-    rlctl capacity measure                                        the deployed fleet, read only
+    Examples:
+      rlctl capacity model
+      rlctl capacity predict --algorithm rolling_window --limit 200
+      rlctl capacity compare --algorithm rolling_window
+      rlctl capacity plan --mix mix.jsonl --ram 16gb
+      rlctl capacity measure
     """
 
 
 @capacity.command()
-@with_options(encoding_option, *question_options)
-@click.option("--batch", "source", metavar="FILE", help="One JSON object a line, keys = options; - is stdin.")
+@with_options(encoding_option, *request_options)
 @click.option(
-    "--calibrate", is_flag=True, help="Fill a scratch server on this machine and compare; exit 15 above 10 %."
+    "--batch", "source", metavar="FILE", help="File with one JSON object a line, whose keys are options; - is stdin."
 )
+@click.option("--calibrate", is_flag=True, help="Fill a scratch server and compare; exit 15 if more than 10 % off.")
 @click.option(
-    "--calibrate-users", type=click.IntRange(10_000, 50_000), default=20_000, show_default=True, help="With so many."
+    "--calibrate-users",
+    type=click.IntRange(10_000, 50_000),
+    default=20_000,
+    show_default=True,
+    help="Users for --calibrate.",
 )
 @with_app
 def predict(app: App, source: str | None, calibrate: bool, calibrate_users: int, **options: Any) -> int:  # noqa: ANN401
-    """Bytes a user at the full limit, in parts, with the cliffs that are near.
+    """Predict the bytes that one user takes at the full limit.
 
-    \b
-    rlctl capacity predict --algorithm rolling_window --limit 100 --users 1000000
-    rlctl capacity predict --batch questions.jsonl
+    Shows the parts of the figure, and warns of a nearby limit at which the server changes its encoding.
+
+    Examples:
+      rlctl capacity predict --algorithm rolling_window --users 1000000
+      rlctl capacity predict --batch questions.jsonl
     """
     if source is not None:
         if calibrate:
-            raise UsageFault("--batch and --calibrate exclude each other", hint="calibrate one question at a time")
-        return _answer_batch(app, source, given(options))
+            raise UsageFault(
+                "--batch and --calibrate exclude each other", hint="calibrate one algorithm at a time, without --batch"
+            )
+        return _answer_batch(app, source, typed_options(options))
     if calibrate:
-        return _calibrate(app, calibrate_users, given(options))
-    asked = asking()
-    _show(app, predict_one(asked.question(given(options)), asked.states), None)
+        return _calibrate(app, calibrate_users, typed_options(options))
+    parser = request_parser()
+    _show(app, predict_one(parser.question(typed_options(options)), parser.states), None)
     return Exit.OK
 
 
 @capacity.command()
-@click.option("--users", type=click.IntRange(1, MOST_USERS), default=1_000_000, show_default=True)
+@click.option(
+    "--users", type=click.IntRange(1, MOST_USERS), default=1_000_000, show_default=True, help="Users with a counter."
+)
 @click.option(
     "--limit", type=click.IntRange(1, MOST_LIMIT), default=100, show_default=True, help="Requests in a window."
 )
-@click.option("--concurrent", type=click.IntRange(1, MOST_LIMIT), default=50, show_default=True, help="Leases held.")
 @click.option(
-    "--requests", type=click.IntRange(1, MOST_USERS), default=100_000, show_default=True, help="Every second."
+    "--concurrent", type=click.IntRange(1, MOST_LIMIT), default=50, show_default=True, help="Leases of a user."
+)
+@click.option(
+    "--requests",
+    type=click.IntRange(1, MOST_USERS),
+    default=100_000,
+    show_default=True,
+    help="Requests a second of all users.",
 )
 @with_options(*server_options, html_option)
 @with_app
@@ -98,15 +115,15 @@ def model(
     html: Path | None,
     **options: Any,  # noqa: ANN401
 ) -> None:
-    """The published memory models, with what a server really takes beside each.
+    """Compare published memory models with the bytes a server takes.
 
-    \b
-    rlctl capacity model --users 1000000 --limit 100 --concurrent 50
+    Examples:
+      rlctl capacity model --users 1000000 --limit 100 --concurrent 50
     """
-    asked = asking()
-    base = asked.question({"algorithm": Algorithm.GCRA.value} | given(options))
-    found = check_claims(base, asked.states, users=users, limit=limit, concurrent=concurrent, requests_per_s=requests)
-    write_page(app, html, lambda: model_page(found, base, asked.states))
+    parser = request_parser()
+    base = parser.question({"algorithm": Algorithm.GCRA.value} | typed_options(options))
+    found = check_claims(base, parser.states, users=users, limit=limit, concurrent=concurrent, requests_per_s=requests)
+    write_page(app, html, lambda: model_page(found, base, parser.states))
     if app.output.as_json:
         app.output.result(found.to_json())
     else:
@@ -118,17 +135,19 @@ capacity.add_command(measure)
 
 
 @capacity.command()
-@with_options(*question_options)
+@with_options(*request_options)
 @with_app
 def compare(app: App, **options: Any) -> None:  # noqa: ANN401
-    """Every encoding of one algorithm, cheapest first: bytes a user, time, and what it gives up.
+    """Compare the encodings of one algorithm, cheapest first.
 
-    \b
-    rlctl capacity compare --algorithm rolling_window --limit 1000
+    Shows bytes a user, time of a call, and what an encoding gives up.
+
+    Examples:
+      rlctl capacity compare --algorithm rolling_window --limit 1000
     """
-    asked = asking()
-    question = asked.question(given(options))
-    rows = compare_encodings(question, asked.states)
+    parser = request_parser()
+    question = parser.question(typed_options(options))
+    rows = compare_encodings(question, parser.states)
     if not app.output.as_json:
         show_comparison(app.output, rows)
         return
@@ -147,7 +166,7 @@ def compare(app: App, **options: Any) -> None:  # noqa: ANN401
 
 def _answer_batch(app: App, source: str, options: dict[str, object]) -> int:
     code = Exit.OK
-    for line in answer_lines(read_lines(source), asking(), options):
+    for line in answer_lines(read_lines(source), request_parser(), options):
         answer = line.to_json()
         if "error" in answer:
             code = Exit.INVALID_FILE
@@ -156,22 +175,22 @@ def _answer_batch(app: App, source: str, options: dict[str, object]) -> int:
 
 
 def _calibrate(app: App, users: int, options: dict[str, object]) -> int:
-    release, asked, stop = load_release(), asking(), StopFlag()
-    question = asked.question(options)
+    release, parser, stop = load_release(), request_parser(), StopFlag()
+    question = parser.question(options)
     if question.encoding != SCRIPT:
         raise UsageFault(
-            f"--calibrate fills through the release's scripts; {question.encoding} is not what they store",
-            hint="leave --encoding out, or write --encoding script",
+            f"--calibrate runs the scripts of the release, which do not store {question.encoding}",
+            hint="leave out --encoding, or give --encoding script",
         )
     app.output.note(f"filling a scratch server with {users} users")
     with stop.armed():
         found = Calibrator(release=release, clock=SystemClock(), check_stop=stop.check).run(question, users, options)
-    asked_there = replace(question, server=found.server, allocator=found.allocator)
-    _show(app, predict_one(asked_there, asked.states), found)
+    measured_request = replace(question, server=found.server, allocator=found.allocator)
+    _show(app, predict_one(measured_request, parser.states), found)
     if not found.is_good:
         raise CheckFailed(
             f"predicted {found.predicted:.1f} B/user, measured {found.measured:.1f}: {found.error:+.1%}",
-            hint="report it with the server's version; until then trust the measured figure",
+            hint="use the measured figure, and report the difference with the server's version",
         )
     return Exit.OK
 

@@ -1,4 +1,4 @@
-"""rlctl capacity measure: what a deployed fleet holds, what it costs, and when it is full."""
+"""rlctl capacity measure: measures memory, headroom and growth of a deployed fleet."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from rlctl.capacity.report import measure_page
 from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity.options import html_option, write_page
 from rlctl.cli.capacity.tables import show_measured
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import opened
 from rlctl.cli.options import Duration
 from rlctl.errors import Exit
@@ -16,24 +17,36 @@ from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import Role
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.option(
-    "--sample", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True, help="Keys of each shard."
+    "--sample",
+    type=click.IntRange(1, 1_000_000),
+    default=1_000,
+    show_default=True,
+    help="Keys to sample of each shard.",
 )
-@click.option("--budget", type=Duration(), default="10s", show_default=True, help="How long to sample at most.")
+@click.option("--budget", type=Duration(), default="10s", show_default=True, help="Longest time to sample.")
 @click.option(
-    "--on", "prefer", type=click.Choice(["replica", "primary"]), default="replica", show_default=True, help="Where."
+    "--on",
+    "prefer",
+    type=click.Choice(["replica", "primary"]),
+    default="replica",
+    show_default=True,
+    help="Node role to sample.",
 )
-@click.option("--interval", type=Duration(), default="10s", show_default=True, help="Between two looks at the growth.")
+@click.option(
+    "--interval", type=Duration(), default="10s", show_default=True, help="Time over which growth is measured."
+)
 @html_option
 @with_app
 def measure(app: App, sample: int, budget: float, prefer: str, interval: float, html: Path | None) -> int:
-    """Read the deployed fleet: bytes of each rule's users, headroom, growth; exit 13 when a shard is missing.
+    """Measure bytes of each rule's users, headroom and growth.
 
-    Reads only: INFO, SCAN, MEMORY USAGE, OBJECT ENCODING, PTTL and sizes, on replicas where they are in sync.
+    Only reads: INFO, SCAN, MEMORY USAGE, OBJECT ENCODING, PTTL and sizes, on replicas that are in sync. Exits with 13
+    if a shard could not be read.
 
-    \b
-    rlctl capacity measure --sample 1000 --budget 10s
+    Examples:
+      rlctl capacity measure --sample 1000 --budget 10s
     """
     options = MeasureOptions(sample=sample, budget_s=budget, prefer=Role(prefer), interval_s=interval)
     stop = StopFlag()

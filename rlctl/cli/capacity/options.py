@@ -1,4 +1,4 @@
-"""The options of `rlctl capacity`, which is where its commands agree."""
+"""Options that the commands of `rlctl capacity` share."""
 
 import sys
 from collections.abc import Callable
@@ -26,43 +26,55 @@ def _words(kind: type[Any]) -> click.Choice[str]:
 
 
 _SERVER = (
-    click.option("--server", type=_words(Server), help="Memory layout [redis-8.0]."),
+    click.option("--server", type=_words(Server), help="Server whose memory layout to use [redis-8.0]."),
     click.option(
-        "--allocator", type=_words(Allocator), help="Size classes: system jemalloc or the bundled [upstream]."
+        "--allocator",
+        type=_words(Allocator),
+        help="jemalloc whose size classes to use: the system's or the bundled one [upstream].",
     ),
 )
-_PLACE = (
+_NODE = (
     *_SERVER,
-    click.option("--policy", type=_words(EvictionPolicy), help="maxmemory-policy; LRU and LFU share no integers."),
-    click.option("--cluster", is_flag=True, default=None, help="A member of a cluster."),
+    click.option(
+        "--policy",
+        type=_words(EvictionPolicy),
+        help="maxmemory-policy of the server; with LRU and LFU, integers are not shared.",
+    ),
+    click.option("--cluster", is_flag=True, default=None, help="Server runs in cluster mode."),
 )
 _SIZES = (
-    click.option("--algorithm", type=_words(Algorithm), help="The limiter."),
+    click.option("--algorithm", type=_words(Algorithm), help="Algorithm of the rule."),
     click.option(
-        "--limit", type=click.IntRange(1, MOST_LIMIT), help="Requests, tokens or leases [100; concurrent 50]."
+        "--limit", type=click.IntRange(1, MOST_LIMIT), help="Requests, tokens or leases of a user [100; concurrent 50]."
     ),
     click.option("--users", type=click.IntRange(1, MOST_USERS), help="Users on one primary [1000000]."),
-    click.option("--key-length", type=click.IntRange(1, MOST_TEXT), help="Bytes of the whole key's name [40]."),
-    click.option("--member", help="ms, us, seq, relative, float or text:N [ms; concurrent text:36]."),
-    click.option("--score", help="ms, us, relative or float [ms]."),
-    click.option("--rate", type=click.IntRange(1, MOST_LIMIT), help="Of buckets [the limit] ..."),
-    click.option("--period", help="... every so often [1s]."),
-    click.option("--window", help="Of windows, and the lease of concurrent [60s]."),
-    click.option("--no-ttl", is_flag=True, default=None, help="Keys without an end."),
+    click.option("--key-length", type=click.IntRange(1, MOST_TEXT), help="Bytes of the key's name [40]."),
     click.option(
-        "--zset-max-listpack-entries", type=click.IntRange(0, MOST_CAP), help="The server's cap of packed logs [128]."
+        "--member", help="Form of a log entry: ms, us, seq, relative, float or text:N [ms; concurrent text:36]."
     ),
-    click.option("--slots", type=click.IntRange(1, SLOTS), help="With --cluster: slots that the node owns [16384]."),
+    click.option("--score", help="Form of an entry's score: ms, us, relative or float [ms]."),
+    click.option(
+        "--rate", type=click.IntRange(1, MOST_LIMIT), help="For buckets: tokens that one period adds [the limit]."
+    ),
+    click.option("--period", help="For buckets: time in which --rate tokens are added [1s]."),
+    click.option("--window", help="Length of the window, or of a lease [60s]."),
+    click.option("--no-ttl", is_flag=True, default=None, help="Keys do not expire."),
+    click.option(
+        "--zset-max-listpack-entries",
+        type=click.IntRange(0, MOST_CAP),
+        help="zset-max-listpack-entries of the server [128].",
+    ),
+    click.option("--slots", type=click.IntRange(1, SLOTS), help="With --cluster: slots of the node [16384]."),
 )
 server_options: tuple[Decorator, ...] = _SERVER
-place_options: tuple[Decorator, ...] = _PLACE
-question_options: tuple[Decorator, ...] = (*_SIZES, *_PLACE)
-encoding_option = click.option("--encoding", help="As `rlctl capacity compare` lists them [script].")
-html_option = click.option("--html", type=click.Path(path_type=Path), help="Write a chart as one HTML file.")
+node_options: tuple[Decorator, ...] = _NODE
+request_options: tuple[Decorator, ...] = (*_SIZES, *_NODE)
+encoding_option = click.option("--encoding", help="Encoding, as listed by `rlctl capacity compare` [script].")
+html_option = click.option("--html", type=click.Path(path_type=Path), help="HTML file for a report with charts.")
 
 
 def with_options(*options: Decorator) -> Callable[[Function], Function]:
-    """All these options, in this order."""
+    """Add these options to a command, in this order."""
 
     def decorate(command: Function) -> Function:
         for option in options[::-1]:
@@ -72,31 +84,33 @@ def with_options(*options: Decorator) -> Callable[[Function], Function]:
     return decorate
 
 
-def given(options: dict[str, Any]) -> dict[str, object]:
-    """What was typed: defaults are the core's."""
+def typed_options(options: dict[str, Any]) -> dict[str, object]:
+    """Return the options that were typed. `rlctl.capacity` has the defaults of the others."""
     return {name: value for name, value in options.items() if value is not None}
 
 
-def asking() -> Asking:
-    """Questions about the scripts that come with rlctl."""
+def request_parser() -> Asking:
+    """Return a parser of requests, for the scripts that come with rlctl."""
     return Asking(states={script.name: script.state for script in load_release().scripts})
 
 
 def read_lines(source: str) -> str:
-    """A file of JSON lines, or stdin."""
+    """Return the text of a file, or of stdin for `-`."""
     if source == "-":
         return _decoded(sys.stdin.buffer.read(MOST_BYTES + 1), "stdin")
     try:
         return _decoded(read_given(Path(source)), source)
     except FileNotFoundError as failure:
-        raise NotFound(f"{source}: no such file", hint="name a file of JSON lines, or - for stdin") from failure
+        raise NotFound(f"{source}: no such file", hint="give a file of JSON lines, or - for stdin") from failure
     except OSError as failure:
-        raise InvalidFile(f"{source}:1: cannot be read: {failure.strerror}", hint="name a readable file") from failure
+        raise InvalidFile(
+            f"{source}:1: cannot be read: {failure.strerror}", hint="give a file that you may read"
+        ) from failure
 
 
 def _decoded(data: bytes, source: str) -> str:
     if len(data) > MOST_BYTES:
-        raise InvalidFile(f"{source}:1: larger than {MOST_BYTES >> 20} MiB", hint="ask in smaller batches")
+        raise InvalidFile(f"{source}:1: larger than {MOST_BYTES >> 20} MiB", hint="split the file")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as failure:
@@ -105,7 +119,7 @@ def _decoded(data: bytes, source: str) -> str:
 
 
 def write_page(app: App, path: Path | None, make: Callable[[], str]) -> None:
-    """Write a report where one is wanted; the file is whole or not there."""
+    """Write the report if a path was given. The file appears whole or not at all."""
     if path is not None:
         write_private(path, make())
         app.output.note(f"{path}: written")

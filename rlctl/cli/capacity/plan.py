@@ -1,4 +1,4 @@
-"""rlctl capacity plan: memory for users and rules, and the topology that gives it."""
+"""rlctl capacity plan: computes memory and shards for users and rules, and writes them into a topology."""
 
 import difflib
 from dataclasses import replace
@@ -15,15 +15,16 @@ from rlctl.capacity.request import Question
 from rlctl.capacity.rules_file import ASSUMED_VALUE_BYTES, parse_users, read_rules
 from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity.options import (
-    asking,
-    given,
     html_option,
-    place_options,
+    node_options,
     read_lines,
+    request_parser,
+    typed_options,
     with_options,
     write_page,
 )
 from rlctl.cli.capacity.tables import show_plan
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.options import Size
 from rlctl.errors import Exit, Refused, UsageFault
 from rlctl.files.units import format_size
@@ -37,7 +38,7 @@ LEAST_CLUSTER_SHARDS = 3
 
 
 class _Share(click.ParamType[float]):
-    """A number from a least one on; a plan of more than a hundredfold is a slip."""
+    """An option value: a number from `least` to 100. More is taken for a typing error."""
 
     name = "number"
 
@@ -45,7 +46,6 @@ class _Share(click.ParamType[float]):
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
-        """A plain number."""
         try:
             number = float(value)
         except ValueError:
@@ -55,25 +55,36 @@ class _Share(click.ParamType[float]):
         return number
 
 
-@click.command()
-@click.option("--mix", "mix_file", metavar="FILE", help="One rule a line as in --batch, users of the whole fleet.")
-@click.option("--rules", "rules_file", metavar="FILE", help="A rules file; --users says how many of each.")
-@click.option("--users", "users", multiple=True, metavar="RULE=N", help="With --rules; for every rule.")
-@click.option("--shards", type=click.IntRange(1, MOST_SHARDS), help="Primaries [as few as fit into --ram].")
-@click.option("--ram", type=Size(), help="Memory of one server [what is needed].")
-@click.option("--replicas", type=click.IntRange(0, 100), default=1, show_default=True, help="Of each primary.")
-@click.option("--fragmentation", type=_Share(1), default=1.1, show_default=True, help="RSS against used memory.")
-@click.option("--stale", type=_Share(0), default=0.0, show_default=True, help="Expired keys that are still there.")
-@click.option("--backlog", type=Size(), default="1mb", show_default=True, help="repl-backlog-size.")
-@click.option("--clients", type=click.IntRange(0, 10_000_000), default=1_000, show_default=True, help="Connections.")
-@click.option("--client-bytes", type=Size(), default="40kb", show_default=True, help="Buffers of each.")
+@click.command(cls=HelpCommand)
+@click.option(
+    "--mix",
+    "mix_file",
+    metavar="FILE",
+    help="File with one rule a line, as for --batch, with the users of the whole fleet.",
+)
+@click.option("--rules", "rules_file", metavar="FILE", help="Rules file; needs --users.")
+@click.option(
+    "--users", "users", multiple=True, metavar="RULE=N", help="Users of a rule of --rules; give one for each rule."
+)
+@click.option("--shards", type=click.IntRange(1, MOST_SHARDS), help="Number of primaries [as few as fit into --ram].")
+@click.option("--ram", type=Size(), help="Memory of one server [what the plan needs].")
+@click.option("--replicas", type=click.IntRange(0, 100), default=1, show_default=True, help="Replicas of each primary.")
+@click.option("--fragmentation", type=_Share(1), default=1.1, show_default=True, help="RSS divided by used memory.")
+@click.option(
+    "--stale", type=_Share(0), default=0.0, show_default=True, help="Expired keys not yet deleted, for each live key."
+)
+@click.option("--backlog", type=Size(), default="1mb", show_default=True, help="repl-backlog-size of a server.")
+@click.option(
+    "--clients", type=click.IntRange(0, 10_000_000), default=1_000, show_default=True, help="Connections to a server."
+)
+@click.option("--client-bytes", type=Size(), default="40kb", show_default=True, help="Buffers of one connection.")
 @click.option(
     "--write",
     type=click.Path(path_type=Path),
-    help="Write it into this topology, unless deploy would refuse.",
+    help="Topology file to write shards and maxmemory into, unless deploy would refuse it.",
 )
 @click.option("--yes", is_flag=True, help="Agree to --write in advance.")
-@with_options(*place_options, html_option)
+@with_options(*node_options, html_option)
 @with_app
 def plan(
     app: App,
@@ -93,17 +104,21 @@ def plan(
     html: Path | None,
     **options: Any,  # noqa: ANN401
 ) -> int:
-    """From users to memory: each shard, after losing one, maxmemory; exit 10 when it does not fit.
+    """Compute memory and shards for a number of users.
 
-    \b
-    echo '{"algorithm": "sliding_counter", "users": 10000000}' | rlctl capacity plan --mix - --ram 4gb --cluster
-    rlctl capacity plan --mix mix.jsonl --shards 6 --write topology.yaml
+    Shows the memory of each server with all shards and after the loss of one, and maxmemory. Exits with 10 if the users
+    do not fit.
+
+    Examples:
+      echo '{"algorithm": "gcra", "users": 10000000}' > mix.jsonl
+      rlctl capacity plan --mix mix.jsonl --ram 4gb --cluster
+      rlctl capacity plan --mix mix.jsonl --shards 6 --write topology.yaml
     """
     if shards is None and ram is None:
         raise UsageFault(
-            "--shards or --ram is missing", hint="give one to learn the other, or both to see whether it fits"
+            "--shards or --ram is missing", hint="give one to compute the other, or both to check whether the users fit"
         )
-    chosen = given(options)
+    chosen = typed_options(options)
     if write is not None and replace(app, file=write).topology().kind is Kind.CLUSTER:
         chosen["cluster"] = True
     mix = _mix(app, mix_file, rules_file, users, chosen)
@@ -132,24 +147,25 @@ def _mix(
     app: App, mix_file: str | None, rules_file: str | None, users: tuple[str, ...], options: dict[str, object]
 ) -> Mix:
     if (mix_file is None) == (rules_file is None):
-        raise UsageFault("one of --mix and --rules says what there is to hold", hint="see `rlctl capacity plan --help`")
+        raise UsageFault("exactly one of --mix and --rules is needed", hint="see `rlctl capacity plan --help`")
     if users and rules_file is None:
-        raise UsageFault("--users RULE=N belongs to --rules", hint="in a --mix each line has its own users")
-    asked = asking()
+        raise UsageFault("--users RULE=N needs --rules", hint="with --mix, give `users` in each line")
+    parser = request_parser()
     questions: tuple[Question, ...]
     if mix_file is not None:
-        questions = read_mix(read_lines(mix_file), mix_file, asked, options)
+        questions = read_mix(read_lines(mix_file), mix_file, parser, options)
     else:
         assert rules_file is not None
-        app.output.note(f"keys: each place in a template is taken for {ASSUMED_VALUE_BYTES} bytes")
+        app.output.note(f"each placeholder of a key template counts as {ASSUMED_VALUE_BYTES} bytes")
         text = read_lines(rules_file).encode("utf-8")
-        questions = read_rules(text, rules_file, parse_users(users), asked, options)
+        questions = read_rules(text, rules_file, parse_users(users), parser, options)
     servers = {(one.server, one.allocator, one.slots is None) for one in questions}
     if len(servers) > 1:
         raise UsageFault(
-            "a plan is for servers of one kind", hint="give --server, --allocator, --cluster once, not by line"
+            "a plan needs servers of one kind, and the lines name several",
+            hint="give --server, --allocator and --cluster as options, not in lines",
         )
-    return Mix(questions=questions, states=asked.states)
+    return Mix(questions=questions, states=parser.states)
 
 
 def _write(app: App, path: Path, found: Plan, *, yes: bool) -> None:
@@ -162,20 +178,20 @@ def _write(app: App, path: Path, found: Plan, *, yes: bool) -> None:
         app.output.note(f"{path}: no change")
         return
     lines = difflib.unified_diff(text.splitlines(), changed.splitlines(), str(path), str(path), lineterm="")
-    app.agree(f"{path}: write this?", yes=yes, about=lines)
+    app.agree(f"{path}: write these changes?", yes=yes, about=lines)
     replace_text(path, text, changed)
-    app.output.note(f"{path}: written; `rlctl deploy --dry-run` shows what it means for the fleet")
+    app.output.note(f"{path}: written; `rlctl deploy --dry-run` shows the changes to the fleet")
 
 
 def _check_deployable(app: App, path: Path, wanted: Topology, found: Plan) -> None:
-    """Refuse to write what deploy would then refuse, and say what is possible on the deployed shards."""
+    """Refuse to write what deploy would refuse. The hint says what is possible on the deployed shards."""
     record = FleetRecord.load(app.home.fleet(wanted.name).record)
     refused = () if record is None else record.refusals(wanted)
     if record is None or not refused:
         return
     hint, deployed = refused[0].hint, record.topology.cluster.shards
     if record.topology.kind is wanted.kind is Kind.CLUSTER and found.shards != deployed:
-        another = f"{found.shards} shards need another fleet: write into a topology with another name"
+        another = f"{found.shards} shards need another fleet: use a topology with another name"
         hint = "; ".join((*on_shards(found, deployed), another))
     raise Refused(f"{path}: not written, because deploy would refuse it: {summary(refused)}", hint=hint)
 

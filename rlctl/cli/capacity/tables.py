@@ -1,4 +1,4 @@
-"""Tables of `rlctl capacity` for people."""
+"""Tables of `rlctl capacity`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -17,7 +17,7 @@ _PARTS = ("key", "ttl", "tables", "value", "cluster")
 
 
 def human(size_bytes: float) -> str:
-    """`1.40 GB`, in powers of 1000 as the published figures are."""
+    """Return a size such as `1.40 GB`, in powers of 1000 like the published figures."""
     amount, unit = float(size_bytes), 0
     while abs(amount) >= 1000 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1000, unit + 1
@@ -25,7 +25,7 @@ def human(size_bytes: float) -> str:
 
 
 def show_prediction(output: Output, one: Prediction) -> None:
-    """Claim and truth, and where the bytes are."""
+    """Show the published figure, the real one, and the parts of the real one."""
     question = one.question
     title = (
         f"{question.algorithm} ({question.encoding}), limit {question.limit}, keys of {question.key_length} bytes, "
@@ -39,13 +39,12 @@ def show_prediction(output: Output, one: Prediction) -> None:
 
 
 def show_warnings(output: Output, warnings: Iterable[Warn]) -> None:
-    """One line each."""
     for warn in warnings:
         output.line(f"warning {warn.code}: {warn.message}")
 
 
 def show_published(output: Output, found: Published) -> None:
-    """Every claim with the truth beside it."""
+    """Show every published figure beside the real one."""
     rows = [
         [
             row.claim.source,
@@ -67,12 +66,12 @@ def show_published(output: Output, found: Published) -> None:
     output.line(
         f"gateway, as published: {flow['requests_per_s']} requests/s make {flow['operations_per_s']} operations/s, "
         f"{flow['bits_per_s'] / 1e6:g} Mbit/s, {flow['key_creations_per_s']} new keys/s; "
-        f"shard from {flow['shard_from_requests_per_s']} requests/s on"
+        f"needs shards from {flow['shard_from_requests_per_s']} requests/s on"
     )
 
 
 def show_comparison(output: Output, rows: Sequence[Row]) -> None:
-    """Cheapest first; what nobody measured is a dash."""
+    """Show the encodings, cheapest first. A dash stands for a time that was not measured."""
     first = rows[0].prediction.question
     table = [
         [
@@ -91,13 +90,13 @@ def show_comparison(output: Output, rows: Sequence[Row]) -> None:
 
 
 def show_plan(output: Output, found: Plan) -> None:
-    """Where the memory of a server goes, with all shards and with one fewer."""
+    """Show the memory of a server by use, with all shards and after the loss of one."""
     lost = found.after_losing_one
     rows = [
         [name.replace("_", " "), _cell(found.per_shard, name), _cell(lost, name)] for name in found.per_shard.to_json()
     ]
     title = f"{found.shards} shards, {found.servers} servers, {found.mix.users} users"
-    output.table(["EACH SERVER", "ALL SHARDS THERE", "AFTER LOSING ONE"], rows, title=title)
+    output.table(["EACH SERVER", "ALL SHARDS", "ONE SHARD LOST"], rows, title=title)
     output.line(f"maxmemory {found.worst.maxmemory // 2**20}mb, RAM of each server {human(found.ram)}")
     if found.fits is not None:
         output.line(f"fits: {'yes' if found.fits else 'NO'}; users that fit: {found.users_that_fit}")
@@ -107,7 +106,7 @@ def show_plan(output: Output, found: Plan) -> None:
 
 
 def show_measured(output: Output, found: Measured) -> None:
-    """Servers, rules with their bands, and the forecast; what is unknown is a dash."""
+    """Show servers, rules with their error bands, and growth. A dash stands for an unknown figure."""
     nodes = [
         [
             node.status.name,
@@ -155,12 +154,12 @@ def _show_rules(output: Output, found: Measured) -> None:
     if flow is None:
         output.line("growth: unknown")
         return
-    full = "not in sight" if flow.full_in_s is None else f"in {human_time(flow.full_in_s)}"
+    full = "not at this rate" if flow.full_in_s is None else f"in {human_time(flow.full_in_s)}"
     output.line(f"growth {human(flow.bytes_per_s)}/s (from {flow.source}); the first shard is full {full}")
 
 
 def human_time(seconds: float) -> str:
-    """`3.2 days`; a rough figure gets no false precision."""
+    """Return a duration such as `3.2 days`, rounded as a forecast deserves."""
     for unit, size in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

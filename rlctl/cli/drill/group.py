@@ -1,4 +1,4 @@
-"""rlctl failover-drill: break a fleet on purpose, and say with numbers what was lost."""
+"""rlctl failover-drill: breaks a fleet on purpose and measures what was lost."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.cli.drill.output import scenario_json, show_preview, show_run, show_scenario, show_scenarios
+from rlctl.cli.help import HelpGroup
 from rlctl.drills.engine.launch import Programme, conclude
 from rlctl.drills.record.runs import describe_runs, find_run, sweep_all
 from rlctl.drills.report import write_overview, write_report
@@ -20,17 +21,16 @@ from rlctl.system.clock import SystemClock
 from rlctl.system.files import write_private
 from rlctl.topology.model import Kind
 
-# What a twin is like where no topology was written yet.
+# The topology of a twin where no topology file exists yet.
 _PLAIN = "version: 1\nname: drill\nkind: {kind}\ntarget: local\n"
 _EXITS = {"pass": Exit.OK, "fail": Exit.DRILL_FAILED, "inconclusive": Exit.INCONCLUSIVE}
 _VERBS = ("run", "list", "show", "report", "heal")
 
 
-class DrillGroup(click.Group):
-    """Bare, it runs both flagships."""
+class DrillGroup(HelpGroup):
+    """A group whose default command is `run`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Without a verb, `run` is meant."""
         if not any(word in _VERBS for word in args) and not {"-h", "--help"} & set(args):
             args = ["run", *args]
         return super().parse_args(ctx, args)
@@ -38,26 +38,30 @@ class DrillGroup(click.Group):
 
 @click.group(cls=DrillGroup)
 def failover_drill() -> None:
-    """Rehearse failovers on a throw-away twin of the fleet, and prove what they lose.
+    """Break a throw-away twin of the fleet and measure the loss.
 
-    \b
-    rlctl failover-drill                            write loss and split brain
-    rlctl failover-drill run pause --kind sentinel
-    rlctl failover-drill list
-    rlctl failover-drill show split-brain
-    rlctl failover-drill report                     the latest run's page again
+    Without a command, runs the two default scenarios: write-loss and split-brain.
+
+    Examples:
+      rlctl failover-drill
+      rlctl failover-drill run pause --kind sentinel
+      rlctl failover-drill list
+      rlctl failover-drill show split-brain
+      rlctl failover-drill report
     """
 
 
 @failover_drill.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Kind of the twin [the topology's].")
-@click.option("--variant", metavar="NAME", help="Only this variant of the scenario; `show` names them.")
-@click.option("--stock-timers", is_flag=True, help="Keep the topology's timers; slower, and what production does.")
-@click.option("--live", is_flag=True, help="On the deployed fleet, not on a twin; wants drills.allow and --confirm.")
-@click.option("--confirm", metavar="NAME", help="The fleet's name, agreeing in advance to what --live loses.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be broken and what should be lost; exit 10.")
-@click.option("--junit", "junit_path", type=click.Path(path_type=Path), help="Write JUnit XML for CI as well.")
+@click.option("--variant", metavar="NAME", help="Variant of the scenario, as listed by `show` [all].")
+@click.option("--stock-timers", is_flag=True, help="Keep the timers of the topology: slower, and as in production.")
+@click.option(
+    "--live", is_flag=True, help="Break the deployed fleet instead of a twin; needs drills.allow and --confirm."
+)
+@click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to the loss of --live.")
+@click.option("--dry-run", is_flag=True, help="Show what would be broken and lost, break nothing, and exit 10.")
+@click.option("--junit", "junit_path", type=click.Path(path_type=Path), help="File for a JUnit XML report.")
 @with_app
 def run(
     app: App,
@@ -70,16 +74,16 @@ def run(
     dry_run: bool,
     junit_path: Path | None,
 ) -> int:
-    """Run scenarios; without a name both flagships, write-loss and split-brain.
+    """Run scenarios [write-loss and split-brain].
 
-    SCENARIO is one of `list`, or a file of your own. Exit 0 as expected, 14 not as expected or over budget,
-    16 inconclusive.
+    SCENARIO is a name from `list` or a file of your own. Exit 0 if the results are as expected, 14 if not or if a
+    budget is exceeded, 16 if a run is inconclusive.
 
-    \b
-    rlctl failover-drill run
-    rlctl failover-drill run split-brain --kind sentinel --stock-timers
-    rlctl failover-drill run write-loss --live --confirm limiter
-    rlctl failover-drill run --dry-run
+    Examples:
+      rlctl failover-drill run
+      rlctl failover-drill run split-brain --kind sentinel --stock-timers
+      rlctl failover-drill run write-loss --live --confirm limiter
+      rlctl failover-drill run --dry-run
     """
     text, wanted = _topology(app, kind)
     files = [find(name) for name in scenarios] or list(flagships(wanted))
@@ -97,9 +101,9 @@ def run(
     if dry_run:
         return _preview(app, programme, files)
     if live:
-        _agree(app, files, wanted, confirm)
+        _agree_to_live_drill(app, files, wanted, confirm)
     elif confirm is not None:
-        raise UsageFault("--confirm is for --live", hint="a twin is thrown away; nothing of yours can be lost")
+        raise UsageFault("--confirm is for --live", hint="leave out --confirm: a twin holds no data of yours")
     stop = StopFlag()
     with stop.armed():
         runs = programme.run(files, app.output, stop)
@@ -113,11 +117,11 @@ def run(
 @failover_drill.command(name="list")
 @with_app
 def list_(app: App) -> int:
-    """The scenarios, and the runs of this machine.
+    """List the scenarios and the runs of this machine.
 
-    \b
-    rlctl failover-drill list
-    rlctl failover-drill list -o json
+    Examples:
+      rlctl failover-drill list
+      rlctl failover-drill list -o json
     """
     runs = list(describe_runs(app.home))
     if app.output.as_json:
@@ -130,23 +134,25 @@ def list_(app: App) -> int:
 
 @failover_drill.command()
 @click.argument("scenario", required=False)
+@click.option("--run", "run_id", is_flag=False, flag_value="", metavar="[ID]", help="Id of a run to show [the latest].")
 @click.option(
-    "--run", "run_id", is_flag=False, flag_value="", metavar="[ID]", help="Show a run, by default the latest."
+    "--kind", type=click.Choice([one.value for one in Kind]), help="Kind of fleet to show the scenario for [its first]."
 )
-@click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Kind of fleet to show it for.")
 @with_app
 def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -> int:
-    """What a scenario teaches, needs and breaks; or with --run, what a run found.
+    """Show a scenario, or the result of a run.
 
-    \b
-    rlctl failover-drill show write-loss
-    rlctl failover-drill show --run
+    A scenario is shown with what it teaches, needs and breaks.
+
+    Examples:
+      rlctl failover-drill show write-loss
+      rlctl failover-drill show --run
     """
     if run_id is not None:
         _show(app, [_result(find_run(app.home, run_id or scenario))])
         return Exit.OK
     if scenario is None:
-        raise UsageFault("name a scenario, or give --run", hint="`rlctl failover-drill list` names them")
+        raise UsageFault("a scenario or --run is missing", hint="`rlctl failover-drill list` shows both")
     file = find(scenario)
     chosen = file.for_kind(Kind(kind) if kind else file.kinds[0])
     if app.output.as_json:
@@ -160,14 +166,16 @@ def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -
 @click.argument("run_id", required=False, metavar="[ID]")
 @with_app
 def report(app: App, run_id: str | None) -> int:
-    """Judge a run again by what it wrote down, write its page, and print where that is; killed runs too.
+    """Write the report of a run again and print its path.
 
-    \b
-    rlctl failover-drill report
+    ID is the run [the latest]. rlctl judges the run again from its records, also if the run was killed.
+
+    Examples:
+      rlctl failover-drill report
     """
     folder = find_run(app.home, run_id)
     if folder.state == "running":
-        raise Refused(f"run {folder.id} still runs", hint="wait for its end")
+        raise Refused(f"run {folder.id} has not ended", hint="run the command again when the drill has ended")
     document = conclude(folder)
     [written] = write_pages(app, [document])
     if app.output.as_json:
@@ -180,10 +188,12 @@ def report(app: App, run_id: str | None) -> int:
 @failover_drill.command()
 @with_app
 def heal(app: App) -> int:
-    """Undo what killed runs left behind; right at any time, and twice.
+    """Remove the faults and processes that killed runs left behind.
 
-    \b
-    rlctl failover-drill heal
+    Can be repeated at any time.
+
+    Examples:
+      rlctl failover-drill heal
     """
     done = sweep_all(app.home, app.output)
     if app.output.as_json:
@@ -198,13 +208,13 @@ def heal(app: App) -> int:
 
 
 def seconds(one: Mapping[str, object]) -> float:
-    """How long a run took."""
+    """Return the duration of a run."""
     elapsed_s = one.get("elapsed_s")
     return float(elapsed_s) if isinstance(elapsed_s, float | int) else 0.0
 
 
 def worst(verdicts: Iterable[str]) -> int:
-    """Inconclusive outranks fail: nothing was proven."""
+    """Return the exit code of the worst verdict. Inconclusive is worse than fail, because it proves nothing."""
     return max((_EXITS[verdict] for verdict in verdicts), default=Exit.OK)
 
 
@@ -213,22 +223,22 @@ def _list(value: object) -> list[object]:
 
 
 def _topology(app: App, kind: str | None) -> tuple[str, Kind]:
-    """The topology's text, or a plain one where a kind was named and there is no file."""
+    """Return the text of the topology file; a minimal one if --kind is given and no file exists."""
     if kind is not None and not app.file.exists() and not app.names_file:
         return _PLAIN.format(kind=kind), Kind(kind)
     topology = app.topology()
     return app.file.read_text(encoding="utf-8"), Kind(kind) if kind else topology.kind
 
 
-def _agree(app: App, files: Sequence[ScenarioFile], kind: Kind, confirm: str | None) -> None:
-    """A live drill loses writes of real users: the file must allow it, and the name be typed."""
+def _agree_to_live_drill(app: App, files: Sequence[ScenarioFile], kind: Kind, confirm: str | None) -> None:
+    """Require `drills.allow` in the topology and the fleet's name: a live drill loses writes of real users."""
     topology = app.topology()
     if topology.kind is not kind:
-        raise UsageFault(f"the deployed fleet is of kind {topology.kind}", hint="leave --kind out with --live")
+        raise UsageFault(f"the deployed fleet is of kind {topology.kind}", hint="leave out --kind with --live")
     if not topology.drills.allow:
         raise Refused(
             f"{app.file} does not allow drills on the live fleet",
-            hint="set `drills: {allow: true}` in it, or use a twin",
+            hint="set `drills: {allow: true}` in the file, or leave out --live to use a twin",
         )
     losses = tuple(f"{file.name} breaks {scenario.breaks}" for file in files for scenario in file.for_kind(kind)[:1])
     app.agree_to_loss(topology.name, losses, confirmed=confirm)
@@ -245,7 +255,7 @@ def _preview(app: App, programme: Programme, files: Sequence[ScenarioFile]) -> i
 
 
 def write_pages(app: App, runs: Sequence[dict[str, object]]) -> list[Path]:
-    """A page for each run, and one for several."""
+    """Write a report for each run, and an overview of several runs."""
     pages = []
     for one in runs:
         folder = RunFolder(app.home.drills / str(one["id"]))
@@ -263,7 +273,7 @@ def _result(folder: RunFolder) -> dict[str, object]:
     document = folder.read("result.json")
     if document is None:
         if folder.state == "running":
-            raise NotFound(f"run {folder.id} has no result yet", hint="wait for its end")
+            raise NotFound(f"run {folder.id} has no result yet", hint="run the command again when the drill has ended")
         document = conclude(folder)
     return document
 

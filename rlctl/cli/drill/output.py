@@ -1,4 +1,4 @@
-"""How drills are told in a terminal: scenarios, previews, runs."""
+"""Output of `rlctl failover-drill`: scenarios, previews and runs."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _PLAIN = Topology(name="drill", kind=Kind.CLUSTER, target=TargetName.LOCAL)
 
 
 def show_run(output: Output, run: Document) -> None:
-    """The verdict first, what was claimed, what was seen."""
+    """Show the verdict of a run, then expectations and figures."""
     for line in text.heading(run):
         output.line(line)
     output.line("")
@@ -31,7 +31,7 @@ def show_run(output: Output, run: Document) -> None:
 
 
 def scenario_json(file: ScenarioFile, variants: Sequence[Scenario]) -> dict[str, object]:
-    """A scenario for other programs; its texts are the same for each of its variants."""
+    """Return the JSON of a scenario. All variants have the same texts."""
     one = variants[0]
     return {
         "name": file.name,
@@ -47,11 +47,10 @@ def scenario_json(file: ScenarioFile, variants: Sequence[Scenario]) -> dict[str,
 
 
 def show_scenarios(output: Output, files: Sequence[ScenarioFile], runs: Sequence[Document]) -> None:
-    """What can be run, and what was."""
     output.table(
-        ["SCENARIO", "KINDS", "WHAT IT SHOWS"],
+        ["SCENARIO", "KINDS", "SHOWS"],
         [[f"{file.name}{' *' if file.name in FLAGSHIPS else ''}", ", ".join(file.kinds), file.title] for file in files],
-        title="* what runs when none is named",
+        title="* the default of `run`",
     )
     if not runs:
         return
@@ -63,7 +62,7 @@ def show_scenarios(output: Output, files: Sequence[ScenarioFile], runs: Sequence
 
 
 def show_scenario(output: Output, file: ScenarioFile, variants: Sequence[Scenario]) -> None:
-    """For an SRE who wants to know before running it."""
+    """Show what a scenario does, before it runs."""
     one = variants[0]
     output.line(f"{file.name}: {file.title}")
     output.line("")
@@ -83,7 +82,7 @@ def show_scenario(output: Output, file: ScenarioFile, variants: Sequence[Scenari
 
 
 def show_preview(output: Output, plan: Document) -> None:
-    """What would be broken, before it is."""
+    """Show what a run would break and lose."""
     variant = f" ({plan['variant']})" if plan["variant"] else ""
     output.line(f"{plan['scenario']}{variant} would break {plan['breaks']}")
     rows = [

@@ -1,4 +1,4 @@
-"""rlctl rules canary: other parameters for a share of the identities, at once or in steps."""
+"""rlctl rules canary: gives a share of the identities other parameters, at once or in a ramp."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpCommand
 from rlctl.cli.options import Duration
-from rlctl.cli.rules.change import Agreed, Asking, changing, plan_change, run_change
+from rlctl.cli.rules.change import ChangeOptions, RulesChanger, change_options, plan_change, run_change
 from rlctl.cli.rules.output import show_outcome
 from rlctl.errors import Exit, UsageFault
 from rlctl.execute.session import open_fleet
@@ -30,12 +31,11 @@ HOLD_S = 600.0
 
 
 class _Percent(click.ParamType[int]):
-    """0 to 100 with up to two decimals, in parts of 10,000."""
+    """An option value from 0 to 100 with up to two decimals, converted to parts of 10,000."""
 
     name = "percent"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
-        """As a rules file spells it."""
         try:
             share: int = PERCENT.type.read(Scalar(line=0, text=str(value), is_plain=True))
             wrong = PERCENT.type.refuse(share)
@@ -45,12 +45,11 @@ class _Percent(click.ParamType[int]):
 
 
 class _Steps(click.ParamType[tuple[int, ...]]):
-    """`10,50,100`."""
+    """An option value such as `10,50,100`: rising percentages."""
 
     name = "steps"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:  # noqa: ANN401
-        """Rising shares."""
         try:
             return parse_steps([_Percent().convert(word.strip(), param, ctx) for word in str(value).split(",")])
         except ValueError as failure:
@@ -58,12 +57,11 @@ class _Steps(click.ParamType[tuple[int, ...]]):
 
 
 class _Condition(click.ParamType[AbortCondition]):
-    """`errors>1%`."""
+    """An option value such as `errors>1%`."""
 
     name = "condition"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AbortCondition:  # noqa: ANN401
-        """One condition."""
         try:
             return parse_condition(str(value))
         except ValueError as failure:
@@ -72,29 +70,34 @@ class _Condition(click.ParamType[AbortCondition]):
 
 def _parameters(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyped
     for field in reversed(list(PARAMETERS.values())):
-        command = click.option(f"--{field.key.replace('_', '-')}", metavar="VALUE", help=f"Override: {field.doc}.")(
-            command
-        )
+        command = click.option(
+            f"--{field.key.replace('_', '-')}", metavar="VALUE", help=f"Value for the canary: {field.doc}."
+        )(command)
     return command
 
 
-@click.command()
+@click.command(cls=HelpCommand)
 @click.argument("rule")
 @click.option(
-    "--percent", "share", type=_Percent(), help="For so many of 100 identities; 0 for nobody. Of a ramp the first step."
+    "--percent",
+    "share",
+    type=_Percent(),
+    help="Percentage of identities in the canary, 0 for none; first step of a ramp.",
 )
-@click.option("--ramp", "shares", type=_Steps(), help="In steps, such as 10,50,100, each held and watched.")
-@click.option("--hold", "hold_s", type=Duration(), help="How long each step of a ramp is held [10m].")
+@click.option(
+    "--ramp", "shares", type=_Steps(), help="Percentages of a ramp, such as 10,50,100; each is held and watched."
+)
+@click.option("--hold", "hold_s", type=Duration(), help="Time to hold each step of a ramp [10m].")
 @click.option(
     "--abort-if",
     "conditions",
     type=_Condition(),
     multiple=True,
-    help="Take all of a ramp back: errors>1%, denied>20%, p99>5ms; may be repeated. "
-    "Denied is judged by the canary's own parameters, whatever the tier.",
+    help="Condition that aborts a ramp: errors>1%, denied>20%, p99>5ms; may be repeated. "
+    "denied uses the parameters of the canary, also for identities with a tier.",
 )
 @_parameters
-@changing
+@change_options
 @with_app
 def canary(
     app: App,
@@ -109,37 +112,39 @@ def canary(
     wait: bool,
     **parameters: str | None,
 ) -> int:
-    """Give a share of the identities other parameters: the same people, and more of them at a higher percentage.
+    """Give a share of the identities other parameters.
 
-    The parameters are spelled as in a rules file; without any, those of the canary that the rule has. Tiers stay above
-    a canary, and `rlctl rules promote` gives it to everybody. errors and p99 are those of all EVALSHA on the fleet;
-    denied is the share of a sample of the canary's identities that have nothing left. What was never measured while a
-    step was held breaks the ramp off too. A ramp that is broken off exits with 15, and the rules are as before it;
-    interrupted, it stays at its step.
+    A higher percentage keeps the identities of a lower one and adds more. Parameters are written as in a rules file;
+    without any, the canary keeps those it has. The parameters of a tier override those of a canary. `rlctl rules
+    promote` applies the canary to all identities.
 
-    \b
-    rlctl rules canary api-per-key --percent 10 --limit 800 --yes
-    rlctl rules canary api-per-key --limit 800 --ramp 10,50,100 --hold 10m --abort-if 'errors>1%' --yes
+    A ramp aborts if a condition holds, or if a condition could not be measured during a step. rlctl then restores the
+    earlier rules and exits with 15. An interrupted ramp stays at its step. errors and p99 are those of all EVALSHA
+    calls on the fleet; denied is the share of sampled canary identities that have nothing left.
+
+    Examples:
+      rlctl rules canary api-per-key --percent 10 --limit 800 --yes
+      rlctl rules canary api-per-key --ramp 10,50,100 --abort-if 'errors>1%'
     """
     steps = _steps(share, shares)
     _check_belongs_to_ramp(shares, {"--hold": hold_s, "--abort-if": conditions or None})
-    release, agreed = load_release(), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
+    release, options = load_release(), ChangeOptions(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
     words = {name: word for name, word in parameters.items() if word is not None}
     make = set_canary(rule, words, release)
     if dry_run:
         ramp = None if shares is None else RampStep(last=partial(make, steps[-1]))
         return plan_change(app, VERB, partial(make, steps[0]), release, ramp)
     if shares is None:
-        return run_change(app, VERB, why_step(rule, steps[0]), partial(make, steps[0]), release, agreed)
+        return run_change(app, VERB, why_step(rule, steps[0]), partial(make, steps[0]), release, options)
     held_s = HOLD_S if hold_s is None else hold_s
-    _ramp(app, Ramp(rule_id=rule, shares=steps, hold_s=held_s, conditions=conditions), make, agreed)
+    _ramp(app, Ramp(rule_id=rule, shares=steps, hold_s=held_s, conditions=conditions), make, options)
     return Exit.OK
 
 
 def _steps(share: int | None, shares: tuple[int, ...] | None) -> tuple[int, ...]:
     if shares is None:
         if share is None:
-            raise UsageFault("--percent or --ramp says for how many", hint="see `rlctl rules canary --help`")
+            raise UsageFault("--percent or --ramp is missing", hint="see `rlctl rules canary --help`")
         return (share,)
     try:
         return shares if share is None else with_first_step(share, shares)
@@ -148,16 +153,16 @@ def _steps(share: int | None, shares: tuple[int, ...] | None) -> tuple[int, ...]
 
 
 def _check_belongs_to_ramp(shares: tuple[int, ...] | None, options: Mapping[str, object]) -> None:
-    """What only a ramp heeds is not passed over in silence."""
-    strange = next((name for name, value in options.items() if value is not None), None)
-    if shares is None and strange is not None:
-        raise UsageFault(f"{strange} belongs to --ramp", hint="`--ramp 10` is a ramp of one step")
+    """Refuse options of a ramp without --ramp."""
+    misplaced = next((name for name, value in options.items() if value is not None), None)
+    if shares is None and misplaced is not None:
+        raise UsageFault(f"{misplaced} needs --ramp", hint="`--ramp 10` is a ramp of one step")
 
 
-def _ramp(app: App, ramp: Ramp, make: Callable[[int, RulesInForce], RuleSet], agreed: Agreed) -> None:
-    release, stop, asking = load_release(), StopFlag(), Asking(app, agreed)
+def _ramp(app: App, ramp: Ramp, make: Callable[[int, RulesInForce], RuleSet], options: ChangeOptions) -> None:
+    release, stop, changer = load_release(), StopFlag(), RulesChanger(app, options)
     context = RampContext(
-        change=lambda why, made, step: asking.change(VERB, why, made, release, stop, step),
+        change=lambda why, made, step: changer.change(VERB, why, made, release, stop, step),
         open=lambda: open_fleet(app.topology(), app.home, release),
         clock=SystemClock(),
         stop=stop,

@@ -1,4 +1,4 @@
-"""What all verbs that change rules share: options, questions, the lock."""
+"""What all commands that change rules share: options, questions and the lock."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,52 +27,47 @@ from rlctl.rules.in_force import read_rules_in_force
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreed:
-    """What was said in advance."""
-
+class ChangeOptions:
     yes: bool
     confirm: str | None
     dry_run: bool
     wait: bool
 
 
-def changing(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyped
-    """What every changing verb takes."""
+def change_options(command: Any) -> Any:  # noqa: ANN401  click's decorators are untyped
+    """Add the options of a command that changes rules."""
     for option in (
-        click.option("--wait", is_flag=True, help="Wait while the fleet is locked."),
-        click.option(
-            "--confirm", metavar="NAME", help="The fleet's name, agreeing in advance to enforcement that ends."
-        ),
-        click.option("--dry-run", is_flag=True, help="Only show what would change; exit 10 when there is something."),
+        click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given."),
+        click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to the end of enforcement."),
+        click.option("--dry-run", is_flag=True, help="Show the changes and make none; exit 10 if there are any."),
         click.option("--yes", is_flag=True, help="Agree in advance."),
     ):
         command = option(command)
     return command
 
 
-def run_change(app: App, verb: str, why: str, make: RulesEdit, release: Release, agreed: Agreed) -> int:
-    """Carry a changing verb out, or only show its plan."""
-    if agreed.dry_run:
+def run_change(app: App, verb: str, why: str, make: RulesEdit, release: Release, options: ChangeOptions) -> int:
+    """Change the rules and show the outcome; with --dry-run, only show the plan."""
+    if options.dry_run:
         return plan_change(app, verb, make, release)
     stop = StopFlag()
-    asking = Asking(app, agreed)
+    changer = RulesChanger(app, options)
     with stop.armed():
-        show_outcome(app, verb, asking.change(verb, why, make, release, stop))
+        show_outcome(app, verb, changer.change(verb, why, make, release, stop))
     return Exit.OK
 
 
-class Asking:
-    """Changes under the fleet's lock, after a question: the first agreement covers all changes that follow."""
+class RulesChanger:
+    """Changes rules under the fleet's lock. Asks before the first change; its answer covers the changes that follow."""
 
-    def __init__(self, app: App, agreed: Agreed) -> None:
+    def __init__(self, app: App, options: ChangeOptions) -> None:
         self._app = app
-        self._agreed = agreed
-        self._is_settled = False
+        self._options = options
+        self._has_agreed = False
 
     def change(
         self, verb: str, why: str, make: RulesEdit, release: Release, stop: StopFlag, ramp: RampStep | None = None
     ) -> ChangeResult:
-        """One change."""
         app = self._app
         owner = Owner.myself(verb)
         request = ChangeRequest(
@@ -85,25 +80,25 @@ class Asking:
             read_back_s=app.timeout(READ_BACK_S),
             ramp=ramp,
         )
-        waiting = Waiting(wanted=self._agreed.wait, at_most_s=app.timeout_s)
+        waiting = Waiting(wanted=self._options.wait, at_most_s=app.timeout_s)
         return change_rules(app.topology(), app.home, request, make, release=release, stop=stop, waiting=waiting)
 
     def _agree(self, found: RulesPlan) -> None:
         warnings = [f"warning {warning.rule}: {warning.text}" for warning in found.warnings]
         changes = [f"  {change.describe()}" for change in found.changes]
-        name, confirm = self._app.topology().name, self._agreed.confirm
-        wants_name = bool(found.ends) and not self._is_settled
-        agrees = self._agreed.yes or wants_name or confirm == name
-        self._app.agree(f"{name}: put this in force?", yes=agrees, about=(*warnings, *changes))
-        if wants_name:
+        name, confirm = self._app.topology().name, self._options.confirm
+        needs_name = bool(found.ends) and not self._has_agreed
+        agrees = self._options.yes or needs_name or confirm == name
+        self._app.agree(f"{name}: put these rules in force?", yes=agrees, about=(*warnings, *changes))
+        if needs_name:
             ends = tuple(ending.text for ending in found.ends)
             self._app.agree_to_loss(name, ends, confirmed=confirm, danger=ENFORCEMENT)
-        self._agreed = replace(self._agreed, yes=True, wait=True)
-        self._is_settled = True
+        self._options = replace(self._options, yes=True, wait=True)
+        self._has_agreed = True
 
 
 def plan_change(app: App, verb: str, make: RulesEdit, release: Release, ramp: RampStep | None = None) -> int:
-    """What a change would be; exit 10 where there is one."""
+    """Show the plan of a change, and return exit code 10 if there are changes."""
     with opened(app, release) as fleet:
         now = read_rules_in_force(fleet)
         found = make_plan(now, make(now), ramp)

@@ -1,13 +1,14 @@
-"""rlctl rules: limits as data."""
+"""rlctl rules: shows and changes the limits of a fleet."""
 
 from pathlib import Path
 
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpGroup
 from rlctl.cli.opened import opened
 from rlctl.cli.rules.canary import canary
-from rlctl.cli.rules.change import Agreed, changing, plan_change, run_change
+from rlctl.cli.rules.change import ChangeOptions, change_options, plan_change, run_change
 from rlctl.cli.rules.output import show_explained, show_status
 from rlctl.errors import Exit, NotFound, Unreachable
 from rlctl.files.yaml import MAX_BYTES
@@ -26,15 +27,15 @@ from rlctl.system.files import read_given
 DEFAULT_FILE = "rules.yaml"
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def rules() -> None:
-    """Change the limits of a fleet without touching its services: plan, apply, watch, take back.
+    """Change the fleet's limits without changing its services.
 
-    \b
-    rlctl rules plan rules.yaml              what would change; exit 10 when there is something
-    rlctl rules apply rules.yaml --yes       store a revision, put it in force, read it back
-    rlctl rules canary api --percent 10 --limit 800
-    rlctl rules rollback --yes               the revision before is in force again
+    Examples:
+      rlctl rules plan rules.yaml
+      rlctl rules apply rules.yaml --yes
+      rlctl rules canary api --percent 10 --limit 800
+      rlctl rules rollback --yes
     """
 
 
@@ -45,10 +46,12 @@ _file = click.argument("source", metavar="[FILE]", type=click.Path(path_type=Pat
 @_file
 @with_app
 def plan(app: App, source: Path) -> int:
-    """What FILE [rules.yaml] would change in the fleet, and what is unwise in it; exit 10 when there is a change.
+    """Show what a rules file would change, with warnings.
 
-    \b
-    rlctl rules plan rules.yaml
+    FILE is the rules file [rules.yaml]. Exits with 10 if there are changes.
+
+    Examples:
+      rlctl rules plan rules.yaml
     """
     release = load_release()
     return plan_change(app, "plan", replace_rules(_read(source, release)), release)
@@ -56,20 +59,24 @@ def plan(app: App, source: Path) -> int:
 
 @rules.command()
 @_file
-@changing
+@change_options
 @with_app
 def apply(app: App, source: Path, yes: bool, confirm: str | None, dry_run: bool, wait: bool) -> int:
-    """Put the rules of FILE [rules.yaml] in force: a new revision, read back from every node that holds it.
+    """Put the rules of a file in force as a new revision.
 
-    Removing an enforced rule, or loosening one of class security, wants --confirm NAME; --yes does not cover it.
+    FILE is the rules file [rules.yaml]. rlctl reads the revision back from every node that stores it. To remove an
+    enforced rule, or to loosen one of class security, add --confirm NAME; --yes does not cover it.
 
-    \b
-    rlctl rules apply rules.yaml --dry-run
-    rlctl rules apply rules.yaml --yes
+    Examples:
+      rlctl rules apply rules.yaml --dry-run
+      rlctl rules apply rules.yaml --yes
     """
     release = load_release()
-    make, agreed = replace_rules(_read(source, release)), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
-    return run_change(app, "apply", f"apply {source.name}", make, release, agreed)
+    make, options = (
+        replace_rules(_read(source, release)),
+        ChangeOptions(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait),
+    )
+    return run_change(app, "apply", f"apply {source.name}", make, release, options)
 
 
 rules.add_command(canary)
@@ -78,10 +85,13 @@ rules.add_command(canary)
 @rules.command()
 @with_app
 def status(app: App) -> int:
-    """The revision in force, its rules, and what each node that holds it says; exit 10 where one lags.
+    """Show the revision in force, its rules and its nodes.
 
-    \b
-    rlctl rules status -o json
+    Exits with 10 if a node that stores the rules has another revision.
+
+    Examples:
+      rlctl rules status
+      rlctl rules status -o json
     """
     with opened(app) as fleet:
         found = rules_status(fleet)
@@ -94,79 +104,83 @@ def status(app: App) -> int:
 
 @rules.command()
 @click.argument("rule")
-@click.option("--off", is_flag=True, help="Enforce it again.")
-@changing
+@click.option("--off", is_flag=True, help="Enforce the rule again.")
+@change_options
 @with_app
 def shadow(app: App, rule: str, off: bool, yes: bool, confirm: str | None, dry_run: bool, wait: bool) -> int:
-    """Let RULE only count, on keys of its own: it never denies, and services count what it would have denied.
+    """Make a rule count without denying.
 
-    That ends its enforcement and wants --confirm NAME; --yes does not cover it.
+    RULE counts on keys of its own; services count the requests that it would have denied. Shadow ends the rule's
+    enforcement, so it needs --confirm NAME; --yes does not cover it.
 
-    \b
-    rlctl rules shadow api-per-key --confirm limiter
-    rlctl rules shadow api-per-key --off --yes
+    Examples:
+      rlctl rules shadow api-per-key --confirm limiter
+      rlctl rules shadow api-per-key --off --yes
     """
     release = load_release()
     why, make = f"shadow {rule}{' off' if off else ''}", set_shadow(rule, shadow=not off, release=release)
-    return run_change(app, "shadow", why, make, release, Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait))
+    return run_change(
+        app, "shadow", why, make, release, ChangeOptions(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
+    )
 
 
 @rules.command()
 @click.argument("rule")
-@changing
+@change_options
 @with_app
 def promote(app: App, rule: str, yes: bool, confirm: str | None, dry_run: bool, wait: bool) -> int:
-    """Give everybody the parameters of RULE's canary, and enforce it where it was in shadow.
+    """Apply the parameters of a rule's canary to all identities.
 
-    \b
-    rlctl rules promote api-per-key --yes
+    A rule in shadow is enforced from then on.
+
+    Examples:
+      rlctl rules promote api-per-key --yes
     """
     release = load_release()
-    agreed = Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
-    return run_change(app, "promote", f"promote {rule}", promote_canary(rule, release), release, agreed)
+    options = ChangeOptions(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
+    return run_change(app, "promote", f"promote {rule}", promote_canary(rule, release), release, options)
 
 
 @rules.command()
 @click.argument("rule", required=False)
-@click.option("--to", type=click.IntRange(min=1), help="A revision by its number [the one before].")
-@changing
+@click.option("--to", type=click.IntRange(min=1), help="Number of the revision [the one before].")
+@change_options
 @with_app
 def rollback(
     app: App, rule: str | None, to: int | None, yes: bool, confirm: str | None, dry_run: bool, wait: bool
 ) -> int:
-    """Put the revision before in force again; with RULE, only that rule as it was before it changed.
+    """Put an earlier revision in force again.
 
-    The steps of a ramp count as one change: rollback goes back to the revision before the ramp.
+    With RULE, only that rule returns to what it was before its last change. The steps of a ramp count as one change:
+    rollback returns to the revision before the ramp.
 
-    Without RULE the pointer moves and nothing is stored. Where only numbers differ, counts stay: nobody gets a fresh
-    quota, and nobody loses one. Another algorithm, window, key template, script state, or shadow is another key: that
-    is announced before, as `rlctl rules plan` does.
+    If only numbers differ, counters stay: no identity gains or loses quota. A rule with another algorithm, window, key
+    template, script state or shadow counts on other keys, from zero; rlctl shows that before it asks.
 
-    \b
-    rlctl rules rollback --yes
-    rlctl rules rollback --to 3
-    rlctl rules rollback api-per-key
+    Examples:
+      rlctl rules rollback --yes
+      rlctl rules rollback --to 3
+      rlctl rules rollback api-per-key
     """
-    why, agreed = f"rollback {rule or ''}".strip(), Agreed(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
-    return run_change(app, "rollback", why, roll_back(rule, to), load_release(), agreed)
+    why, options = f"rollback {rule or ''}".strip(), ChangeOptions(yes=yes, confirm=confirm, dry_run=dry_run, wait=wait)
+    return run_change(app, "rollback", why, roll_back(rule, to), load_release(), options)
 
 
 @rules.command()
 @click.argument("rule")
 @click.argument("identity")
-@click.option(
-    "--tier", help="The tier to ask for; one that the rule does not name gets the base limit, with a warning."
-)
-@click.option("--service", metavar="S", help="Of the keys of this service.")
+@click.option("--tier", help="Tier of the identity. A tier that the rule lacks gets the base limit and a warning.")
+@click.option("--service", metavar="S", help="Service whose keys to explain.")
 @with_app
 def explain(app: App, rule: str, identity: str, tier: str | None, service: str | None) -> None:
-    """Say what RULE means for IDENTITY: values, key, slot, node, count; spends nothing.
+    """Show limit, key, slot, node and count of one identity.
 
-    IDENTITY is one value, or names all it needs: user=ada,endpoint=/x.
+    IDENTITY is the value that RULE counts by, or one NAME=VALUE for each if there are several: user=ada,endpoint=/x.
+    The command counts nothing.
 
-    \b
-    rlctl rules explain api-per-key ada --tier free
-    rlctl rules explain api-per-key ada --service checkout
+    Examples:
+      rlctl rules explain api-per-key ada --tier free
+      rlctl rules explain api-per-key ada --service checkout
     """
     with opened(app) as fleet:
         now = read_rules_in_force(fleet)
@@ -180,11 +194,13 @@ def explain(app: App, rule: str, identity: str, tier: str | None, service: str |
 
 
 def _read(path: Path, release: Release) -> RuleSet:
-    """A rules file, compiled."""
+    """Read, check and compile a rules file."""
     try:
         text = read_given(path, MAX_BYTES)
     except FileNotFoundError as failure:
-        raise NotFound(f"{path}: no such file", hint="name a rules file; README.md shows one") from failure
+        raise NotFound(
+            f"{path}: no such file", hint="give the path of a rules file; examples/rules.yaml is one"
+        ) from failure
     except OSError as failure:
-        raise Unreachable(f"cannot read {path}: {failure.strerror}", hint="name a readable file") from failure
+        raise Unreachable(f"cannot read {path}: {failure.strerror}", hint="give a file that you may read") from failure
     return compile_file(load_rules(text, str(path)), release)

@@ -1,4 +1,4 @@
-"""How rules are shown: plans, outcomes, status, explanations."""
+"""Output of `rlctl rules`: plans, outcomes, status and explanations."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _SHOWN_HISTORY = 5
 
 
 def show_plan(app: App, verb: str, found: RulesPlan) -> None:
-    """What would change, and what is unwise."""
+    """Show changes, warnings and the enforcement that ends."""
     if app.output.as_json:
         app.output.result(found.to_json(verb))
         return
@@ -26,7 +26,7 @@ def show_plan(app: App, verb: str, found: RulesPlan) -> None:
 
 
 def show_outcome(app: App, verb: str, outcome: ChangeResult) -> None:
-    """What is in force now."""
+    """Show the revision that is now in force, and the nodes that did not confirm it."""
     if app.output.as_json:
         app.output.result(outcome.to_json(verb))
         return
@@ -35,7 +35,7 @@ def show_outcome(app: App, verb: str, outcome: ChangeResult) -> None:
         app.output.text(f"no change: revision {number} is in force")
         return
     before = outcome.before
-    since = f"before it {before}" if before is not None else "the first"
+    since = f"before: {before}" if before is not None else "the first"
     silent = [node for node in outcome.nodes if node.evidence]
     read = len(outcome.nodes) - len(silent)
     app.output.text(f"revision {number} is in force ({since}); read back from {read} nodes")
@@ -44,7 +44,7 @@ def show_outcome(app: App, verb: str, outcome: ChangeResult) -> None:
 
 
 def show_status(app: App, found: RulesStatus) -> None:
-    """The rules, the nodes, and the last changes."""
+    """Show the rules, the nodes that store them, and the last changes."""
     revision, trouble = found.in_force.revision, found.in_force.trouble
     if trouble is not None:
         app.output.line(f"down {trouble.message}")
@@ -64,9 +64,8 @@ def show_status(app: App, found: RulesStatus) -> None:
 
 
 def show_explained(app: App, found: Mapping[str, object]) -> None:
-    """One line a fact."""
     rows = [[name, _shown(value)] for name, value in found.items() if name != "schema"]
-    app.output.table(["WHAT", "VALUE"], rows)
+    app.output.table(["FACT", "VALUE"], rows)
 
 
 def _row(rule: Rule) -> list[str]:

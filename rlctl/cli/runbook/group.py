@@ -1,4 +1,4 @@
-"""rlctl runbook: incident pages to read, to carry out, and to try against real faults."""
+"""rlctl runbook: shows, runs and rehearses the pages for incidents."""
 
 import os
 import sys
@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import click
 
 from rlctl.cli.app import App, with_app
+from rlctl.cli.help import HelpGroup
 from rlctl.cli.runbook.output import (
-    show_announced,
+    show_ending,
     show_page,
     show_pages,
     show_proof,
     show_result,
     show_start,
+    show_step_start,
     show_steps,
-    show_walked,
 )
 from rlctl.errors import Declined, Exit, Interrupted, InvalidFile, NotFound, Unreachable
 from rlctl.execute.journal import current_user
@@ -31,26 +32,26 @@ from rlctl.system.process import GracefulRunner
 from rlctl.topology.model import Kind, Topology
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def runbook() -> None:
-    """Incident pages: read them, have them carried out, or try them against the very fault.
+    """Show, run or rehearse the pages for incidents.
 
-    \b
-    rlctl runbook list
-    rlctl runbook show RB-01
-    rlctl runbook run RB-01
-    rlctl runbook test RB-01
+    Examples:
+      rlctl runbook list
+      rlctl runbook show RB-01
+      rlctl runbook run RB-01
+      rlctl runbook test RB-01
     """
 
 
 @runbook.command(name="list")
 @with_app
 def list_(app: App) -> None:
-    """The pages, by what is seen.
+    """List the runbooks.
 
-    \b
-    rlctl runbook list
-    rlctl runbook list -o json
+    Examples:
+      rlctl runbook list
+      rlctl runbook list -o json
     """
     show_pages(app, all_shipped())
 
@@ -59,33 +60,35 @@ def list_(app: App) -> None:
 @click.argument("page", metavar="RUNBOOK")
 @with_app
 def show(app: App, page: str) -> None:
-    """Show a page, its commands with the fleet's name filled in; RUNBOOK is an id such as RB-01, or a file.
+    """Show a runbook, with the fleet's name in its commands.
 
-    \b
-    rlctl runbook show RB-01
-    rlctl runbook show primary-down
-    rlctl runbook show RB-01 > page.md
+    RUNBOOK is an id such as RB-01, a name such as primary-down, or a file.
+
+    Examples:
+      rlctl runbook show RB-01
+      rlctl runbook show primary-down
+      rlctl runbook show RB-01 > page.md
     """
-    show_page(app, find(page), _values_where_known(app))
+    show_page(app, find(page), _known_variables(app))
 
 
 @runbook.command()
 @click.argument("page", metavar="RUNBOOK")
-@click.option("--yes", is_flag=True, help="Take steps that can be taken back without asking.")
-@click.option("--confirm", metavar="NAME", help="The fleet's name, agreeing in advance to steps that can lose data.")
-@click.option("--dry-run", is_flag=True, help="List the steps for this fleet and carry none out; exit 10.")
+@click.option("--yes", is_flag=True, help="Agree in advance to steps that can be undone.")
+@click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to steps that can lose data.")
+@click.option("--dry-run", is_flag=True, help="Show the steps for this fleet, run none, and exit 10.")
 @with_app
 def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> int:
-    """Carry a page out on the fleet, step by step; asks before each step that changes something.
+    """Run the steps of a runbook on the fleet.
 
-    Every step and what it printed is kept in a transcript. Exit 0 when the checks say that it is over, 13 when a step
-    did not end as the page expects, 15 when a check did not.
+    Asks before each step that changes something. A transcript keeps every step and its output. Exit 0 if the checks
+    at the end pass, 13 if a step does not end as the page expects, 15 if a check fails.
 
-    \b
-    rlctl runbook run RB-01 --dry-run
-    rlctl runbook run RB-01
-    rlctl runbook run RB-09 --yes
-    rlctl runbook run RB-04 --yes --confirm limiter
+    Examples:
+      rlctl runbook run RB-01 --dry-run
+      rlctl runbook run RB-01
+      rlctl runbook run RB-09 --yes
+      rlctl runbook run RB-04 --yes --confirm limiter
     """
     topology = app.topology()
     wanted = _page_for(page, topology)
@@ -105,11 +108,11 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
         except Declined as answer:
             transcript.declined(command)
             app.output.note(f"transcript: {transcript.path}")
-            message = f"{answer.message}: stopped at {step.id}, which was not carried out"
+            message = f"{answer.message}; stopped before step {step.id}"
             raise Declined(message, hint=_hint(wanted, topology, step)) from answer
         stop.check()
 
-    def tell(result: StepResult) -> None:
+    def report(result: StepResult) -> None:
         transcript.step(result)
         show_result(app, result)
 
@@ -121,31 +124,37 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
         hand=OwnHand(runner=GracefulRunner(is_stopped=lambda: stop.is_set), file=app.file),
         clock=clock,
         agree=agree,
-        tell=tell,
-        announce=lambda step, command: show_announced(app, step, command),
+        tell=report,
+        announce=lambda step, command: show_step_start(app, step, command),
         before=check_stop,
     )
     walked = _carry_out(app, walk, transcript, stop)
-    show_walked(app, wanted, topology.name, walked, transcript.path)
+    show_ending(app, wanted, topology.name, walked, transcript.path)
     return _exit(walked)
 
 
 @runbook.command()
 @click.argument("pages", nargs=-1, metavar="[RUNBOOK]...")
-@click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Only on fleets of this kind [both].")
-@click.option("-j", "--jobs", type=click.IntRange(1, 16), help="Trials at the same time [one a processor].")
-@click.option("--passages-only", is_flag=True, help="Do not repeat pages without each of their steps: half the time.")
+@click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Kind of fleet to rehearse on [both].")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 16), help="Rehearsals to run at the same time [one for each processor]."
+)
+@click.option(
+    "--passages-only", is_flag=True, help="Rehearse whole pages only, not with a step left out; takes half the time."
+)
 @with_app
 def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None, passages_only: bool) -> int:
-    """Follow pages from the very fault to health on throw-away fleets; without a name, all of them.
+    """Rehearse runbooks on throw-away fleets [all runbooks].
 
-    Each page is also followed without each of its steps that change something: where nobody notices, the step is dead.
-    Touches no fleet of yours. Exit 0 when every page leads to health, 14 when one does not or has a dead step.
+    Causes each fault of a page and runs the page until the fleet is healthy. Then repeats it without each step that
+    changes something: a step is dead if the fleet recovers without it. No fleet of yours is touched.
 
-    \b
-    rlctl runbook test RB-01
-    rlctl runbook test --kind sentinel
-    rlctl runbook test ./RB-77-our-own.md --passages-only
+    Exit 0 if every page ends healthy, 14 if one does not or has a dead step.
+
+    Examples:
+      rlctl runbook test RB-01
+      rlctl runbook test --kind sentinel
+      rlctl runbook test ./RB-77-our-own.md --passages-only
     """
     wanted = [find(name) for name in pages] or list(all_shipped())
     kinds = [Kind(kind)] if kind else list(Kind)
@@ -166,7 +175,7 @@ def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None, pas
 
 
 def _carry_out(app: App, walk: Walk, transcript: Transcript, stop: StopFlag) -> Walked:
-    """All of it, or until somebody stops us; the step that runs then is told to stop, and ends in its own way."""
+    """Run all steps. On a stop signal, the running step receives it and ends first."""
     try:
         with stop.armed():
             walked = walk.carry_out()
@@ -183,7 +192,10 @@ def _page_for(name: str, topology: Topology) -> Runbook:
     page = find(name)
     if topology.kind not in page.kinds:
         kinds = " and ".join(page.kinds)
-        raise NotFound(f"{page.id} is for {kinds}, the fleet is {topology.kind}", hint="`rlctl runbook list`")
+        raise NotFound(
+            f"{page.id} is for {kinds}, this fleet is of kind {topology.kind}",
+            hint="`rlctl runbook list` shows the kinds of each runbook",
+        )
     return page
 
 
@@ -191,14 +203,14 @@ def _agree(app: App, topology: Topology, step: Step, command: str, *, yes: bool,
     if step.risk is Risk.DANGER:
         app.agree_to_loss(topology.name, (f"{step.prose.removesuffix(':')}: `{command}`",), confirmed=confirm)
     else:
-        # What was announced is hidden by -q.
+        # -q hides the note that named the command.
         about = (command,) if app.output.quiet else ()
-        app.agree(f"  changes the fleet {topology.name}; carry this out?", yes=yes, about=about)
+        app.agree(f"  this changes fleet {topology.name}; run it?", yes=yes, about=about)
 
 
 def _hint(page: Runbook, topology: Topology, step: Step) -> str:
     if sys.stdin.isatty():
-        return f"what was done before it stays done; `rlctl runbook show {page.id}` for going on by hand"
+        return f"earlier steps stay done; `rlctl runbook show {page.id}` shows how to continue by hand"
     if step.risk is Risk.DANGER:
         return f"--confirm {topology.name} agrees in advance; --yes does not"
     return "--yes agrees in advance"
@@ -211,11 +223,11 @@ def _exit(walked: Walked) -> Exit:
     return Exit.CHECK_FAILED if failed.step.section in {Section.VERIFY, Section.UNDO} else Exit.PARTIAL
 
 
-def _values_where_known(app: App) -> dict[str, str]:
-    """A page can be read without any fleet, and with a broken topology file: then its variables stay as they are."""
+def _known_variables(app: App) -> dict[str, str]:
+    """Return the variables of the fleet; none without a readable topology file, which reading a page does not need."""
     try:
         return given(app.topology(), app.file.absolute().parent)
     except (NotFound, InvalidFile, Unreachable) as failure:
         if app.names_file or not isinstance(failure, NotFound):
-            app.output.note(f"names are not filled in: {failure.message}")
+            app.output.note(f"the page shows variables instead of names: {failure.message}")
         return {}

@@ -1,4 +1,4 @@
-"""How runbooks are told in a terminal: the list, a page, a passage through one, the proof of all."""
+"""Output of `rlctl runbook`: the list, a page, a run, and the results of rehearsals."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +15,11 @@ from rlctl.topology.model import Topology
 
 
 def show_pages(app: App, pages: Sequence[Runbook]) -> None:
-    """One line for each page."""
     if app.output.as_json:
         app.output.result({"schema": "rlctl.runbook-list/1", "runbooks": [_summary(page) for page in pages]})
         return
     rows = [[page.id, page.title, page.severity, " ".join(page.kinds), page.risk] for page in pages]
-    app.output.table(["RUNBOOK", "WHAT IS WRONG", "SEVERITY", "KINDS", "RISK"], rows)
+    app.output.table(["RUNBOOK", "INCIDENT", "SEVERITY", "KINDS", "RISK"], rows)
 
 
 def _summary(page: Runbook) -> dict[str, object]:
@@ -42,7 +41,7 @@ def _summary(page: Runbook) -> dict[str, object]:
 
 
 def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
-    """The page as it is written; laid out where a person looks."""
+    """Show the page: formatted on a terminal, else as Markdown."""
     if app.output.as_json:
         steps = [_step(step, values) for step in page.steps]
         text = filled(page.text, values)
@@ -53,10 +52,10 @@ def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
         f"{page.severity}, for {' and '.join(page.kinds)}, risk {page.risk}; mitigate within "
         f"{format_duration(page.mitigate_ms)}, escalate after {format_duration(page.escalate_after_ms)}; "
         f"owner {page.owner}\n"
-        "commands print JSON for `rlctl runbook run`; without `-o json` they print tables, and end alike"
+        "`-o json` is for `rlctl runbook run`; without it the commands print tables and have the same exit codes"
     )
     if sys.stdout.isatty():
-        from rich.markdown import Markdown  # noqa: PLC0415  costs start-up time that only this command pays
+        from rich.markdown import Markdown  # noqa: PLC0415  slow to import, and only this command needs it
 
         app.output.line(head)
         app.output.console().print(Markdown(_without_attributes(text)))
@@ -65,7 +64,7 @@ def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
 
 
 def show_steps(app: App, page: Runbook, steps: Sequence[Step], values: Mapping[str, str]) -> None:
-    """What would be carried out, with the names filled in that are known before."""
+    """Show the steps of a dry run, with the variables that are known."""
     if app.output.as_json:
         planned = [_step(step, values) for step in steps]
         app.output.result({"schema": "rlctl.runbook-run/1", "dry_run": True, "runbook": page.id, "steps": planned})
@@ -92,7 +91,7 @@ def _step(step: Step, values: Mapping[str, str]) -> dict[str, object]:
 
 
 def _with_answers(page: Runbook) -> str:
-    """The page with a line after each command that says how it ends when all goes as expected."""
+    """Return the page with the expected ending after each command."""
     waiting = list(reversed(page.steps))
     lines: list[str] = []
     for line in page.text.splitlines():
@@ -104,24 +103,23 @@ def _with_answers(page: Runbook) -> str:
 
 
 def _without_attributes(text: str) -> str:
-    """What a fence says for machines; for readers it stands above it."""
+    """Remove the attributes of code blocks, which only rlctl reads."""
     return "\n".join("```sh" if line.startswith("```sh ") else line for line in text.splitlines())
 
 
 def show_start(app: App, page: Runbook, topology: Topology, transcript: Path) -> None:
-    """On which fleet this goes, and where it is kept, before anything is done."""
     app.output.note(f"{page.id} {page.title}, on {topology.name} ({topology.kind}); transcript: {transcript}")
 
 
-def show_announced(app: App, step: Step, command: str) -> None:
-    """A step before it is taken: some take minutes."""
+def show_step_start(app: App, step: Step, command: str) -> None:
+    """Show a step before it runs: some take minutes."""
     app.output.note(f"{step.section}: {step.id}: {command}")
 
 
 def show_result(app: App, result: StepResult) -> None:
-    """A step as it ends; who reads JSON is told on stderr too."""
+    """Show the ending of a step, on stderr also with -o json."""
     if result.outcome is Outcome.SKIPPED:
-        app.output.note(f"    not called for: {result.why}")
+        app.output.note(f"    skipped: {result.why}")
         return
     ending = result.why if result.why.startswith("exit ") else f"exit {result.exit_code}, {result.why}".rstrip(", ")
     app.output.note(f"    {result.outcome} after {result.elapsed_s:.1f} s, {ending}")
@@ -129,8 +127,8 @@ def show_result(app: App, result: StepResult) -> None:
         app.output.note(f"    {line}")
 
 
-def show_walked(app: App, page: Runbook, fleet: str, walked: Walked, transcript: Path) -> None:
-    """How a passage ended, and what to do when it did not end well."""
+def show_ending(app: App, page: Runbook, fleet: str, walked: Walked, transcript: Path) -> None:
+    """Show how the run ended, and what to do next if it failed."""
     failed = walked.failed
     if app.output.as_json:
         app.output.result(
@@ -150,26 +148,26 @@ def show_walked(app: App, page: Runbook, fleet: str, walked: Walked, transcript:
         app.output.line(f"healthy again: {page.id} on {fleet}, {walked.recovered_s or 0:.1f} s after the first step")
     else:
         app.output.line(f"fail {page.id} on {fleet}, at step {failed.step.id}: {failed.why}")
-        for line in _way_on(page, walked):
+        for line in _next_steps(page, walked):
             app.output.line(line)
     app.output.line(f"transcript: {transcript}")
 
 
-def _way_on(page: Runbook, walked: Walked) -> Iterator[str]:
-    """What the page says of escalation, and what is still to be taken back; neither where the fault is another."""
+def _next_steps(page: Runbook, walked: Walked) -> Iterator[str]:
+    """Yield the page's escalation and the steps still to undo; neither if the page is for another fault."""
     if walked.failed is not None and walked.failed.step.section is Section.LOOK:
-        yield f"nothing was changed: this is not what {page.id} is for, or it is over; `rlctl status` names the page"
-        yield f"by hand: `rlctl runbook show {page.id}`, see {Section.DECIDE}"
+        yield f"nothing was changed: the fleet has no fault that {page.id} is for; `rlctl status` names the right page"
+        yield f"to decide by hand: `rlctl runbook show {page.id}`, section {Section.DECIDE}"
         return
     yield from page.sections[Section.ESCALATE].splitlines()
     is_changed = any(result.step.mutates and result.outcome is Outcome.DONE for result in walked.results)
     left = [step for step in page.steps if step.section is Section.UNDO]
     if is_changed and left:
-        yield f"still to be taken back, see Undo: {', '.join(step.command for step in left)}"
+        yield f"still to undo, see section Undo: {', '.join(step.command for step in left)}"
 
 
 def show_proof(app: App, proof: Proof, elapsed_s: float) -> None:
-    """Every passage with the seconds it took, then what leaving steps out showed."""
+    """Show each rehearsal with its seconds, then the repetitions with a step left out."""
     if app.output.as_json:
         app.output.result(
             {
@@ -199,14 +197,16 @@ def show_proof(app: App, proof: Proof, elapsed_s: float) -> None:
         if not passage.result.is_green:
             app.output.line(f"fail {passage.page.id} {passage.kind} {passage.rehearsal.fault}: {passage.result.reason}")
     for omission in proof.dead:
-        app.output.line(f"fail {_where(omission)} is dead: without it nobody notices")
+        app.output.line(f"fail {_where(omission)} is dead: the fleet recovers without it")
     for omission in proof.unused:
-        app.output.line(f"fail {_where(omission)} is never taken by any rehearsal")
+        app.output.line(f"fail {_where(omission)} is run by no rehearsal")
     for reason in proof.repeated:
-        app.output.line(f"made twice: {reason}")
+        app.output.line(f"rehearsed twice: {reason}")
     noticed = len(proof.omissions) - len(proof.dead)
-    missed = f"{noticed} of {len(proof.omissions)} omitted steps were missed" if proof.omissions else "no step left out"
-    app.output.line(f"{'pass' if proof.holds else 'fail'}: {len(proof.passages)} passages, {missed}, {elapsed_s:.0f} s")
+    missed = f"{noticed} of {len(proof.omissions)} steps proved necessary" if proof.omissions else "no step left out"
+    app.output.line(
+        f"{'pass' if proof.holds else 'fail'}: {len(proof.passages)} rehearsals, {missed}, {elapsed_s:.0f} s"
+    )
 
 
 def _where(omission: Omission) -> str:

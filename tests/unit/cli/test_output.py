@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlctl.cli.output import Output, complain
+from rlctl.cli.output import Output, write_stderr
 from rlctl.cli.visible import visible, visible_cell
 
 OUTPUT = Output(as_json=False, quiet=False, colour=True)
@@ -18,7 +18,7 @@ SHOWN = r"\x1b]0;pwned\x07\x1b[2J\r\x9b31m\u202eevil\u2069 \ud800"
 @pytest.mark.parametrize(
     "say",
     [
-        pytest.param(complain, id="complain"),
+        pytest.param(write_stderr, id="write_stderr"),
         pytest.param(OUTPUT.note, id="note"),
         pytest.param(OUTPUT.text, id="text"),
         pytest.param(OUTPUT.line, id="line"),

@@ -66,7 +66,7 @@ def test_of_a_large_fleet_only_what_is_in_question(capsys: pytest.CaptureFixture
 def test_a_large_fleet_of_one_mind_takes_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys, views(cluster(6))) == [
         "agreeing fleet limiter, cluster, 12 views",
-        "6 of 6 shards and 12 of 12 views are not in question; -v shows all",
+        "6 of 6 shards and 12 of 12 views agree and are hidden; -v shows all",
     ]
 
 
