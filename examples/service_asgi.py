@@ -28,7 +28,7 @@ class Service:
     limiter: AsyncLimiter
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Decide by every rule that concerns the request; an export also needs a lease while it runs."""
+        """Decide by every rule that applies to the request; an export also needs a lease while it runs."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
@@ -41,9 +41,9 @@ class Service:
             await respond(send, (*decisions, lease))
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Connect before the first request, hang up after the last."""
+        """Connect before the first request, close the connections after the last."""
         await receive()
-        budget_ms = float(os.environ.get("LIMITER_BUDGET_MS", "5"))  # how long a decision may wait for Redis
+        budget_ms = float(os.environ.get("LIMITER_BUDGET_MS", "5"))  # longest wait of a decision for Redis
         self.limiter = await AsyncLimiter.connect(settings(), policy="local:4", budget_ms=budget_ms, rules=True)
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -76,7 +76,7 @@ async def respond(send: Send, decisions: Sequence[Decision]) -> None:
 
 
 def strictest(decisions: Sequence[Decision]) -> Decision | None:
-    """Return the denial, or the decision with the least left; None where no rule concerns the request."""
+    """Return the denial, or the decision with the least left; None if no rule applies to the request."""
 
     def left(decision: Decision) -> tuple[bool, int]:
         return decision.allowed, sys.maxsize if decision.remaining is None else decision.remaining

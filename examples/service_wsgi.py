@@ -28,7 +28,7 @@ class Service:
         self.limiter = limiter
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Decide by every rule that concerns the request; an export also needs a lease while it runs."""
+        """Decide by every rule that applies to the request; an export also needs a lease while it runs."""
         who = caller(environ)
         decisions = self.limiter.decide_all(who)
         if not all(decision.allowed for decision in decisions) or environ["PATH_INFO"] != "/export":
@@ -55,7 +55,7 @@ def respond(start_response: StartResponse, decisions: Sequence[Decision]) -> Ite
 
 
 def strictest(decisions: Sequence[Decision]) -> Decision | None:
-    """Return the denial, or the decision with the least left; None where no rule concerns the request."""
+    """Return the denial, or the decision with the least left; None if no rule applies to the request."""
 
     def left(decision: Decision) -> tuple[bool, int]:
         return decision.allowed, sys.maxsize if decision.remaining is None else decision.remaining
@@ -64,7 +64,7 @@ def strictest(decisions: Sequence[Decision]) -> Decision | None:
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """A thread for each connection."""
+    """A server with one thread for each connection."""
 
     daemon_threads = True
 
