@@ -165,7 +165,7 @@ def test_the_wrong_page_says_so(shared_cluster: LocalFleet) -> None:
     assert "at step look: exit 0, expected 10" in ran.out
     assert "nothing was changed: the fleet has no fault that RB-09 is for" in ran.out
     assert "To the owner of the fleet" not in ran.out, "nobody is called for a fault that is not there"
-    assert "RB-12 is for sentinel, the fleet is cluster" in shared_cluster.run("runbook", "run", "RB-12", expect=5).err
+    assert "RB-12 is for sentinel, this fleet is of kind cluster" in shared_cluster.run("runbook", "run", "RB-12", expect=5).err
     assert "there is no runbook 'RB-99'" in shared_cluster.run("runbook", "run", "RB-99", expect=5).err
 
 
@@ -215,7 +215,7 @@ def test_a_forgotten_fence_is_found_and_lifted(fleet: LocalFleet) -> None:
 def test_a_terminal_shows_the_names_that_decide_speaks_of(shared_cluster: LocalFleet) -> None:
     with at_terminal(shared_cluster, "runbook", "show", "RB-01") as terminal:
         _, shown = terminal.finish()
-    assert "heir (read, only cluster, $RL_SHARD from views, $RL_SHARD from wait)" in ANSI.sub("", shown)
+    assert "recheck (read, only cluster, $RL_SHARD from views, $RL_SHARD from wait)" in ANSI.sub("", shown)
     assert "As expected: exit 8 (refused, nothing was changed) or 10 (there is something to do)" in ANSI.sub("", shown)
 
 

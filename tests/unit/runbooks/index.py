@@ -1,6 +1,6 @@
-"""The index of the pages: runbooks/README.md by symptom for people, runbooks/answers.json by code for rlctl.
+"""Builds the indexes of the runbooks: README.md by symptom for people, answers.json by code for rlctl.
 
-A test compares both with the pages; `.venv/bin/python -m tests.unit.runbooks.index` writes them anew.
+A test compares both with the pages. To write them again: `.venv/bin/python -m tests.unit.runbooks.index`.
 """
 
 import json
@@ -16,31 +16,31 @@ FOLDER = Path(__file__).parents[3] / "runbooks"
 _HEAD = """\
 # Runbooks
 
-What to do when the fleet that holds the rate limits is in trouble. Each page leads from a symptom to health by commands
-of `rlctl` alone, and each is followed by machine from the very fault: `rlctl runbook test`.
+This folder has the pages for incidents of a fleet that holds rate limits. Each page leads from a symptom to health with
+commands of `rlctl` only. `rlctl runbook test` rehearses each page: it causes the fault and runs the page.
 
 ```sh
 export RLCTL_TOPOLOGY=/path/to/topology.yaml
-rlctl status                  # step 0 of every page: a finding names its page where there is one
-rlctl runbook show RB-01      # read a page, with the fleet's name filled in
-rlctl runbook run RB-01       # have it carried out; asks before each step that changes something
+rlctl status                  # step 0 of every page: a finding names its page if there is one
+rlctl runbook show RB-01      # shows a page, with the fleet's name in its commands
+rlctl runbook run RB-01       # runs a page; asks before each step that changes something
 ```
 
-The commands on the pages print JSON for the machine that follows them; leave `-o json` away to read a table.
-`$RL_FLEET` is the fleet's name, `$RL_DIR` the folder of its topology file, `$RL_ELECTION` how long an election may take
-in it; other `$RL_...` come from what an earlier step printed. `rlctl runbook run` fills them in.
+The commands of the pages print JSON for `rlctl runbook run`; without `-o json` they print tables.
+`$RL_FLEET` is the fleet's name, `$RL_DIR` the folder of its topology file, and `$RL_ELECTION` the longest time of an
+election. Other `$RL_...` variables come from the output of an earlier step. `rlctl runbook run` fills in all of them.
 
-## What do you see?
+## Symptoms
 """
 
 
 def index(pages: Sequence[Runbook]) -> str:
-    """The whole file."""
+    """Return the whole file."""
     return "\n".join([_HEAD, *_symptoms(pages), "", *_findings(pages), "", *_pages(pages), "", *_new_page()]) + "\n"
 
 
 def answers(pages: Sequence[Runbook]) -> str:
-    """The whole file that rlctl reads."""
+    """Return the whole file that rlctl reads."""
     found = {
         "findings": {code: page.id for page in pages for code in page.findings},
         "error_codes": {code: page.id for page in pages for code in page.error_codes},
@@ -50,7 +50,7 @@ def answers(pages: Sequence[Runbook]) -> str:
 
 
 def _symptoms(pages: Sequence[Runbook]) -> Iterator[str]:
-    yield "| You see | Page |"
+    yield "| Symptom | Page |"
     yield "|---|---|"
     for page in pages:
         for symptom in page.symptoms:
@@ -58,7 +58,7 @@ def _symptoms(pages: Sequence[Runbook]) -> Iterator[str]:
 
 
 def _findings(pages: Sequence[Runbook]) -> Iterator[str]:
-    yield "## What does rlctl say?"
+    yield "## Findings, errors and causes"
     yield ""
     yield "| Finding of `status` or `doctor`, error, or cause of a fallback | Page |"
     yield "|---|---|"
@@ -82,15 +82,14 @@ def _new_page() -> Iterator[str]:
     yield ""
     yield "Copy a page, keep its headings and their order, and name the file `RB-nn-what-it-is.md`."
     yield "`rlctl runbook show FILE` names every mistake in it with its line."
-    yield "`rlctl runbook test FILE` follows it from each of its faults to health, and again without each step that"
-    yield "changes something: a step that nobody misses is dead, and fails the page. One that can lose data has to be"
-    yield "missed after every fault after which it was taken."
+    yield "`rlctl runbook test FILE` runs the page from each of its faults to health, and again without each step"
+    yield "that changes something. If the fleet recovers without a step, the step is dead and fails the page. A step"
+    yield "that can lose data must be necessary after every fault for which the page runs it."
     yield ""
-    yield "`servers` are those that a page was followed on; `risk` is compared with the steps, `mode` with the"
+    yield "`servers` are the servers that the page was rehearsed on. `risk` must match the steps, and `mode` the"
     yield "rehearsals. A rehearsal names the drill that shows what its fault does to counters and clients, if there is"
-    yield "one. There are no `alerts` yet that a page could name. When a page was last followed, and in what time, is"
-    yield "told by `rlctl runbook test`, which does not write into pages. Background is not folded: terminals cannot"
-    yield "unfold it."
+    yield "one. Pages cannot name alerts yet. `rlctl runbook test` prints the seconds to recovery, and writes nothing"
+    yield "into pages."
 
 
 def _link(page: Runbook) -> str:

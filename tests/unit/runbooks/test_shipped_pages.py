@@ -187,8 +187,8 @@ EMPTY = {"kind": "start-node", "text": "node-1: start (shard 1 comes back empty:
         ("RB-01", "candidate", {"primaries": [OTHER, SILENT]}, True),
         ("RB-01", "candidate", {"primaries": [OTHER, REFUSING]}, False),
         ("RB-01", "candidate", {"primaries": [OTHER, *REPLACED]}, False),
-        ("RB-01", "heir", {"primaries": [OTHER, SILENT]}, True),
-        ("RB-01", "heir", {"primaries": [OTHER, REFUSING]}, False),
+        ("RB-01", "recheck", {"primaries": [OTHER, SILENT]}, True),
+        ("RB-01", "recheck", {"primaries": [OTHER, REFUSING]}, False),
         ("RB-01", "elect", {"to": "node-3"}, True),
         ("RB-01", "elect", {}, False),
         ("RB-02", "lift", {"conflicts": [{"code": "no-writer"}, {"code": "node-fenced"}]}, True),
@@ -231,7 +231,7 @@ def test_every_fault_is_made_and_used() -> None:
 
 
 def test_the_index_is_that_of_the_pages() -> None:
-    """`.venv/bin/python -m tests.unit.runbooks.index` writes both anew."""
+    """To write both again: `.venv/bin/python -m tests.unit.runbooks.index`."""
     assert (FOLDER / "README.md").read_text(encoding="utf-8") == index(PAGES)
     assert (FOLDER / FILE_NAME).read_text(encoding="utf-8") == answers(PAGES)
 
