@@ -165,7 +165,10 @@ def test_the_wrong_page_says_so(shared_cluster: LocalFleet) -> None:
     assert "at step look: exit 0, expected 10" in ran.out
     assert "nothing was changed: the fleet has no fault that RB-09 is for" in ran.out
     assert "To the owner of the fleet" not in ran.out, "nobody is called for a fault that is not there"
-    assert "RB-12 is for sentinel, this fleet is of kind cluster" in shared_cluster.run("runbook", "run", "RB-12", expect=5).err
+    assert (
+        "RB-12 is for sentinel, this fleet is of kind cluster"
+        in shared_cluster.run("runbook", "run", "RB-12", expect=5).err
+    )
     assert "there is no runbook 'RB-99'" in shared_cluster.run("runbook", "run", "RB-99", expect=5).err
 
 

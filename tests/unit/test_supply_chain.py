@@ -93,7 +93,7 @@ NOT_AUDITED = "SKIPPED: the vulnerability database did not answer; requirements.
         pytest.param([KNOWN, SKIPPED], "INCOMPLETE: 1 of 2 packages were not audited: click", 0, 1, id="partly"),
         pytest.param(
             [SKIPPED, BAD],
-            "FAILED: requirements.lock holds known vulnerabilities; see `make lock`\n"
+            "FAILED: requirements.lock contains packages with known vulnerabilities; see `make lock`\n"
             "  jinja2 3.1.5: PYSEC-1, fixed in 3.1.6",
             *(1, 1),
             id="vulnerable",
