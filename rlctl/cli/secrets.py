@@ -79,7 +79,7 @@ def import_(app: App, path: Path) -> None:
     if own is not None and not extends(given, from_text(own, folder.secrets)):
         raise Refused(
             f"this machine already has other secrets of fleet {topology.name}",
-            hint=f"if they are of no use any more, move {folder.secrets} away",
+            hint=f"move {folder.secrets} away if those are no longer needed",
         )
     make_private_folder(folder.root)
     vault.write(folder.secrets, given)
