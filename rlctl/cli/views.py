@@ -33,7 +33,7 @@ def show(app: App, report: Views) -> None:
     shown = shards if app.verbose or len(shards) <= MOST_SHARDS else list(report.contested[:MOST_SHARDS])
     all_shown = shown == shards
     primaries = [one for one in report.primaries if all_shown or one.shard in shown or one.writable is not True]
-    views = [view for view in report.views if all_shown or _is_odd(report, view, shown)]
+    views = [view for view in report.views if all_shown or _differs(report, view, shown)]
     title = f"{_verdict(report)} fleet {report.name}, {report.kind}, {len(report.views)} views"
     app.output.line(title)
     if primaries:
@@ -65,7 +65,7 @@ def _verdict(report: Views) -> str:
     return str(report.conflicts[0].severity) if report.conflicts else "agreeing"
 
 
-def _is_odd(report: Views, view: View, shards: Sequence[int]) -> bool:
+def _differs(report: Views, view: View, shards: Sequence[int]) -> bool:
     """Whether the view names another primary than the one that wins, doubts a node, or is missing."""
     winners = {one.shard: one.node for one in report.primaries if one.wins}
     differs = any(view.primaries.get(shard) != winners.get(shard) for shard in shards)
