@@ -86,7 +86,7 @@ def show_comparison(output: Output, rows: Sequence[Row]) -> None:
         for row in rows
     ]
     title = f"{first.algorithm}, limit {first.limit}, {first.users} users, {first.server}; times are +-20 %"
-    output.table(["ENCODING", "B/USER", "TO CLAIM", "TOTAL", "US ADMIT", "US REJECT", "GIVES UP"], table, title=title)
+    output.table(["ENCODING", "B/USER", "RATIO", "TOTAL", "US ADMIT", "US REJECT", "GIVES UP"], table, title=title)
 
 
 def show_plan(output: Output, found: Plan) -> None:
