@@ -127,7 +127,7 @@ def test_danger_is_not_covered_by_yes(make_fleet: Callable[[dict[str, Any]], Loc
     assert f"--confirm {fleet.name} agrees in advance; --yes does not" in ran.err
     assert f"takeover: rlctl deploy --confirm {fleet.name}" in ran.err
     assert "LOSS: Promote the replica of every dead shard without an election," in ran.err
-    assert f"had not received: `rlctl deploy --confirm {fleet.name}" in ran.err
+    assert f"had not received are lost: `rlctl deploy --confirm {fleet.name}" in ran.err
 
 
 @pytest.mark.parametrize(
