@@ -249,7 +249,7 @@ def test_limit_by_rule_on_the_command_line(deployed: LocalFleet) -> None:
         False,
         says,
     )
-    assert "does not concern bob" in limited("api-per-key", "bob", expect=5)["message"]
+    assert "does not apply to bob" in limited("api-per-key", "bob", expect=5)["message"]
     assert "no rule nobody" in limited("nobody", "ada", expect=5)["message"]
     assert limited("jobs", "user=u,queue=q")["allowed"]
     assert not limited("jobs", "user=u,queue=q")["allowed"]
