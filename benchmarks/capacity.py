@@ -15,7 +15,8 @@ from rlctl.capacity.measure.estimate import RuleRow, rows_of
 from rlctl.capacity.measure.sampled import Place, RuleName, name_of
 from rlctl.capacity.measure.sampling import Sampler
 from rlctl.capacity.request import Server
-from rlctl.observe.parse import info
+from rlctl.observe.info import ServerInfo
+from rlctl.observe.parse import required
 from rlctl.scripts.loader import load_scripts
 from rlctl.scripts.release import load_release
 from rlctl.system.clock import SystemClock
@@ -73,8 +74,7 @@ def fill(link: NodeLink, keys: int) -> dict[str, int]:
 
 def busy_s(link: NodeLink) -> float:
     """CPU seconds of the main thread so far."""
-    facts = info(str(link.call("INFO", "cpu")))
-    return float(facts["used_cpu_sys_main_thread"]) + float(facts["used_cpu_user_main_thread"])
+    return required(ServerInfo(link.call("INFO", "cpu")).main_thread_cpu_s, "used_cpu_sys_main_thread")
 
 
 def full_scan(link: NodeLink) -> dict[RuleName, list[int]]:

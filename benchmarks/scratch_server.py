@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from rlctl.bench.stats import NOTHING_SPENT, Spent, command_spent
 from rlctl.limiter import Limiter
 from rlctl.limits.release import Release
+from rlctl.observe.info import ServerInfo
 from rlctl.scripts.release import load_release
 from rlctl.system.ports import free_base_port
 from rlctl.system.redis import NodeLink
@@ -67,8 +68,8 @@ def our_limiter(server: Scratch, budget_ms: float) -> Iterator[Limiter]:
 
 def spent_on(link: NodeLink, commands: frozenset[str]) -> Spent:
     """What the server has spent on these commands so far."""
-    text = str(link.call("INFO", "commandstats"))
-    return sum((command_spent(text, command) for command in commands), NOTHING_SPENT)
+    info = ServerInfo(link.call("INFO", "commandstats"))
+    return sum((command_spent(info, command) for command in commands), NOTHING_SPENT)
 
 
 def commands_of(client: Any, decide: Callable[[], bool]) -> frozenset[str]:  # noqa: ANN401  monitor() is untyped

@@ -15,8 +15,9 @@ from rlctl.limiter.core.routes import slot_of
 from rlctl.limiter.core.settings import Endpoint, read_settings
 from rlctl.limiter.threads.connection import Connection, tls_context
 from rlctl.limits.failures import Failure
-from rlctl.observe import parse
+from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import NodeFacts, Observed, SlotRange
+from rlctl.observe.parse import required
 from rlctl.operations.env import As, connection
 from rlctl.operations.script_check import serving
 from rlctl.operations.script_drift import missing
@@ -51,18 +52,17 @@ class Primary:
 
     def spent(self, command: str) -> Spent:
         """What the server has counted for a command so far."""
-        return command_spent(str(self._ask("INFO", "commandstats")), command)
+        return command_spent(ServerInfo(self._ask("INFO", "commandstats")), command)
 
     def cpu_s(self) -> float:
         """Processor time of the server's main thread and helpers so far."""
-        found = parse.info(str(self._ask("INFO", "cpu")))
-        return float(found["used_cpu_sys"]) + float(found["used_cpu_user"])
+        return required(ServerInfo(self._ask("INFO", "cpu")).cpu_s, "used_cpu_sys")
 
     def head_room_bytes(self) -> int | None:
         """What fits below maxmemory; None where there is no maxmemory."""
-        found = parse.info(str(self._ask("INFO", "memory")))
-        most = int(found["maxmemory"])
-        return most - int(found["used_memory"]) if most else None
+        memory = ServerInfo(self._ask("INFO", "memory"))
+        limit_bytes = required(memory.maxmemory_bytes, "maxmemory")
+        return limit_bytes - required(memory.used_bytes, "used_memory") if limit_bytes else None
 
     def now_us(self) -> int:
         """The server's clock, which decides."""

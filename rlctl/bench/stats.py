@@ -7,6 +7,7 @@ from statistics import median
 
 from rlctl.limits.failures import ErrorReply, failure_of
 from rlctl.limits.resp import Incomplete, parse
+from rlctl.observe.info import ServerInfo
 
 # A reply of six integers takes seven lines, one integer takes one.
 _DECISION_LINES = 7
@@ -36,14 +37,10 @@ class Spent:
 NOTHING_SPENT = Spent(calls=0, usec=0)
 
 
-def command_spent(commandstats: str, command: str) -> Spent:
-    """One command's line in INFO commandstats: `cmdstat_evalsha:calls=7,usec=21,...`."""
-    for line in commandstats.splitlines():
-        name, _, text = line.partition(":")
-        if name == f"cmdstat_{command}":
-            fields = dict(field.split("=", 1) for field in text.strip().split(",") if "=" in field)
-            return Spent(calls=int(fields["calls"]), usec=int(fields["usec"]))
-    return NOTHING_SPENT
+def command_spent(info: ServerInfo, command: str) -> Spent:
+    """What the server has counted for a command since it started, or since CONFIG RESETSTAT."""
+    stats = info.command(command)
+    return Spent(calls=stats.calls, usec=stats.usec)
 
 
 def is_whole(data: bytes, replies: int, *, decisions: bool) -> bool:

@@ -6,7 +6,9 @@ from itertools import pairwise
 
 from rlctl.capacity.layout.allocator import Allocator, classes_of
 from rlctl.capacity.request import Server
-from rlctl.observe.parse import info, key_count, server_family
+from rlctl.observe.info import ServerInfo
+from rlctl.observe.model import Role
+from rlctl.observe.parse import required
 from rlctl.topology.model import EvictionPolicy
 from rlctl.topology.nodes import NodeName
 
@@ -17,8 +19,8 @@ _NOISE_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """One server at one moment; what it does not tell is None."""
+class ServerMemory:
+    """The memory of one server at one moment; a figure that the server does not report is None."""
 
     at_s: float
     run_id: str
@@ -28,13 +30,15 @@ class Reading:
     allocator: Allocator | None
     keys: int
     used_bytes: int
-    own_bytes: int
+    # Without the buffers of connections and replication.
+    state_bytes: int
     rss_bytes: int | None
     maxmemory_bytes: int
+    # What counts against maxmemory.
     counted_bytes: int
     policy: EvictionPolicy | None
     stale_share: float | None
-    grown_bytes: int | None
+    grstate_bytes: int | None
     uptime_s: int
 
     @property
@@ -61,37 +65,36 @@ class Forecast:
         return {"bytes_per_s": self.bytes_per_s, "full_in_s": self.full_in_s, "from": self.source}
 
 
-def read_info(text: str, malloc_stats: str, at_s: float) -> Reading:
-    """INFO and MEMORY MALLOC-STATS of one server."""
-    facts = info(text)
-    flavor, version = server_family(facts)
-    used = int(facts["used_memory"])
+def server_memory(info: ServerInfo, malloc_stats: str, at_s: float) -> ServerMemory:
+    """The memory of a server from INFO and MEMORY MALLOC-STATS; BadReply where it does not say what it uses."""
+    used_bytes = required(info.used_bytes, "used_memory")
     # Connections come and go, and the backlog grows to its size and stays: neither is state that fills the server.
-    around = sum(_number(facts, name) or 0 for name in ("mem_clients_normal", "mem_total_replication_buffers"))
+    buffer_bytes = (info.client_buffer_bytes or 0) + (info.replication_buffer_bytes or 0)
+    state_bytes = used_bytes - buffer_bytes
     policies = {policy.value: policy for policy in EvictionPolicy}
-    is_primary = facts.get("role") == "master"
-    startup = _number(facts, "used_memory_startup")
-    return Reading(
+    is_primary = info.role is Role.PRIMARY
+    stale_percent = info.expired_stale_percent if is_primary else None
+    return ServerMemory(
         at_s=at_s,
-        run_id=facts.get("run_id", ""),
+        run_id=info.run_id or "",
         is_primary=is_primary,
-        version=f"{flavor}-{version}",
-        server=Server.of(flavor, tuple(int(part) for part in version.split(".") if part.isdigit())),
+        version=f"{info.flavor}-{info.version}",
+        server=Server.of(info.flavor, tuple(int(part) for part in info.version.split(".") if part.isdigit())),
         allocator=classes_of(malloc_stats),
-        keys=key_count(facts),
-        used_bytes=used,
-        own_bytes=used - around,
-        rss_bytes=_number(facts, "used_memory_rss"),
-        maxmemory_bytes=_number(facts, "maxmemory") or 0,
-        counted_bytes=used - (_number(facts, "mem_not_counted_for_evict") or 0),
-        policy=policies.get(facts.get("maxmemory_policy", "")),
-        stale_share=float(facts["expired_stale_perc"]) / 100 if is_primary and "expired_stale_perc" in facts else None,
-        grown_bytes=None if startup is None else max(0, used - around - startup),
-        uptime_s=_number(facts, "uptime_in_seconds") or 0,
+        keys=info.keys,
+        used_bytes=used_bytes,
+        state_bytes=state_bytes,
+        rss_bytes=info.rss_bytes,
+        maxmemory_bytes=info.maxmemory_bytes or 0,
+        counted_bytes=used_bytes - (info.uncounted_bytes or 0),
+        policy=policies.get(info.eviction_policy or ""),
+        stale_share=None if stale_percent is None else stale_percent / 100,
+        grstate_bytes=None if info.startup_bytes is None else max(0, state_bytes - info.startup_bytes),
+        uptime_s=info.uptime_s or 0,
     )
 
 
-def forecast(series: Mapping[NodeName, Sequence[Reading]]) -> Forecast | None:
+def forecast(series: Mapping[NodeName, Sequence[ServerMemory]]) -> Forecast | None:
     """From the primaries' readings, oldest first; from their growth since they started where there is but one."""
     if not series:
         return None
@@ -100,34 +103,31 @@ def forecast(series: Mapping[NodeName, Sequence[Reading]]) -> Forecast | None:
         rates = {name: growth_rate(*pair) for name, pair in pairs.items()}
         return _forecast(rates, series, "samples")
     since = {
-        name: readings[-1].grown_bytes / readings[-1].uptime_s
+        name: readings[-1].grstate_bytes / readings[-1].uptime_s
         for name, readings in series.items()
-        if readings[-1].grown_bytes is not None and readings[-1].uptime_s
+        if readings[-1].grstate_bytes is not None and readings[-1].uptime_s
     }
     return _forecast(since, series, "uptime") if len(since) == len(series) else None
 
 
-def _is_one_run(readings: Sequence[Reading]) -> bool:
+def _is_one_run(readings: Sequence[ServerMemory]) -> bool:
     """Two moments of one process that stayed a primary."""
     same = all(a.run_id == b.run_id and b.is_primary for a, b in pairwise(readings))
     return len(readings) > 1 and same and readings[-1].at_s > readings[0].at_s
 
 
-def growth_rate(first: Reading, last: Reading) -> float:
+def growth_rate(first: ServerMemory, last: ServerMemory) -> float:
     """Bytes a second; what housekeeping moves is none."""
-    grown = last.own_bytes - first.own_bytes
+    grown = last.state_bytes - first.state_bytes
     return 0.0 if abs(grown) < _NOISE_BYTES else grown / (last.at_s - first.at_s)
 
 
-def _forecast(rates: Mapping[NodeName, float], series: Mapping[NodeName, Sequence[Reading]], source: str) -> Forecast:
+def _forecast(
+    rates: Mapping[NodeName, float], series: Mapping[NodeName, Sequence[ServerMemory]], source: str
+) -> Forecast:
     ends = []
     for name, rate in rates.items():
         headroom = series[name][-1].headroom_bytes
         if headroom is not None and rate > 0:
             ends.append(max(0.0, headroom / rate))
     return Forecast(bytes_per_s=sum(rates.values()), full_in_s=min(ends, default=None), source=source)
-
-
-def _number(facts: Mapping[str, str], name: str) -> int | None:
-    value = facts.get(name, "")
-    return int(value) if value.isdigit() else None

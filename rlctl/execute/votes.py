@@ -12,6 +12,7 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
+from rlctl.observe.info import ServerInfo
 from rlctl.plan.failover import Handover, unlinked_nodes
 from rlctl.system.clock import wait_until
 from rlctl.system.redis_errors import UNCHANGED, named_errors
@@ -52,9 +53,9 @@ def _since_promotion_s(fleet: FleetSession, order: Handover) -> float:
     """At least so long the primary has been one: since its oldest replica's connection, or since its start."""
     link = fleet.connector.link(next(spec for spec in all_nodes(fleet.topology) if spec.name == order.old))
     with named_errors(order.old, UNCHANGED):
-        own = parse.info(str(link.call("INFO", "server", "replication")))
+        own = ServerInfo(link.call("INFO", "server", "replication"))
         ages = parse.connection_ages(str(link.call("CLIENT", "LIST", "TYPE", "replica")))
-    if own.get("second_repl_offset") == "-1":
+    if own.second_offset == -1:
         return float("inf")
     return max((age - _AGE_STEP_S for age in ages), default=0.0)
 

@@ -1,15 +1,15 @@
 """Waiting for a fleet to come to rest: cheap questions first, the full reading once they are all answered well."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from rlctl.errors import TimedOut
 from rlctl.execute.formation import MEET_AGAIN_S, meeting
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
-from rlctl.observe import parse
-from rlctl.observe.model import Observed
+from rlctl.observe.info import ClusterInfo, ServerInfo, cluster_info
+from rlctl.observe.model import Link, Observed, Role
 from rlctl.plan.finding import Finding
 from rlctl.plan.findings import NOT_OF_DEPLOY, assess
 from rlctl.plan.tilt import TILT_S, in_tilt
@@ -157,23 +157,22 @@ class _Settling:
         self._closed_since.pop(spec, None)
         if any(isinstance(answer, CommandFailed) for answer in answers):
             return False
-        own = parse.info(str(answers[0]))
-        if own.get("role") == "master":
+        own = ServerInfo(answers[0])
+        if own.role is Role.PRIMARY:
             self._primaries.add(spec)
-        elif own.get("master_link_status") != "up":
+        elif own.link is not Link.UP:
             return False
-        return not self._is_cluster or self._knows_all(spec, parse.info(str(answers[1])))
+        return not self._is_cluster or self._knows_all(spec, cluster_info(answers[1]))
 
-    def _knows_all(self, spec: NodeSpec, view: Mapping[str, str]) -> bool:
-        known = int(view.get("cluster_known_nodes", "0"))
-        if known != len(self._nodes):
-            if known < len(self._nodes):
+    def _knows_all(self, spec: NodeSpec, view: ClusterInfo) -> bool:
+        if view.known_nodes != len(self._nodes):
+            if view.known_nodes < len(self._nodes):
                 self._introduce_again(spec, self._nodes, every_s=MEET_AGAIN_S)
             return False
-        if view.get("cluster_slots_assigned") != str(SLOTS):
+        if view.slots_assigned != SLOTS:
             self._introduce_again(spec, self._primaries, every_s=INTRODUCE_EVERY_S)
             return False
-        return view.get("cluster_state") == "ok"
+        return view.is_ok
 
     def _introduce_again(self, spec: NodeSpec, to: Iterable[NodeSpec], *, every_s: float) -> None:
         now = self._fleet.clock.monotonic()

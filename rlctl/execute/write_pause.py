@@ -2,7 +2,8 @@
 
 import contextlib
 
-from rlctl.observe import parse
+from rlctl.observe.info import ServerInfo
+from rlctl.observe.parse import required
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
@@ -31,7 +32,7 @@ class WritePause:
         if self._until is not None and self._clock.monotonic() >= self._until:
             self.has_lapsed = True
         self._until = asked + PAUSE_S
-        return int(parse.info(str(answers[1]))["master_repl_offset"])
+        return required(ServerInfo(answers[1]).written_offset, "master_repl_offset")
 
     def lift(self) -> None:
         """Let writes go on; a server that cannot be told does so by itself."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 from rlctl.limits.release import Release
 from rlctl.observe import parse
 from rlctl.observe.connect import ANSWER_S, Connector
-from rlctl.observe.model import Link, NodeFacts, Observed, OnDisk, Presence, Role, SentinelView
+from rlctl.observe.info import ServerInfo, cluster_info
+from rlctl.observe.model import NodeFacts, Observed, OnDisk, Presence, Role, SentinelView
 from rlctl.render.acl import REVISION_USER, users_of
 from rlctl.render.redis_conf import MAXCLIENTS, tunables
 from rlctl.secrets import FleetSecrets, Secret
@@ -141,10 +142,10 @@ class Collector:
         )
 
     def _data(self, facts: NodeFacts, endpoint: str, answers: Sequence[Reply]) -> NodeFacts:
-        general = parse.info(_allowed(answers[0]))
-        if general.get("loading") == "1":
+        info = ServerInfo(_allowed(answers[0]))
+        if info.is_loading:
             return replace(facts, presence=Presence.LOADING, evidence=f"{endpoint}: loading its data")
-        facts = replace(_general(facts, general, answers[1], answers[2]), scripts=self._held(answers[3]))
+        facts = replace(_general(facts, info, answers[1], answers[2]), scripts=self._held(answers[3]))
         return _cluster(facts, answers[4:]) if self._topology.kind is Kind.CLUSTER else self._proven(facts)
 
     def _held(self, answer: Reply) -> frozenset[str] | None:
@@ -160,29 +161,22 @@ class Collector:
         return replace(facts, presence=Presence.FOREIGN, evidence="neither a password nor a process of ours proves it")
 
 
-def _general(facts: NodeFacts, general: Mapping[str, str], config: Reply, acl: Reply) -> NodeFacts:
-    flavor, version = parse.server_family(general)
-    is_replica = general.get("role") == "slave"
-    follows = (general.get("master_host", ""), parse.port(general.get("master_port", "0"))) if is_replica else None
-    offset = general.get("slave_repl_offset") if is_replica else general.get("master_repl_offset")
-    # A replica that never reached its primary since it started has received nothing, and is not electable.
-    never_linked = is_replica and general.get("master_link_down_since_seconds") == "-1"
+def _general(facts: NodeFacts, info: ServerInfo, config: Reply, acl: Reply) -> NodeFacts:
     return replace(
         facts,
         presence=Presence.UP,
-        role=Role.REPLICA if is_replica else Role.PRIMARY,
-        follows_address=follows,
-        link=_link(general) if is_replica else Link.NONE,
-        offset=parse.number(offset) if offset is not None and not never_linked else None,
-        priority=_count(general, "slave_priority"),
-        keys=parse.key_count(general),
-        # Counted, and told, only where a minimum is set.
-        good_replicas=_count(general, "min_slaves_good_slaves"),
-        flavor=flavor,
-        version=version,
-        run_id=general.get("run_id"),
-        pid=_count(general, "process_id"),
-        used_bytes=_count(general, "used_memory"),
+        role=info.role or Role.PRIMARY,
+        follows_address=info.primary_address,
+        link=info.link,
+        offset=info.offset,
+        priority=info.priority,
+        keys=info.keys,
+        good_replicas=info.good_replicas,
+        flavor=info.flavor,
+        version=info.version,
+        run_id=info.run_id,
+        pid=info.pid,
+        used_bytes=info.used_bytes,
         settings={} if isinstance(config, CommandFailed) else parse.pairs(config),
         acl_revision=_revision(acl),
     )
@@ -205,7 +199,7 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
         slots=own.slots,
         epoch=own.epoch,
         table=table,
-        fleet_ok=parse.info(_allowed(answers[2])).get("cluster_state") == "ok",
+        fleet_ok=cluster_info(_allowed(answers[2])).is_ok,
     )
 
 
@@ -243,8 +237,7 @@ def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
     own_id = parse.own_id(_allowed(own))
     if own_id != facts.id:
         return replace(facts, presence=Presence.FOREIGN, evidence=f"its sentinel id is {own_id}, not ours")
-    server = parse.info(_allowed(general))
-    flavor, version = parse.server_family(server)
+    info = ServerInfo(_allowed(general))
     view = SentinelView()
     if not isinstance(primary, CommandFailed):
         view = parse.sentinel_view(primary, replicas, peers, quorum_ok=not isinstance(quorum, CommandFailed))
@@ -252,12 +245,12 @@ def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
         facts,
         presence=Presence.UP,
         role=Role.SENTINEL,
-        flavor=flavor,
-        version=version,
-        run_id=server.get("run_id"),
-        pid=_count(server, "process_id"),
+        flavor=info.flavor,
+        version=info.version,
+        run_id=info.run_id,
+        pid=info.pid,
         acl_revision=_revision(acl),
-        sentinel=replace(view, tilt_s=parse.tilt_s(server)),
+        sentinel=replace(view, tilt_s=info.tilt_s),
     )
 
 
@@ -277,14 +270,6 @@ def _allowed(reply: Reply) -> Reply:
     if isinstance(reply, CommandFailed):
         raise parse.BadReply("a question was refused", str(reply))
     return reply
-
-
-def _link(general: Mapping[str, str]) -> Link:
-    return Link.UP if general.get("master_link_status") == "up" else Link.DOWN
-
-
-def _count(general: Mapping[str, str], name: str) -> int | None:
-    return parse.number(general[name]) if name in general else None
 
 
 def _revision(reply: Reply) -> str | None:

@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from rlctl.observe.model import Address, Peer, Role, SentinelView, SlotRange
 from rlctl.topology.nodes import NodeId
+
+_Value = TypeVar("_Value")
 
 _TABLE_FIELDS = 8
 _EPOCH_FIELD = 6
@@ -16,7 +19,6 @@ _MOST_PEERS = 2_000
 _MOST_DIGITS = 19
 _SHOWN_CHARS = 80
 _NODE_ID = re.compile("[0-9a-f]{40}")
-_VERSION = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
 
 
 class BadReply(ValueError):
@@ -29,6 +31,13 @@ class BadReply(ValueError):
 def _shown(found: object) -> str:
     shown = repr(found[:_SHOWN_CHARS] if isinstance(found, str | list) else found)
     return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
+
+
+def required(value: _Value | None, name: str) -> _Value:
+    """A value that every server sends; BadReply where it is missing."""
+    if value is None:
+        raise BadReply("a field is missing", name)
+    return value
 
 
 def text(reply: object) -> str:
@@ -53,12 +62,6 @@ def number(word: object, *, most: int | None = None) -> int:
 def port(word: object) -> int:
     """A TCP port."""
     return number(word, most=_HIGHEST_PORT)
-
-
-def info(reply: object) -> dict[str, str]:
-    """INFO and CLUSTER INFO: key:value lines."""
-    pairs = (line.split(":", 1) for line in text(reply).splitlines() if ":" in line and not line.startswith("#"))
-    return {key: value.strip() for key, value in pairs}
 
 
 def own_id(reply: object) -> NodeId:
@@ -205,14 +208,6 @@ def sentinel_view(primary: object, replicas: object, peers: object, *, quorum_ok
     )
 
 
-def tilt_s(own: Mapping[str, str]) -> int | None:
-    """INFO sentinel: for how many seconds the sentinel has been in TILT, 0 where it does not say; None outside TILT."""
-    if own.get("sentinel_tilt") != "1":
-        return None
-    # Where the clock was set back during TILT, the server's difference is negative.
-    return max(0, number(own.get("sentinel_tilt_since_seconds", "0")))
-
-
 def _entries(reply: object) -> list[dict[str, str]]:
     if not isinstance(reply, list) or len(reply) > _MOST_PEERS:
         raise BadReply("not a list of instances", reply)
@@ -226,18 +221,3 @@ def _is_reached(entry: Mapping[str, str]) -> bool:
 
 def _where(entry: Mapping[str, str]) -> Address:
     return text(entry.get("ip")), port(entry.get("port"))
-
-
-def server_family(server: Mapping[str, str]) -> tuple[str, str]:
-    """Flavor and version; Valkey also reports the Redis version it is compatible with."""
-    flavor = "valkey" if "valkey_version" in server else "redis"
-    version = server.get(f"{flavor}_version")
-    if version is None or _VERSION.match(version) is None:
-        raise BadReply("no version of a server", version)
-    return flavor, version
-
-
-def key_count(keyspace: Mapping[str, str]) -> int:
-    """Keys in all databases."""
-    counts = (value.split(",", 1)[0] for name, value in keyspace.items() if name.startswith("db"))
-    return sum(number(count.removeprefix("keys=")) for count in counts)

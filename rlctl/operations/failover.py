@@ -14,8 +14,9 @@ from rlctl.execute.stop import StopFlag
 from rlctl.execute.votes import await_votes
 from rlctl.execute.waits import await_attention, wait_observed
 from rlctl.execute.write_pause import WritePause
-from rlctl.observe import parse
+from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import NodeFacts, Observed
+from rlctl.observe.parse import required
 from rlctl.plan.failover import Handover, Mode, Syncs, is_all_kept, is_settled, new_primary
 from rlctl.plan.failover_choice import choose
 from rlctl.plan.steps import Replicate
@@ -223,8 +224,8 @@ class _Move:
 
     def _received(self, name: NodeName) -> int:
         """Nothing, once it is no replica any more."""
-        told = parse.info(str(self._link(name).call("INFO", "replication")))
-        return int(told.get("slave_repl_offset", "-1"))
+        received = ServerInfo(self._link(name).call("INFO", "replication")).received_offset
+        return -1 if received is None else received
 
     def _redirect(self, pause: WritePause) -> None:
         """Keep the pause until the promotion is sure, then make the old primary a replica at once.
@@ -320,11 +321,11 @@ class _Move:
             # Sentinel hangs up on the connections of whom it promotes.
             link = self.fleet.connector.separate_link(self._specs[name])
             try:
-                told = parse.info(str(link.call("INFO", "server", "replication", "stats")))
+                info = ServerInfo(link.call("INFO", "server", "replication", "stats"))
                 found[name] = Syncs(
-                    run_id=told["run_id"],
-                    full=int(told["sync_full"]),
-                    promoted_at=int(told["second_repl_offset"]) - 1,
+                    run_id=required(info.run_id, "run_id"),
+                    full=required(info.full_syncs, "sync_full"),
+                    promoted_at=required(info.second_offset, "second_repl_offset") - 1,
                 )
             except (LinkFailure, CommandFailed):
                 continue

@@ -10,7 +10,8 @@ from rlctl.limits.bucket import takes_part
 from rlctl.limits.keys import encode, key_end
 from rlctl.limits.match import Template
 from rlctl.limits.rule import Rule
-from rlctl.observe import parse
+from rlctl.observe.info import ServerInfo
+from rlctl.observe.parse import required
 from rlctl.operations.script_check import serving
 from rlctl.rules.conditions import Measurements, Signal, counts_by_class, p99_ms
 from rlctl.rules.in_force import RulesInForce
@@ -66,13 +67,11 @@ def read_counters(now: RulesInForce) -> FleetCounters:
 
 def _served(link: NodeLink) -> tuple[str, ServerCounters]:
     # One connection for all replies, so that they come from the same process.
-    run_id = parse.info(link.call("INFO", "server"))["run_id"]
-    figures = parse.info(link.call("INFO", "commandstats")).get("cmdstat_evalsha", "")
-    counted = dict(pair.partition("=")[::2] for pair in figures.split(",") if pair)
-    refused = int(counted.get("rejected_calls", 0))
+    run_id = required(ServerInfo(link.call("INFO", "server")).run_id, "run_id")
+    stats = ServerInfo(link.call("INFO", "commandstats")).command("evalsha")
     return run_id, ServerCounters(
-        calls=int(counted.get("calls", 0)) + refused,
-        failed=int(counted.get("failed_calls", 0)) + refused,
+        calls=stats.calls + stats.rejected,
+        failed=stats.failed + stats.rejected,
         histogram=Counter(_histogram(link.call("LATENCY", "HISTOGRAM", "evalsha"))),
     )
 

@@ -15,8 +15,9 @@ from rlctl.lab.roles import Cast, Who
 from rlctl.limits.release import Registered
 from rlctl.limits.rule import POINTER_KEY
 from rlctl.limits.slots import key_slot
+from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import Link, NodeFacts, Observed, Role
-from rlctl.observe.parse import info
+from rlctl.observe.parse import required
 from rlctl.plan.fence import FENCE, SETTING, lacks_replicas
 from rlctl.plan.ownership import shards
 from rlctl.plan.sentinel import believed_primary
@@ -118,7 +119,7 @@ def _leave_no_heir(scene: Scene) -> None:
 
 def _silence_s(scene: Scene, replica: NodeSpec) -> int:
     [text] = scene.send(replica, ("INFO", "replication"))
-    return int(info(str(text)).get("master_link_down_since_seconds", "0"))
+    return ServerInfo(text).link_down_s or 0
 
 
 def _cut_primary_off(scene: Scene) -> None:
@@ -191,13 +192,17 @@ def _fill(scene: Scene, node: NodeFacts, spec: NodeSpec, share: float | None) ->
     limit = scene.fleet.topology.memory.maxmemory_bytes
     start = 0
     with closing(scene.link(spec)) as link:
-        while share is None or int(info(str(link.call("INFO", "memory")))["used_memory"]) < share * limit:
+        while share is None or _used_bytes(link) < share * limit:
             replies = link.pipeline(_fillers(node, _BATCH if share is None else 1, start=start))
             start += len(replies)
             if start * _FILLER_BYTES > MOST_FILLED * limit:
                 raise Unreachable(f"{spec.name} takes more than its memory: it evicts", hint="use the fault evicting")
             if any(isinstance(reply, CommandFailed) for reply in replies):
                 return
+
+
+def _used_bytes(link: NodeLink) -> int:
+    return required(ServerInfo(link.call("INFO", "memory")).used_bytes, "used_memory")
 
 
 def _fillers(node: NodeFacts, count: int, *, start: int) -> list[tuple[object, ...]]:
@@ -214,7 +219,7 @@ def _fillers(node: NodeFacts, count: int, *, start: int) -> list[tuple[object, .
 
 def _evicted(scene: Scene, spec: NodeSpec) -> bool:
     [text] = scene.send(spec, ("INFO", "stats"))
-    return int(info(str(text))["evicted_keys"]) > 0
+    return required(ServerInfo(text).evicted_keys, "evicted_keys") > 0
 
 
 def _count(scene: Scene, spec: NodeSpec) -> int:

@@ -15,6 +15,7 @@ from rlctl.execute.journal import read
 from rlctl.limits.failures import Failure
 from rlctl.limits.resp import Incomplete, Reply, command, decision_numbers, parse
 from rlctl.observe import parse as observe
+from rlctl.observe.info import ServerInfo
 from rlctl.plan.planner import make_plan
 from rlctl.plan.saved import SavedPlan, to_text
 from tests.unit.fleets import cluster, desired_of, fresh
@@ -70,16 +71,17 @@ def test_a_torn_table_has_only_possible_nodes(table: str) -> None:
 
 @given(torn_text(*INFOS))
 def test_torn_info_is_read_or_refused(text: str) -> None:
-    found = observe.info(text)
-    for reading in (observe.server_family, observe.key_count):
-        with suppress(observe.BadReply):
-            reading(found)
+    info = ServerInfo(text)
+    for name, part in vars(ServerInfo).items():
+        if isinstance(part, property):
+            with suppress(observe.BadReply):
+                getattr(info, name)
 
 
 @pytest.mark.parametrize(
     "reading",
     [
-        *(observe.text, observe.number, observe.port, observe.info, observe.own_id, observe.connection_ages),
+        *(observe.text, observe.number, observe.port, ServerInfo, observe.own_id, observe.connection_ages),
         *(observe.table, observe.pairs, observe.user),
         lambda reply: observe.lets_in(reply, "hash"),
         lambda reply: observe.flags(reply, len(reply) if isinstance(reply, list) else 1),

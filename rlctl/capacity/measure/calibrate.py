@@ -13,7 +13,8 @@ from rlctl.capacity.request import SLOTS, Question, Server
 from rlctl.capacity.synthetic_users import calls_of, key_names
 from rlctl.errors import Refused, Unreachable
 from rlctl.limits.release import Release, Script
-from rlctl.observe.parse import info
+from rlctl.observe.info import ServerInfo, cluster_info
+from rlctl.observe.parse import required
 from rlctl.scripts.loader import load_scripts
 from rlctl.system.clock import Clock, wait_until
 from rlctl.system.process import ProcessRunner
@@ -148,9 +149,9 @@ class Calibrator:
             self.check_stop()
             with _linked(scratch) as link:
                 is_rehashing = _REHASHING in str(link.call("DEBUG", "HTSTATS", 0))
-                facts = info(str(link.call("INFO", "memory", "clients")))
-            readings.append(int(facts["used_memory"]))
-            is_alone = facts["connected_clients"] == "1"
+                info = ServerInfo(link.call("INFO", "memory", "clients"))
+            readings.append(required(info.used_bytes, "used_memory"))
+            is_alone = info.clients == 1
             return is_alone and not is_rehashing and abs(readings[-1] - readings[-2]) <= _STEADY_BYTES
 
         wait_until(is_steady, timeout_s=SETTLE_S, clock=self.clock, what="the scratch server settles", every_s=0.15)
@@ -175,7 +176,7 @@ def _prepare(link: NodeLink, question: Question, clock: Clock) -> None:
         return
     link.call("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
     wait_until(
-        lambda: info(str(link.call("CLUSTER", "INFO"))).get("cluster_state") == "ok",
+        lambda: cluster_info(link.call("CLUSTER", "INFO")).is_ok,
         timeout_s=SETTLE_S,
         clock=clock,
         what="the scratch server's cluster is ok",

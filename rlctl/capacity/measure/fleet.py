@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from rlctl.capacity.measure.estimate import RuleRow, ShardSample, rows_of
 from rlctl.capacity.measure.sampled import Place
 from rlctl.capacity.measure.sampling import Sampler
-from rlctl.capacity.server_memory import SECTIONS, Forecast, Reading, forecast, read_info
+from rlctl.capacity.server_memory import SECTIONS, Forecast, ServerMemory, forecast, server_memory
 from rlctl.capacity.warnings import Warn
 from rlctl.errors import NotFound, Unreachable
 from rlctl.execute.session import FleetSession
+from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import Link, Observed, Role
+from rlctl.observe.parse import BadReply
 from rlctl.operations.status import NodeStatus, status_of
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.topology.model import EvictionPolicy, Kind
@@ -41,11 +43,11 @@ class MeasuredNode:
     """One server."""
 
     status: NodeStatus
-    reading: Reading
+    memory: ServerMemory
 
     def to_json(self) -> dict[str, object]:
         """One of `measure`'s nodes."""
-        one = self.reading
+        one = self.memory
         return {
             "id": self.status.id,
             "name": self.status.name,
@@ -74,7 +76,7 @@ class Measured:
     unreachable: tuple[NodeStatus, ...]
     missing_shards: tuple[int, ...]
     rows: tuple[RuleRow, ...]
-    series: Mapping[NodeName, Sequence[Reading]]
+    series: Mapping[NodeName, Sequence[ServerMemory]]
     forecast: Forecast | None
     warnings: tuple[Warn, ...]
 
@@ -132,7 +134,7 @@ class Measuring:
         known: Sequence[NodeStatus],
         nodes: Sequence[MeasuredNode],
         samples: Mapping[NodeName, ShardSample],
-        series: Mapping[NodeName, Sequence[Reading]],
+        series: Mapping[NodeName, Sequence[ServerMemory]],
     ) -> Measured:
         read = {node.status.id for node in nodes}
         shards = {spec.shard for spec in self._specs.values() if spec.shard is not None}
@@ -153,16 +155,16 @@ class Measuring:
         with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
             readings = list(pool.map(lambda node: self._read(node.name), alive))
         pairs = zip(alive, readings, strict=True)
-        return [MeasuredNode(status=node, reading=reading) for node, reading in pairs if reading is not None]
+        return [MeasuredNode(status=node, memory=memory) for node, memory in pairs if memory is not None]
 
-    def _read(self, name: NodeName) -> Reading | None:
+    def _read(self, name: NodeName) -> ServerMemory | None:
         try:
             with self._linked(name) as link:
                 text = link.call("INFO", *SECTIONS)
                 stats = link.call("MEMORY", "MALLOC-STATS")
-        except (LinkFailure, CommandFailed):
+            return server_memory(ServerInfo(text), str(stats), self._fleet.clock.monotonic())
+        except (LinkFailure, CommandFailed, BadReply):
             return None
-        return read_info(str(text), str(stats), self._fleet.clock.monotonic())
 
     def _chosen(self, nodes: Sequence[MeasuredNode]) -> list[MeasuredNode]:
         """Of each shard a replica in sync, else its primary; the other way round when the primary is preferred."""
@@ -180,10 +182,10 @@ class Measuring:
         owner = next((one for one in nodes if one.status.shard == node.status.shard and one.status.slots), None)
         slots = observed.node(owner.status.name).slots if owner else ()
         place = Place(
-            server=node.reading.server,
-            allocator=node.reading.allocator,
-            policy=node.reading.policy if node.reading.maxmemory_bytes else None,
-            keys=node.reading.keys,
+            server=node.memory.server,
+            allocator=node.memory.allocator,
+            policy=node.memory.policy if node.memory.maxmemory_bytes else None,
+            keys=node.memory.keys,
             slots=owner.status.slots if is_cluster and owner else None,
             states=self._states,
         )
@@ -196,25 +198,25 @@ class Measuring:
         except (LinkFailure, CommandFailed):
             return None
 
-    def _watch(self, primaries: Sequence[MeasuredNode]) -> dict[NodeName, list[Reading]]:
+    def _watch(self, primaries: Sequence[MeasuredNode]) -> dict[NodeName, list[ServerMemory]]:
         """Read the primaries again and again until the interval is over; one that ends meanwhile is left out."""
-        series = {node.status.name: [node.reading] for node in primaries}
+        series = {node.status.name: [node.memory] for node in primaries}
         for _ in range(READINGS):
             self._check_stop()
             self._fleet.clock.sleep(self._options.interval_s / READINGS)
             for name in list(series):
-                reading = self._brief(name)
-                if reading is None:
+                memory = self._brief(name)
+                if memory is None:
                     del series[name]
                 else:
-                    series[name].append(reading)
+                    series[name].append(memory)
         return series
 
-    def _brief(self, name: NodeName) -> Reading | None:
+    def _brief(self, name: NodeName) -> ServerMemory | None:
         try:
             with self._linked(name) as link:
-                return read_info(str(link.call("INFO", *SECTIONS)), "", self._fleet.clock.monotonic())
-        except (LinkFailure, CommandFailed):
+                return server_memory(ServerInfo(link.call("INFO", *SECTIONS)), "", self._fleet.clock.monotonic())
+        except (LinkFailure, CommandFailed, BadReply):
             return None
 
     @contextmanager
@@ -246,15 +248,15 @@ def _warnings(
 ) -> Iterator[Warn]:
     for shard in missing:
         yield Warn(code="shard-missing", message=f"shard {shard} was not read; no total speaks of the whole fleet")
-    for version in sorted({node.reading.version for node in nodes if node.reading.server is None}):
+    for version in sorted({node.memory.version for node in nodes if node.memory.server is None}):
         yield Warn(code="no-formula", message=f"{version} was never measured: no corrected and no predicted bytes")
     for node in nodes:
-        name, policy = node.status.name, node.reading.policy
+        name, policy = node.status.name, node.memory.policy
         sample = samples.get(name)
         if sample is None:
             continue
-        if len(sample.keys) < min(wanted, sample.looked_at) or (node.reading.keys and not sample.looked_at):
+        if len(sample.keys) < min(wanted, sample.looked_at) or (node.memory.keys and not sample.looked_at):
             text = f"{name}: the time was over after {sample.looked_at} names and {len(sample.keys)} keys"
             yield Warn(code="budget-spent", message=text)
-        if policy is not None and policy is not EvictionPolicy.NOEVICTION and node.reading.maxmemory_bytes:
+        if policy is not None and policy is not EvictionPolicy.NOEVICTION and node.memory.maxmemory_bytes:
             yield Warn(code="evicts", message=f"{name}: {policy} forgets limits when memory is full")

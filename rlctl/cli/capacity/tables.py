@@ -112,14 +112,14 @@ def show_measured(output: Output, found: Measured) -> None:
             node.status.name,
             node.status.role,
             str(node.status.shard),
-            node.reading.version,
-            str(node.reading.keys),
-            human(node.reading.used_bytes),
-            _maybe(node.reading.rss_bytes, human),
-            _maybe(node.reading.fragmentation, "{:.2f}".format),
-            human(node.reading.maxmemory_bytes) if node.reading.maxmemory_bytes else "-",
-            _maybe(node.reading.headroom_bytes, human),
-            _maybe(node.reading.stale_share, "{:.1%}".format),
+            node.memory.version,
+            str(node.memory.keys),
+            human(node.memory.used_bytes),
+            _maybe(node.memory.rss_bytes, human),
+            _maybe(node.memory.fragmentation, "{:.2f}".format),
+            human(node.memory.maxmemory_bytes) if node.memory.maxmemory_bytes else "-",
+            _maybe(node.memory.headroom_bytes, human),
+            _maybe(node.memory.stale_share, "{:.1%}".format),
         ]
         for node in found.nodes
     ]

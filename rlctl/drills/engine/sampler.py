@@ -7,6 +7,8 @@ from threading import Event, Thread
 from rlctl.drills.record.sample import SILENT, Sample
 from rlctl.lab.run_folder import RunJournal
 from rlctl.observe import parse
+from rlctl.observe.info import ServerInfo
+from rlctl.observe.model import Link, Role
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.topology.model import Kind
@@ -15,6 +17,9 @@ from rlctl.topology.nodes import NodeSpec
 EVERY_S = 0.04
 # An unchanged node is written down so often, which also shows that the sampler itself was awake.
 TELL_S = 0.2
+# Samples are recorded in Redis' own words.
+_ROLE_WORDS = {Role.PRIMARY: "master", Role.REPLICA: "slave", None: ""}
+_LINK_WORDS = {Link.UP: "up", Link.DOWN: "down", Link.NONE: ""}
 
 
 class Sampler:
@@ -77,27 +82,27 @@ def _essence(sample: Sample) -> tuple[object, ...]:
 
 
 def _of_data_node(link: NodeLink) -> Sample:
-    info = parse.info(_text(link.pipeline([("INFO", "replication")])[0]))
+    info = ServerInfo(_text(link.pipeline([("INFO", "replication")])[0]))
     return Sample(
-        alive=bool(info),
-        role=info.get("role", ""),
-        link=info.get("master_link_status", ""),
-        offset=int(info.get("master_repl_offset", "0")),
+        alive=info.role is not None,
+        role=_ROLE_WORDS[info.role],
+        link=_LINK_WORDS[info.link],
+        offset=info.written_offset or 0,
     )
 
 
 def _of_cluster_node(link: NodeLink, victim_id: str) -> Sample:
     info_text, table = link.pipeline([("INFO", "replication"), ("CLUSTER", "NODES")])
-    info = parse.info(_text(info_text))
+    info = ServerInfo(_text(info_text))
     lines = [line.split(" ") for line in _text(table).splitlines()]
     own = next((words for words in lines if "myself" in words[2]), None)
     flags = next((words[2].split(",") for words in lines if words[0] == victim_id), [])
     return Sample(
-        alive=bool(info),
-        role=info.get("role", ""),
+        alive=info.role is not None,
+        role=_ROLE_WORDS[info.role],
         epoch=int(own[6]) if own else 0,
-        link=info.get("master_link_status", ""),
-        offset=int(info.get("master_repl_offset", "0")),
+        link=_LINK_WORDS[info.link],
+        offset=info.written_offset or 0,
         suspects="fail?" in flags,
         condemns="fail" in flags,
     )

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from rlctl.bench.stats import NOTHING_SPENT, Spent, admitted, command_spent, is_whole, middle, percentile
 from rlctl.limiter import BrokenState, InvalidLimit
 from rlctl.limits.failures import Cause, Failure
+from rlctl.observe.info import ServerInfo
 
 STATS = """# Commandstats\r
 cmdstat_evalsha:calls=7,usec=21,usec_per_call=3.00,rejected_calls=0,failed_calls=0\r
@@ -15,9 +16,9 @@ YES, NO = b"*6\r\n:1\r\n:5\r\n:4\r\n:0\r\n:1\r\n:0\r\n", b"*6\r\n:0\r\n:5\r\n:0\
 
 
 def test_a_command_is_found_by_its_whole_name() -> None:
-    assert command_spent(STATS, "evalsha") == Spent(calls=7, usec=21)
-    assert command_spent(STATS, "eval") == NOTHING_SPENT
-    assert command_spent("", "incr") == NOTHING_SPENT
+    assert command_spent(ServerInfo(STATS), "evalsha") == Spent(calls=7, usec=21)
+    assert command_spent(ServerInfo(STATS), "eval") == NOTHING_SPENT
+    assert command_spent(ServerInfo(""), "incr") == NOTHING_SPENT
 
 
 def test_spent_adds_and_subtracts() -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rlctl.capacity.request import Server
-from rlctl.capacity.server_memory import Reading, forecast, read_info
+from rlctl.capacity.server_memory import ServerMemory, forecast, server_memory
+from rlctl.observe.info import ServerInfo
 from rlctl.topology.model import EvictionPolicy
 from rlctl.topology.nodes import NodeName
 
@@ -33,41 +34,45 @@ db0:keys=70,expires=70,avg_ttl=1
 A, B = NodeName("a"), NodeName("b")
 
 
-def reading(at_s: float = 0.0, **changes: object) -> Reading:
-    return replace(read_info(INFO, "", at_s), **changes)  # type: ignore[arg-type]
+def memory_of(text: str, at_s: float = 0.0) -> ServerMemory:
+    return server_memory(ServerInfo(text), "", at_s)
+
+
+def reading(at_s: float = 0.0, **changes: object) -> ServerMemory:
+    return replace(memory_of(INFO, at_s), **changes)  # type: ignore[arg-type]
 
 
 def test_a_primary_tells_all() -> None:
-    one = read_info(INFO, "", 5.0)
+    one = memory_of(INFO, 5.0)
     assert (one.server, one.version, one.keys, one.is_primary) == (Server.REDIS_7_0, "redis-7.0.15", 70, True)
     assert one.headroom_bytes == 51_000_000
     assert one.fragmentation == pytest.approx(1.2)
     assert one.stale_share == pytest.approx(0.125)
     assert one.policy is EvictionPolicy.NOEVICTION
-    assert one.own_bytes == 49_000_000
+    assert one.state_bytes == 49_000_000
     assert one.allocator is None
 
 
 def test_what_a_server_does_not_tell_is_nothing() -> None:
     """A server before 7.2, or a module of another vendor, leaves lines out."""
     kept = ("redis_version", "used_memory:", "# Keyspace", "db0")
-    one = read_info("".join(f"{line}\n" for line in INFO.splitlines() if line.startswith(kept)), "", 0)
-    assert (one.own_bytes, one.used_bytes, one.counted_bytes) == (50_000_000, 50_000_000, 50_000_000)
-    assert (one.rss_bytes, one.maxmemory_bytes, one.uptime_s, one.grown_bytes) == (None, 0, 0, None)
+    one = memory_of("".join(f"{line}\n" for line in INFO.splitlines() if line.startswith(kept)))
+    assert (one.state_bytes, one.used_bytes, one.counted_bytes) == (50_000_000, 50_000_000, 50_000_000)
+    assert (one.rss_bytes, one.maxmemory_bytes, one.uptime_s, one.grstate_bytes) == (None, 0, 0, None)
     assert (one.policy, one.stale_share, one.is_primary, one.run_id) == (None, None, False, "")
 
 
 def test_growth_is_what_the_state_takes() -> None:
-    assert read_info(INFO, "", 0).grown_bytes == 48_000_000
-    assert read_info(INFO.replace("startup:1000000", "startup:90000000"), "", 0).grown_bytes == 0
+    assert memory_of(INFO).grstate_bytes == 48_000_000
+    assert memory_of(INFO.replace("startup:1000000", "startup:90000000")).grstate_bytes == 0
 
 
 def test_a_replica_does_not_know_what_is_stale() -> None:
-    assert read_info(INFO.replace("role:master", "role:slave"), "", 0).stale_share is None
+    assert memory_of(INFO.replace("role:master", "role:slave")).stale_share is None
 
 
 def test_without_maxmemory_there_is_no_headroom() -> None:
-    assert read_info(INFO.replace("maxmemory:100000000", "maxmemory:0"), "", 0).headroom_bytes is None
+    assert memory_of(INFO.replace("maxmemory:100000000", "maxmemory:0")).headroom_bytes is None
 
 
 @pytest.mark.parametrize(
@@ -80,13 +85,13 @@ def test_without_maxmemory_there_is_no_headroom() -> None:
     ],
 )
 def test_a_family_is_known_or_not(lines: str, server: Server | None) -> None:
-    assert read_info(INFO.replace("redis_version:7.0.15", lines), "", 0).server is server
+    assert memory_of(INFO.replace("redis_version:7.0.15", lines)).server is server
 
 
 def test_growth_fills_the_first_shard_first() -> None:
     series = {
-        A: [reading(0.0), reading(10.0, own_bytes=50_000_000)],
-        B: [reading(0.0), reading(10.0, own_bytes=51_000_000)],
+        A: [reading(0.0), reading(10.0, state_bytes=50_000_000)],
+        B: [reading(0.0), reading(10.0, state_bytes=51_000_000)],
     }
     found = forecast(series)
     assert found is not None
@@ -96,14 +101,14 @@ def test_growth_fills_the_first_shard_first() -> None:
 
 
 def test_a_fleet_that_does_not_grow_is_never_full() -> None:
-    found = forecast({A: [reading(0.0), reading(10.0, own_bytes=48_000_000)]})
+    found = forecast({A: [reading(0.0), reading(10.0, state_bytes=48_000_000)]})
     assert found is not None
     assert found.bytes_per_s < 0
     assert found.full_in_s is None
 
 
 def test_housekeeping_is_no_growth() -> None:
-    found = forecast({A: [reading(0.0), reading(10.0, own_bytes=49_060_000)]})
+    found = forecast({A: [reading(0.0), reading(10.0, state_bytes=49_060_000)]})
     assert found is not None
     assert (found.bytes_per_s, found.full_in_s) == (0, None)
 
@@ -116,7 +121,7 @@ def test_housekeeping_is_no_growth() -> None:
         pytest.param([reading(0.0), reading(10.0, is_primary=False)], id="no primary any more"),
     ],
 )
-def test_else_the_growth_since_the_start_speaks(readings: list[Reading]) -> None:
+def test_else_the_growth_since_the_start_speaks(readings: list[ServerMemory]) -> None:
     found = forecast({A: readings})
     assert found is not None
     assert found.source == "uptime"
@@ -125,4 +130,4 @@ def test_else_the_growth_since_the_start_speaks(readings: list[Reading]) -> None
 
 def test_where_nothing_is_known_nothing_is_said() -> None:
     assert forecast({}) is None
-    assert forecast({A: [reading(0.0, grown_bytes=None)]}) is None
+    assert forecast({A: [reading(0.0, grstate_bytes=None)]}) is None

@@ -161,83 +161,6 @@ def test_slots(words: list[str], ranges: tuple[tuple[int, int], ...]) -> None:
     assert parse.slot_count(ranges) == sum(last - first + 1 for first, last in ranges)
 
 
-def test_info_of_a_primary() -> None:
-    general = parse.info(read("info-primary.txt"))
-    assert (general["role"], general["cluster_enabled"], general["loading"]) == ("master", "1", "0")
-    assert parse.server_family(general) == ("redis", "7.0.15")
-    assert parse.key_count(general) == 2
-    assert "# Server" not in general
-
-
-def test_info_of_a_replica() -> None:
-    general = parse.info(read("info-replica.txt"))
-    assert (general["role"], general["master_port"], general["master_link_status"]) == ("slave", "21102", "up")
-    assert parse.key_count(general) == 2
-
-
-def test_info_of_a_replica_that_never_reached_its_primary() -> None:
-    general = parse.info(read("info-replica-never-linked.txt"))
-    assert (general["master_link_status"], general["master_link_down_since_seconds"]) == ("down", "-1")
-
-
-def test_values_may_hold_colons_and_carriage_returns() -> None:
-    assert parse.info("# Server\r\nexecutable:C:/redis\r\n\r\nodd line\r\nconfig_file:\r\n") == {
-        "executable": "C:/redis",
-        "config_file": "",
-    }
-
-
-def test_cluster_info() -> None:
-    general = parse.info(read("cluster-info.txt"))
-    assert (general["cluster_state"], general["cluster_known_nodes"]) == ("ok", "6")
-
-
-@pytest.mark.parametrize(
-    ("server", "family"),
-    [
-        pytest.param({"redis_version": "7.0.15"}, ("redis", "7.0.15"), id="redis"),
-        pytest.param(
-            {"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.0.1"},
-            ("valkey", "8.0.1"),
-            id="valkey names the redis version it is compatible with",
-        ),
-    ],
-)
-def test_server_family(server: dict[str, str], family: tuple[str, str]) -> None:
-    assert parse.server_family(server) == family
-
-
-@pytest.mark.parametrize(
-    ("keyspace", "count"),
-    [
-        pytest.param("# Keyspace", 0, id="empty"),
-        pytest.param("db0:keys=2,expires=1,avg_ttl=999", 2, id="one database"),
-        pytest.param("db0:keys=2,expires=1,avg_ttl=9,subexpiry=0\ndb9:keys=40,expires=0,avg_ttl=0", 42, id="two"),
-    ],
-)
-def test_keys(keyspace: str, count: int) -> None:
-    assert parse.key_count(parse.info(keyspace)) == count
-
-
-@pytest.mark.parametrize(
-    ("info", "tilt_s"),
-    [
-        pytest.param("sentinel_masters:1\r\nsentinel_tilt:0\r\nsentinel_tilt_since_seconds:-1\r\n", None, id="none"),
-        pytest.param("sentinel_tilt:1\r\nsentinel_tilt_since_seconds:7\r\n", 7, id="since 7 s"),
-        pytest.param("sentinel_tilt:1\r\n", 0, id="a server that does not say since when"),
-        pytest.param("sentinel_tilt:1\r\nsentinel_tilt_since_seconds:-9\r\n", 0, id="a clock that was set back"),
-        pytest.param("redis_version:7.0.15\r\n", None, id="not told"),
-    ],
-)
-def test_tilt(info: str, tilt_s: int | None) -> None:
-    assert parse.tilt_s(parse.info(info)) == tilt_s
-
-
-def test_a_time_in_tilt_that_is_no_number() -> None:
-    with pytest.raises(parse.BadReply, match="not a number"):
-        parse.tilt_s({"sentinel_tilt": "1", "sentinel_tilt_since_seconds": "long"})
-
-
 def test_a_sentinel_at_rest() -> None:
     view = sentinel("sentinel-healthy.json")
     assert view.primary == ("127.0.0.1", 21_200)
@@ -311,7 +234,6 @@ READERS: dict[str, Callable[[object], object]] = {
     "text": parse.text,
     "number": parse.number,
     "port": parse.port,
-    "info": parse.info,
     "own_id": parse.own_id,
     "table": parse.table,
     "pairs": parse.pairs,
@@ -319,8 +241,6 @@ READERS: dict[str, Callable[[object], object]] = {
     "lets_in": lambda reply: parse.lets_in(reply, "ab"),
     "sentinel primary": lambda reply: parse.sentinel_view(reply, [], [], quorum_ok=True),
     "sentinel replicas": lambda reply: parse.sentinel_view(["ip", "h", "port", "1"], reply, [], quorum_ok=True),
-    "server_family": lambda reply: parse.server_family({"redis_version": str(reply)}),
-    "key_count": lambda reply: parse.key_count({"db0": f"keys={reply}"}),
 }
 
 
