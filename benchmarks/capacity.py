@@ -13,8 +13,8 @@ from table import render_table
 from rlctl.capacity.layout.allocator import classes_of
 from rlctl.capacity.measure.estimate import RuleRow, rows_of
 from rlctl.capacity.measure.sampled import Place, RuleName, name_of
-from rlctl.capacity.measure.sampling import Sampler
-from rlctl.capacity.request import Server
+from rlctl.capacity.measure.sampling import KeySampler
+from rlctl.capacity.request import ServerVersion
 from rlctl.observe.info import ServerInfo
 from rlctl.observe.parse import required
 from rlctl.scripts.loader import load_scripts
@@ -117,7 +117,7 @@ def measure(keys: int, sample: int) -> str:
         link, looking = scratch.link(), scratch.link()
         states = fill(link, keys)
         place = Place(
-            server=Server.of(program.flavor, program.version),
+            server=ServerVersion.of(program.flavor, program.version),
             allocator=classes_of(str(link.call("MEMORY", "MALLOC-STATS"))),
             policy=None,
             keys=int(link.call("DBSIZE")),
@@ -128,7 +128,7 @@ def measure(keys: int, sample: int) -> str:
         clock.sleep(IDLE_S)
         idle = Cost(busy_s=busy_s(link) - before, elapsed_s=clock.monotonic() - started_s)
         before, started_s = busy_s(link), clock.monotonic()
-        sampler = Sampler(link=looking, clock=clock, sample=sample, ends_s=started_s + BUDGET_S)
+        sampler = KeySampler(link=looking, clock=clock, sample=sample, ends_s=started_s + BUDGET_S)
         seen = sampler.run(place, ())
         cost = Cost(busy_s=busy_s(link) - before, elapsed_s=clock.monotonic() - started_s)
         before, started_s = busy_s(link), clock.monotonic()

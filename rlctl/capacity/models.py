@@ -1,10 +1,10 @@
-"""What was published about the memory and the traffic of limiters. Pure."""
+"""Published figures for the memory and the traffic of rate limiters. Pure."""
 
 from dataclasses import dataclass
 
 from rlctl.capacity.request import SCRIPT, Algorithm
 
-# The gateway design's own figures: two keys a user, 70 bytes each, for ten million users and a window of a minute.
+# The gateway design: two keys of 70 bytes a user, for ten million users and a window of one minute.
 GATEWAY_USERS = 10_000_000
 GATEWAY_KEYS, GATEWAY_KEY_BYTES = 2, 70
 KEY_CREATIONS_PER_S = 167_000
@@ -16,7 +16,7 @@ _CASE_STUDY_BYTES = 1_000
 
 
 def claimed_bytes(algorithm: Algorithm, limit: int) -> int:
-    """The published bytes a user, whatever the encoding."""
+    """The published bytes a user, which do not depend on the encoding."""
     match algorithm:
         case Algorithm.TOKEN_BUCKET | Algorithm.GCRA | Algorithm.FIXED_WINDOW:
             return 16
@@ -29,8 +29,8 @@ def claimed_bytes(algorithm: Algorithm, limit: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """One published figure, and the encoding that it describes."""
+class PublishedClaim:
+    """A published figure and the encoding that it describes."""
 
     source: str
     algorithm: Algorithm
@@ -42,12 +42,11 @@ class Claim:
 
     @property
     def total_bytes(self) -> int:
-        """All users, as claimed."""
         return self.users * self.bytes_per_user
 
 
-def claims(users: int, limit: int, concurrent: int) -> tuple[Claim, ...]:
-    """Every published figure, each for the encoding it describes and for this release's script."""
+def claims(users: int, limit: int, concurrent: int) -> tuple[PublishedClaim, ...]:
+    """Every published figure twice: for the encoding it describes, and for the script of this release."""
     published = [
         _paper(Algorithm.TOKEN_BUCKET, "hash-float", limit, users),
         _paper(Algorithm.FIXED_WINDOW, "string", limit, users),
@@ -56,7 +55,7 @@ def claims(users: int, limit: int, concurrent: int) -> tuple[Claim, ...]:
         _digest(Algorithm.FIXED_WINDOW, "string", limit, users, 8),
         _digest(Algorithm.TOKEN_BUCKET, "hash-float", limit, users, 12),
         _digest(Algorithm.ROLLING_WINDOW, "zset", limit, users, 16),
-        Claim(
+        PublishedClaim(
             source="gateway",
             algorithm=Algorithm.SLIDING_COUNTER,
             limit=limit,
@@ -65,7 +64,7 @@ def claims(users: int, limit: int, concurrent: int) -> tuple[Claim, ...]:
             encoding="strings",
             key_length=_GATEWAY_KEY,
         ),
-        Claim(
+        PublishedClaim(
             source="case-study",
             algorithm=Algorithm.ROLLING_WINDOW,
             limit=limit,
@@ -79,7 +78,7 @@ def claims(users: int, limit: int, concurrent: int) -> tuple[Claim, ...]:
 
 
 def traffic(requests_per_s: int) -> dict[str, int]:
-    """The gateway design's estimate of operations, bandwidth and new keys."""
+    """The estimates of the gateway design for operations, bandwidth and new keys."""
     return {
         "requests_per_s": requests_per_s,
         "operations_per_s": OPERATIONS_PER_REQUEST * requests_per_s,
@@ -89,8 +88,8 @@ def traffic(requests_per_s: int) -> dict[str, int]:
     }
 
 
-def _paper(algorithm: Algorithm, encoding: str, limit: int, users: int) -> Claim:
-    return Claim(
+def _paper(algorithm: Algorithm, encoding: str, limit: int, users: int) -> PublishedClaim:
+    return PublishedClaim(
         source="paper",
         algorithm=algorithm,
         limit=limit,
@@ -101,8 +100,8 @@ def _paper(algorithm: Algorithm, encoding: str, limit: int, users: int) -> Claim
     )
 
 
-def _digest(algorithm: Algorithm, encoding: str, limit: int, users: int, bytes_per_user: int) -> Claim:
-    return Claim(
+def _digest(algorithm: Algorithm, encoding: str, limit: int, users: int, bytes_per_user: int) -> PublishedClaim:
+    return PublishedClaim(
         source="digest",
         algorithm=algorithm,
         limit=limit,
@@ -113,8 +112,8 @@ def _digest(algorithm: Algorithm, encoding: str, limit: int, users: int, bytes_p
     )
 
 
-def _by_script(claim: Claim) -> Claim:
-    return Claim(
+def _by_script(claim: PublishedClaim) -> PublishedClaim:
+    return PublishedClaim(
         source=claim.source,
         algorithm=claim.algorithm,
         limit=claim.limit,

@@ -1,4 +1,4 @@
-"""From options as they were typed, or a line of JSON, to a question; every value is checked in one place. Pure."""
+"""Parses command-line options, or a JSON object with their names, into a memory request. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from rlctl.capacity.layout.allocator import Allocator
 from rlctl.capacity.layout.encodings import encodings_of, known_states, state_of
 from rlctl.capacity.layout.listpack import MOST_TEXT, parse_form
 from rlctl.capacity.layout.shapes import Text
-from rlctl.capacity.request import SCRIPT, SLOTS, Algorithm, Question, Server
+from rlctl.capacity.request import SCRIPT, SLOTS, Algorithm, MemoryRequest, ServerVersion
 from rlctl.errors import UsageFault
 from rlctl.files.mistakes import shown
 from rlctl.files.units import parse_duration
@@ -23,7 +23,7 @@ MOST_CAP = 2_147_483_647
 _LONGEST_STRING = 512 * 1024 * 1024
 _DIGITS = re.compile(r"-?[0-9]{1,30}")
 Reader = Callable[[object], Any]
-# The rule values of each algorithm's script, by what they are called there.
+# For each algorithm, the parameters of its script and the attributes of a request that they come from.
 _ARGUMENTS: dict[Algorithm, Mapping[str, str]] = {
     Algorithm.TOKEN_BUCKET: {"capacity": "limit", "rate": "rate", "period_ms": "period_ms"},
     Algorithm.GCRA: {"burst": "limit", "rate": "rate", "period_ms": "period_ms"},
@@ -58,7 +58,7 @@ def _one_of(kind: type[StrEnum]) -> Reader:
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{shown(str(value))} is neither true nor false")  # noqa: TRY004  wrong as a value, to whoever typed it
+        raise ValueError(f"{shown(str(value))} is neither true nor false")  # noqa: TRY004  an invalid value to the user, not a wrong type
     return value
 
 
@@ -80,7 +80,7 @@ READERS: dict[str, Reader] = {
     "period": lambda value: parse_duration(_text(value)),
     "window": lambda value: parse_duration(_text(value)),
     "no_ttl": _flag,
-    "server": _one_of(Server),
+    "server": _one_of(ServerVersion),
     "allocator": _one_of(Allocator),
     "policy": _one_of(EvictionPolicy),
     "zset_max_listpack_entries": _whole(0, MOST_CAP),
@@ -91,54 +91,55 @@ _ATTRIBUTES = {"period": "period_ms", "window": "window_ms"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """Reads questions for one release; `states` is what its manifest says of each script."""
+class RequestParser:
+    """Parses requests for one release of the scripts."""
 
+    # The state format of each script, by its name.
     states: Mapping[str, int]
 
-    def question(self, given: Mapping[str, object]) -> Question:
-        """Options by their names with underscores; UsageFault names the one that is wrong and what is allowed."""
+    def parse(self, given: Mapping[str, object]) -> MemoryRequest:
+        """Parse options by their names with underscores; UsageFault names the invalid option and what it may be."""
         read = {name: _read(name, value) for name, value in given.items()}
         if "algorithm" not in read:
             words = ", ".join(algorithm.value for algorithm in Algorithm)
             raise UsageFault("--algorithm is missing", hint=f"one of {words}")
         algorithm = read["algorithm"]
         if read.get("slots") is not None and not read.get("cluster"):
-            raise UsageFault("--slots without --cluster: only a cluster has slots", hint="add --cluster")
+            raise UsageFault("--slots needs --cluster", hint="add --cluster")
         values = {_ATTRIBUTES.get(name, name): value for name, value in read.items()}
         values["slots"] = values.get("slots", SLOTS) if values.pop("cluster", False) else None
         values["has_ttl"] = not values.pop("no_ttl", False)
         if algorithm is Algorithm.CONCURRENT:
             values = {"limit": 50, "member": parse_form("text:36")} | values
-        question = Question(**{"rate": values.get("limit", 100)} | values)
-        self._check(question)
-        return question
+        request = MemoryRequest(**{"rate": values.get("limit", 100)} | values)
+        self._check(request)
+        return request
 
-    def _check(self, question: Question) -> None:
-        words = encodings_of(question.algorithm)
-        if question.encoding not in words:
+    def _check(self, request: MemoryRequest) -> None:
+        words = encodings_of(request.algorithm)
+        if request.encoding not in words:
             raise UsageFault(
-                f"--encoding: {shown(question.encoding)} is no encoding of {question.algorithm}",
+                f"--encoding: {shown(request.encoding)} is not an encoding of {request.algorithm}",
                 hint=f"one of {', '.join(words)}",
             )
-        if question.encoding == SCRIPT:
-            self._check_script(question)
-        state = state_of(question, self.states)
+        if request.encoding == SCRIPT:
+            self._check_script(request)
+        state = state_of(request, self.states)
         if any(isinstance(shape, Text) and shape.length > _LONGEST_STRING for shape in state.shapes):
             raise UsageFault(
-                f"--limit: {question.limit} makes a value over 512mb, which no server stores", hint="a lower --limit"
+                f"--limit: {request.limit} makes a value over 512mb, which no server stores", hint="a lower --limit"
             )
 
-    def _check_script(self, question: Question) -> None:
-        name = question.algorithm.value
+    def _check_script(self, request: MemoryRequest) -> None:
+        name = request.algorithm.value
         if (name, self.states.get(name)) not in known_states():
             raise UsageFault(
                 f"this release stores {name} in state format {self.states.get(name)}, for which there is no formula",
-                hint="name another --encoding, or use the release that rlctl ships",
+                hint="use another --encoding, or the release that rlctl ships",
             )
-        # What the script itself would refuse has no size; InvalidLimit is a usage fault.
+        # Refuses what the script would refuse: InvalidLimit is a usage fault.
         ALGORITHMS[name](
-            **{name: getattr(question, attribute) for name, attribute in _ARGUMENTS[question.algorithm].items()}
+            **{name: getattr(request, attribute) for name, attribute in _ARGUMENTS[request.algorithm].items()}
         )
 
 

@@ -1,4 +1,4 @@
-"""From users and rules to memory: a shard, the fleet, and what is left after losing one. Pure."""
+"""Plans the memory of a fleet from its rules and their users, also after the loss of a shard. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -7,24 +7,24 @@ from math import ceil
 
 from rlctl.capacity.layout.encodings import state_of
 from rlctl.capacity.predict import Prediction, predict
-from rlctl.capacity.request import SLOTS, Question, Server
-from rlctl.capacity.warnings import Warn
+from rlctl.capacity.request import SLOTS, MemoryRequest, ServerVersion
+from rlctl.capacity.warnings import CapacityWarning
 from rlctl.topology.model import MIB
 
 MOST_SHARDS = 1_000
 _LOG_REWRITTEN, _COUNTER_REWRITTEN = 1.0, 0.25
-# An empty server with the scripts loaded, alone and as a member of a cluster.
+# Bytes of an empty server with the scripts loaded, standalone and in a cluster.
 _BASELINE = {
-    Server.REDIS_7_0: (1_130_000, 1_910_000),
-    Server.REDIS_8_0: (950_000, 2_290_000),
-    Server.VALKEY_8_1: (1_150_000, 3_000_000),
+    ServerVersion.REDIS_7_0: (1_130_000, 1_910_000),
+    ServerVersion.REDIS_8_0: (950_000, 2_290_000),
+    ServerVersion.VALKEY_8_1: (1_150_000, 3_000_000),
 }
 _REPLICA_BUFFER = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve:
-    """What stands around the data."""
+    """What a server needs besides the data."""
 
     replicas: int = 1
     fragmentation: float = 1.1
@@ -36,40 +36,39 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """All rules, with the users that each has in the whole fleet."""
+    """The rules of a fleet, each with its users in the whole fleet."""
 
-    questions: tuple[Question, ...]
+    requests: tuple[MemoryRequest, ...]
     states: Mapping[str, int]
 
     @property
     def users(self) -> int:
-        """Of all rules."""
-        return sum(question.users for question in self.questions)
+        return sum(request.users for request in self.requests)
 
     @property
     def has_slots(self) -> bool:
-        """Whether the servers are members of a cluster."""
-        return any(question.slots is not None for question in self.questions)
+        """Whether the servers form a cluster."""
+        return any(request.slots is not None for request in self.requests)
 
-    def of_users(self, users: int) -> "Mix":
-        """The same rules with so many users in all."""
+    def with_users(self, users: int) -> "Mix":
+        """The same rules in the same proportions, with `users` in total."""
         whole = self.users
-        questions = (replace(one, users=max(1, one.users * users // whole)) for one in self.questions)
-        return replace(self, questions=tuple(questions))
+        requests = (replace(one, users=max(1, one.users * users // whole)) for one in self.requests)
+        return replace(self, requests=tuple(requests))
 
     def items(self, shards: int) -> tuple[Prediction, ...]:
-        """Each rule at its users in the fleet, with the tables as full as one of so many shards has them."""
+        """Predict each rule for all its users; tables are as full as on one of `shards` shards."""
         slots = ceil(SLOTS / shards) if self.has_slots else None
-        asked = [replace(one, slots=slots, users=ceil(one.users / shards)) for one in self.questions]
+        asked = [replace(one, slots=slots, users=ceil(one.users / shards)) for one in self.requests]
         keys = sum(ceil(one.users * state_of(one, self.states).keys_per_user) for one in asked)
         found = [predict(one, self.states, keys_on_primary=keys) for one in asked]
-        whole = zip(self.questions, found, strict=True)
-        return tuple(replace(one, question=replace(one.question, users=fleet.users)) for fleet, one in whole)
+        whole = zip(self.requests, found, strict=True)
+        return tuple(replace(one, request=replace(one.request, users=fleet.users)) for fleet, one in whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
-    """Bytes of one primary, and what its machine needs beside them."""
+class ShardMemory:
+    """Memory of one primary in bytes, with what its machine needs besides."""
 
     users: int
     data: int
@@ -88,26 +87,26 @@ class Shard:
 
     @property
     def maxmemory(self) -> int:
-        """What the server may fill: all but fragmentation and copy-on-write, in whole megabytes."""
+        """The maxmemory setting: all but fragmentation and copy-on-write, in whole megabytes."""
         return ceil((self.total - self.fragmentation - self.copy_on_write) / MIB) * MIB
 
     def to_json(self) -> dict[str, int]:
-        """The contract's P."""
+        """`per_shard` of `rlctl capacity plan -o json`."""
         return asdict(self) | {"total": self.total}
 
 
-def shard_of(mix: Mix, reserve: Reserve, shards: int, items: Sequence[Prediction]) -> Shard:
-    """One of so many shards."""
+def shard_memory(mix: Mix, reserve: Reserve, shards: int, items: Sequence[Prediction]) -> ShardMemory:
+    """The memory of one primary when the fleet has `shards` shards."""
     data = [(one, _data(one, shards, reserve)) for one in items]
-    first = mix.questions[0]
-    doubling = sum(2 * one.parts.tables * one.question.users / shards for one in items)
-    slots = sum(one.parts.cluster * one.question.users / shards for one in items)
+    first = mix.requests[0]
+    doubling = sum(2 * one.parts.tables * one.request.users / shards for one in items)
+    slots = sum(one.parts.cluster * one.request.users / shards for one in items)
     backlog = reserve.backlog_bytes if reserve.replicas else 0
     clients = reserve.clients * reserve.client_bytes
     baseline = _BASELINE[first.server][1 if mix.has_slots else 0]
     used = sum(size for _one, size in data) + doubling + slots + backlog + clients + baseline
     rewritten = sum(size * (_LOG_REWRITTEN if _is_log(one) else _COUNTER_REWRITTEN) for one, size in data)
-    return Shard(
+    return ShardMemory(
         users=ceil(mix.users / shards),
         data=round(sum(size for _one, size in data)),
         table_doubling=round(doubling),
@@ -121,8 +120,8 @@ def shard_of(mix: Mix, reserve: Reserve, shards: int, items: Sequence[Prediction
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The answer for a number of shards, with or without a given RAM."""
+class CapacityPlan:
+    """A fleet with a number of shards, and whether it fits into the RAM of its servers if that is given."""
 
     mix: Mix
     reserve: Reserve
@@ -131,29 +130,29 @@ class Plan:
 
     @cached_property
     def items(self) -> tuple[Prediction, ...]:
-        """Each rule, as a shard holds it."""
+        """The prediction for each rule."""
         return self.mix.items(self.shards)
 
     @cached_property
-    def per_shard(self) -> Shard:
-        """With all shards there."""
-        return shard_of(self.mix, self.reserve, self.shards, self.items)
+    def per_shard(self) -> ShardMemory:
+        """The memory of a primary while all shards are up."""
+        return shard_memory(self.mix, self.reserve, self.shards, self.items)
 
     @cached_property
-    def after_losing_one(self) -> Shard | None:
-        """The same users on one shard fewer; one shard cannot be lost."""
+    def after_losing_one(self) -> ShardMemory | None:
+        """The memory of a primary after the loss of a shard; None for a fleet of one shard."""
         if self.shards == 1:
             return None
-        return shard_of(self.mix, self.reserve, self.shards - 1, self.mix.items(self.shards - 1))
+        return shard_memory(self.mix, self.reserve, self.shards - 1, self.mix.items(self.shards - 1))
 
     @property
-    def worst(self) -> Shard:
-        """What must fit."""
+    def worst(self) -> ShardMemory:
+        """The memory that must fit."""
         return self.after_losing_one or self.per_shard
 
     @property
     def ram(self) -> int:
-        """As given, else what is needed, in whole megabytes."""
+        """The given RAM of a server in bytes, else the RAM it needs, in whole megabytes."""
         return self.given_ram or ceil(self.worst.total / MIB) * MIB
 
     @property
@@ -168,12 +167,12 @@ class Plan:
 
     @cached_property
     def users_that_fit(self) -> int | None:
-        """The most users of this mix; None without a given RAM."""
+        """The most users of this mix that fit; None where no RAM was given."""
         return None if self.given_ram is None else _users_that_fit(self, self.given_ram)
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What would make it fit, each by itself; nothing when it fits."""
+        """Changes of which any one would make the plan fit; empty when it fits."""
         if self.fits is not False:
             return ()
         assert self.given_ram is not None
@@ -185,15 +184,17 @@ class Plan:
         return tuple(found)
 
     @property
-    def warnings(self) -> tuple[Warn, ...]:
-        """What the figures leave out, and the cliffs of the rules."""
-        buffers = f"a replica's output buffer may take {_REPLICA_BUFFER // MIB} MB more before the server cuts it off"
-        own = [Warn(code="replica-buffers", message=buffers)] if self.reserve.replicas else []
+    def warnings(self) -> tuple[CapacityWarning, ...]:
+        """What the figures leave out, and thresholds that the rules are close to."""
+        buffers = (
+            f"the output buffer of a replica may take {_REPLICA_BUFFER // MIB} MB more before the server disconnects it"
+        )
+        own = [CapacityWarning(code="replica-buffers", message=buffers)] if self.reserve.replicas else []
         return tuple(dict.fromkeys([*own, *(warn for item in self.items for warn in item.warnings)]))
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `capacity plan`."""
-        first = self.mix.questions[0]
+        """`rlctl capacity plan -o json`."""
+        first = self.mix.requests[0]
         lost = self.after_losing_one
         return {
             "schema": "rlctl.capacity-plan/1",
@@ -213,14 +214,14 @@ class Plan:
         }
 
 
-def plan(mix: Mix, reserve: Reserve, *, shards: int | None, ram: int | None, least_shards: int = 1) -> Plan:
-    """For the given shards, else for as few as the RAM allows; where no number does, for one, which does not fit."""
+def plan(mix: Mix, reserve: Reserve, *, shards: int | None, ram: int | None, least_shards: int = 1) -> CapacityPlan:
+    """Plan for `shards`, else for the fewest shards that fit into `ram`, else for `least_shards`."""
     chosen = shards or (shards_for(mix, reserve, ram, least=least_shards) if ram else None) or least_shards
-    return Plan(mix=mix, reserve=reserve, shards=chosen, given_ram=ram)
+    return CapacityPlan(mix=mix, reserve=reserve, shards=chosen, given_ram=ram)
 
 
-def on_shards(found: Plan, shards: int) -> tuple[str, ...]:
-    """What the same users need on this number of shards, and how many users fit there into the given RAM."""
+def on_shards(found: CapacityPlan, shards: int) -> tuple[str, ...]:
+    """Describe what the same users need on `shards` shards, and how many users fit into the given RAM there."""
     needed, there = replace(found, shards=shards, given_ram=None), replace(found, shards=shards)
     memory = f"maxmemory {needed.worst.maxmemory // MIB}mb on servers of {needed.ram // MIB}mb"
     whole = f"--shards {shards} holds these {found.mix.users} users with {memory}"
@@ -230,7 +231,7 @@ def on_shards(found: Plan, shards: int) -> tuple[str, ...]:
 
 
 def shards_for(mix: Mix, reserve: Reserve, ram: int, *, least: int) -> int | None:
-    """The fewest shards of which one may be lost; None where more of them do not help."""
+    """The fewest shards that fit after the loss of one; None where no number of shards fits."""
     low, high = least, MOST_SHARDS
     if not _fits(mix, reserve, high, ram):
         return None
@@ -244,17 +245,17 @@ def shards_for(mix: Mix, reserve: Reserve, ram: int, *, least: int) -> int | Non
 
 
 def _fits(mix: Mix, reserve: Reserve, shards: int, ram: int) -> bool:
-    return bool(Plan(mix=mix, reserve=reserve, shards=shards, given_ram=ram).fits)
+    return bool(CapacityPlan(mix=mix, reserve=reserve, shards=shards, given_ram=ram).fits)
 
 
-def _users_that_fit(found: Plan, ram: int) -> int:
-    """Bisected: tables double at a few numbers of users, so the need grows in steps."""
+def _users_that_fit(found: CapacityPlan, ram: int) -> int:
+    # Memory grows in steps, because tables double: bisection finds an edge, a formula would not.
     low, high = 0, 1
-    while _fits(found.mix.of_users(high), found.reserve, found.shards, ram):
+    while _fits(found.mix.with_users(high), found.reserve, found.shards, ram):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
-        if _fits(found.mix.of_users(middle), found.reserve, found.shards, ram):
+        if _fits(found.mix.with_users(middle), found.reserve, found.shards, ram):
             low = middle
         else:
             high = middle
@@ -263,8 +264,8 @@ def _users_that_fit(found: Plan, ram: int) -> int:
 
 def _data(item: Prediction, shards: int, reserve: Reserve) -> float:
     each = item.parts.total - item.parts.cluster
-    return each * item.question.users / shards * (1 + reserve.stale)
+    return each * item.request.users / shards * (1 + reserve.stale)
 
 
 def _is_log(item: Prediction) -> bool:
-    return item.question.algorithm.is_log
+    return item.request.algorithm.is_log

@@ -1,4 +1,4 @@
-"""Bytes a user, in parts that add up, with the cliffs that are near. Pure."""
+"""Predicts the bytes a user takes, in parts that add up, with warnings about thresholds close by. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,13 +12,13 @@ from rlctl.capacity.layout.shapes import UserState
 from rlctl.capacity.layout.tables import Spread
 from rlctl.capacity.layout.valkey import ValkeyLayout
 from rlctl.capacity.models import claimed_bytes
-from rlctl.capacity.request import Question, Server
-from rlctl.capacity.warnings import Warn, warnings_of
+from rlctl.capacity.request import MemoryRequest, ServerVersion
+from rlctl.capacity.warnings import CapacityWarning, warnings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Where a user's bytes are."""
+    """The bytes of a user, by where they are."""
 
     key: float
     ttl: float
@@ -28,87 +28,88 @@ class Parts:
 
     @property
     def total(self) -> float:
-        """All of them."""
         return self.key + self.ttl + self.tables + self.value + self.cluster
 
 
-def layout_of(question: Question) -> Layout:
-    """The layout of the question's server."""
-    match question.server:
-        case Server.REDIS_7_0 | Server.REDIS_8_0:
-            return RedisLayout(question=question)
-        case Server.VALKEY_8_1:
-            return ValkeyLayout(question=question)
+def layout_of(request: MemoryRequest) -> Layout:
+    """The memory layout of the server that a request names."""
+    match request.server:
+        case ServerVersion.REDIS_7_0 | ServerVersion.REDIS_8_0:
+            return RedisLayout(request=request)
+        case ServerVersion.VALKEY_8_1:
+            return ValkeyLayout(request=request)
         case _:
-            assert_never(question.server)
+            assert_never(request.server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """An answer: data only, no reserve."""
+    """The predicted memory of a request: data only, without reserve."""
 
-    question: Question
+    request: MemoryRequest
     parts: Parts
     keys_per_user: float
-    warnings: tuple[Warn, ...]
+    warnings: tuple[CapacityWarning, ...]
 
     @property
     def bytes_per_user(self) -> float:
-        """What used_memory grows by for each user."""
+        """Growth of used_memory for each user."""
         return self.parts.total
 
     @property
     def model_bytes_per_user(self) -> int:
-        """The published claim, whatever the encoding."""
-        return claimed_bytes(self.question.algorithm, self.question.limit)
+        """The published bytes a user, which do not depend on the encoding."""
+        return claimed_bytes(self.request.algorithm, self.request.limit)
 
     @property
     def ratio(self) -> float:
-        """Truth against claim."""
+        """Predicted bytes divided by published bytes."""
         return self.bytes_per_user / self.model_bytes_per_user
 
     @property
     def total_bytes(self) -> int:
-        """All users."""
-        return round(self.question.users * self.bytes_per_user)
+        return round(self.request.users * self.bytes_per_user)
 
     def to_json(self, verb: str = "predict") -> dict[str, object]:
-        """The contract of `capacity predict`."""
-        question = self.question
+        """`rlctl capacity predict -o json`."""
+        request = self.request
         return {
             "schema": f"rlctl.capacity-{verb}/1",
-            "server": question.server.value,
-            "allocator": question.allocator.value,
-            "algorithm": question.algorithm.value,
-            "encoding": question.encoding,
-            "limit": question.limit,
-            "key_length": question.key_length,
+            "server": request.server.value,
+            "allocator": request.allocator.value,
+            "algorithm": request.algorithm.value,
+            "encoding": request.encoding,
+            "limit": request.limit,
+            "key_length": request.key_length,
             "model_bytes_per_user": self.model_bytes_per_user,
             "bytes_per_user": self.bytes_per_user,
             "ratio": self.ratio,
             "parts": asdict(self.parts),
-            "users": question.users,
+            "users": request.users,
             "total_bytes": self.total_bytes,
             "warnings": [warn.to_json() for warn in self.warnings],
         }
 
 
-def predict(question: Question, states: Mapping[str, int], *, keys_on_primary: int | None = None) -> Prediction:
-    """Answer; `states` is the state format that the manifest gives each script. Other rules' keys share the tables."""
-    state = state_of(question, states)
-    keys = keys_on_primary or _keys(question, state)
-    return predict_state(question, state, Spread(keys=keys, slots=question.slots or 1))
+def predict(request: MemoryRequest, states: Mapping[str, int], *, keys_on_primary: int | None = None) -> Prediction:
+    """Predict the memory of a request.
+
+    `states` is the state format of each script. `keys_on_primary` counts the keys of all rules, which share the tables.
+    """
+    state = state_of(request, states)
+    keys = keys_on_primary or _keys(request, state)
+    return predict_state(request, state, Spread(keys=keys, slots=request.slots or 1))
 
 
-def _keys(question: Question, state: UserState) -> int:
-    return max(1, ceil(question.users * state.keys_per_user))
+def _keys(request: MemoryRequest, state: UserState) -> int:
+    return max(1, ceil(request.users * state.keys_per_user))
 
 
-def predict_state(question: Question, state: UserState, spread: Spread) -> Prediction:
-    """Answer for what was seen to be stored."""
-    layout = layout_of(question)
-    # A hash of a hundred users is a whole key, however few of them there are.
-    each = _keys(question, state) / question.users
+def predict_state(request: MemoryRequest, state: UserState, spread: Spread) -> Prediction:
+    """Predict the memory for a given state of a user."""
+    layout = layout_of(request)
+    # A hash for a hundred users is one key even if it has fewer users.
+    each = _keys(request, state) / request.users
     one = layout.key(spread)
     parts = Parts(
         key=each * one.key,
@@ -117,5 +118,5 @@ def predict_state(question: Question, state: UserState, spread: Spread) -> Predi
         value=sum(layout.value(shape) for shape in state.shapes) / state.users_per_key,
         cluster=each * one.cluster,
     )
-    found = warnings_of(question, state, layout, spread.keys, parts.cluster / parts.total)
-    return Prediction(question=question, parts=parts, keys_per_user=each, warnings=tuple(found))
+    found = warnings_of(request, state, layout, spread.keys, parts.cluster / parts.total)
+    return Prediction(request=request, parts=parts, keys_per_user=each, warnings=tuple(found))

@@ -1,32 +1,31 @@
-"""The published figures with the truth beside each. Pure."""
+"""Compares published figures with predictions. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlctl.capacity.layout.allocator import Allocator
 from rlctl.capacity.layout.listpack import Form
-from rlctl.capacity.models import Claim, claims, traffic
+from rlctl.capacity.models import PublishedClaim, claims, traffic
 from rlctl.capacity.predict import Prediction, predict
-from rlctl.capacity.request import Algorithm, Question, Server
+from rlctl.capacity.request import Algorithm, MemoryRequest, ServerVersion
 
 _REQUEST_ID = Form(name="text:36")
 _MS = Form(name="ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """One claim, and what a server really takes for it."""
+class CheckedClaim:
+    """A published claim and the prediction for the same state."""
 
-    claim: Claim
+    claim: PublishedClaim
     truth: Prediction
 
     @property
     def ratio(self) -> float:
-        """Truth against this claim."""
+        """Predicted bytes divided by claimed bytes."""
         return self.truth.bytes_per_user / self.claim.bytes_per_user
 
     def to_json(self) -> dict[str, object]:
-        """One row of `capacity model`."""
         claim = self.claim
         return {
             "source": claim.source,
@@ -45,15 +44,15 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """All claims for these sizes, on this server."""
+    """All published claims, compared for one server."""
 
-    server: Server
+    server: ServerVersion
     allocator: Allocator
-    rows: tuple[Checked, ...]
+    rows: tuple[CheckedClaim, ...]
     traffic: Mapping[str, int]
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `capacity model`."""
+        """`rlctl capacity model -o json`."""
         return {
             "schema": "rlctl.capacity-model/1",
             "server": self.server.value,
@@ -64,18 +63,18 @@ class Published:
 
 
 def check_claims(
-    base: Question, states: Mapping[str, int], *, users: int, limit: int, concurrent: int, requests_per_s: int
+    base: MemoryRequest, states: Mapping[str, int], *, users: int, limit: int, concurrent: int, requests_per_s: int
 ) -> Published:
-    """Every claim; `base` says for which server."""
+    """Compare every claim; `base` names the server and the allocator."""
     rows = tuple(
-        Checked(claim=claim, truth=predict(_question(base, claim), states))
+        CheckedClaim(claim=claim, truth=predict(_request(base, claim), states))
         for claim in claims(users, limit, concurrent)
     )
     return Published(server=base.server, allocator=base.allocator, rows=rows, traffic=traffic(requests_per_s))
 
 
-def _question(base: Question, claim: Claim) -> Question:
-    return Question(
+def _request(base: MemoryRequest, claim: PublishedClaim) -> MemoryRequest:
+    return MemoryRequest(
         algorithm=claim.algorithm,
         encoding=claim.encoding,
         limit=claim.limit,

@@ -1,15 +1,15 @@
-"""The HTML reports of model, plan and measure: each a page of plots with the figures behind them."""
+"""The HTML reports of `capacity model`, `plan` and `measure`: plots with the tables behind them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rlctl.capacity.layout.listpack import Form
-from rlctl.capacity.measure.fleet import Measured
+from rlctl.capacity.measure.fleet import FleetMeasurement
 from rlctl.capacity.models import claimed_bytes
-from rlctl.capacity.plan import Plan, Shard
+from rlctl.capacity.plan import CapacityPlan, ShardMemory
 from rlctl.capacity.predict import predict
 from rlctl.capacity.published import Published
-from rlctl.capacity.request import Algorithm, Question
+from rlctl.capacity.request import Algorithm, MemoryRequest
 from rlctl.capacity.server_memory import growth_rate
 from rlctl.files.mistakes import printable
 from rlctl.reports.drawing import INK, LINE, SERIES, Drawing, drawing, size_words
@@ -18,15 +18,15 @@ from rlctl.reports.page import Chapter, Table, page
 _LOGS = (Algorithm.ROLLING_WINDOW, Algorithm.ROLLING_RING, Algorithm.CONCURRENT)
 _LIMITS = sorted({round(10 ** (step / 12)) for step in range(40)} | {127, 128, 129, 130, 2000})
 _TIMES = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
-_SOURCES = {"samples": "two readings of each primary", "uptime": "on average since the servers started"}
+_SOURCES = {"samples": "from two readings of each primary", "uptime": "on average since the servers started"}
 _PARTS = (
     *("data", "table_doubling", "cluster_slots", "replication_backlog", "client_buffers", "baseline"),
     *("fragmentation", "copy_on_write"),
 )
 
 
-def model_page(found: Published, base: Question, states: Mapping[str, int]) -> str:
-    """Claim against truth: by limit where the state grows with it, else side by side."""
+def model_page(found: Published, base: MemoryRequest, states: Mapping[str, int]) -> str:
+    """The page of `capacity model`: published and predicted bytes of each algorithm."""
     where = f"{found.server}, {found.allocator} size classes"
     head = ("source", "algorithm", "encoding", "limit", "users", "claimed B/user", "real B/user", "ratio", "real total")
     rows = [
@@ -39,18 +39,18 @@ def model_page(found: Published, base: Question, states: Mapping[str, int]) -> s
     ]
     return page(
         "rlctl capacity model",
-        "Rate-limit memory: what was published, and what a server takes",
-        f"Bytes that used_memory grows by for each user at the full limit, on {where}. Data only, no reserve.",
+        "Rate-limit memory: published figures and real servers",
+        f"Growth of used_memory for each user at the full limit, on {where}. Data only, without reserve.",
         [
             Chapter(
                 title="Logs and leases, by limit",
-                text="Solid: this release's scripts. Dashed: the published model. The step is where a sorted set "
-                "stops being a listpack; a ring of four bytes a request has no such step.",
+                text="Solid: the scripts of this release. Dashed: the published model. At the step a sorted set "
+                "becomes a skip list. A ring with four bytes for each request has no such step.",
                 svg=_logs_plot(base, states),
             ),
             Chapter(
                 title="Buckets and counters",
-                text="Their size does not depend on the limit; most of it is the key, its end and the tables.",
+                text="Their size does not depend on the limit. Most of it is the key, its expiry and the tables.",
                 svg=_counters_plot(base, states),
             ),
             Chapter(title="All published figures", text=where, table=Table(head=head, rows=rows, numbers_from=3)),
@@ -58,11 +58,11 @@ def model_page(found: Published, base: Question, states: Mapping[str, int]) -> s
     )
 
 
-def plan_page(found: Plan) -> str:
-    """Where a server's memory goes, and how it fills with users."""
-    first = found.mix.questions[0]
+def plan_page(found: CapacityPlan) -> str:
+    """The page of `capacity plan`: the memory of a server by parts and by users."""
+    first = found.mix.requests[0]
     lost = found.after_losing_one
-    head = ("part", "all shards there", "after losing one")
+    head = ("part", "all shards up", "after losing one")
     rows = [
         (name.replace("_", " "), size_words(value), size_words(lost.to_json()[name]) if lost else "-")
         for name, value in found.per_shard.to_json().items()
@@ -76,21 +76,21 @@ def plan_page(found: Plan) -> str:
         [
             Chapter(
                 title="Where a server's memory goes",
-                text="What must fit is the lower bar: the same users on one shard fewer.",
+                text="The lower bar must fit: it shows the same users after the loss of a shard.",
                 svg=_parts_plot(found),
                 table=Table(head=head, rows=rows),
             ),
             Chapter(
                 title="Memory by users",
-                text="The need of one server as the mix grows on these shards; tables double in steps.",
+                text="Memory of a server as the number of users grows. Tables double in steps.",
                 svg=_growth_plot(found),
             ),
         ],
     )
 
 
-def measure_page(found: Measured) -> str:
-    """How the fleet fills, and what its users cost."""
+def measure_page(found: FleetMeasurement) -> str:
+    """The page of `capacity measure`: how the fleet fills, and the bytes of its users."""
     head = ("rule", "algorithm", "keys", "+-", "MEMORY USAGE", "real B/user", "+-", "predicted", "total")
     rows = [
         (
@@ -116,8 +116,8 @@ def measure_page(found: Measured) -> str:
         [
             *_fill_chapters(found),
             Chapter(
-                title="Bytes a user",
-                text="What MEMORY USAGE says, what a key really takes, and what the formulas say.",
+                title="Bytes for each user",
+                text="MEMORY USAGE, the real bytes of a key, and the prediction.",
                 svg=_rules_plot(found) if found.rows else "",
                 table=Table(head=head, rows=rows, numbers_from=2),
             ),
@@ -125,9 +125,9 @@ def measure_page(found: Measured) -> str:
     )
 
 
-def _logs_plot(base: Question, states: Mapping[str, int]) -> str:
+def _logs_plot(base: MemoryRequest, states: Mapping[str, int]) -> str:
     with drawing(
-        "logs", "Bytes a user by limit, published models against this release's scripts", height_in=5.0
+        "logs", "Bytes for each user by limit, published models and the scripts of this release", height_in=5.0
     ) as plot:
         for algorithm, colour in zip(_LOGS, SERIES, strict=False):
             asked = replace(base, algorithm=algorithm, key_length=20, member=_member(base, algorithm))
@@ -146,7 +146,7 @@ def _logs_plot(base: Question, states: Mapping[str, int]) -> str:
         )  # fmt: skip
         _log_axes(plot)
         plot.axes.set_xlabel("limit: requests in the window, or leases held")
-        plot.axes.set_ylabel("bytes a user")
+        plot.axes.set_ylabel("bytes for each user")
         plot.axes.legend(loc="upper left")
         return plot.svg()
 
@@ -159,26 +159,26 @@ def _log_axes(plot: Drawing) -> None:
     plot.axes.yaxis.set_major_formatter(_size)
 
 
-def _member(base: Question, algorithm: Algorithm) -> Form:
+def _member(base: MemoryRequest, algorithm: Algorithm) -> Form:
     return Form(name="text:36") if algorithm is Algorithm.CONCURRENT else base.member
 
 
-def _counters_plot(base: Question, states: Mapping[str, int]) -> str:
+def _counters_plot(base: MemoryRequest, states: Mapping[str, int]) -> str:
     algorithms = [algorithm for algorithm in Algorithm if not algorithm.is_log]
     real = [predict(replace(base, algorithm=one, key_length=20), states).bytes_per_user for one in algorithms]
     claimed = [float(claimed_bytes(one, 1)) for one in algorithms]
     with drawing(
         "counters",
-        "Bytes a user of buckets and counters, published models against this release's scripts",
+        "Bytes for each user of buckets and counters, published models and the scripts of this release",
         height_in=3.6,
     ) as plot:
         _pairs(plot, [one.value for one in algorithms], {"claimed": claimed, "real": real})
-        plot.axes.set_ylabel("bytes a user")
+        plot.axes.set_ylabel("bytes for each user")
         return plot.svg()
 
 
 def _pairs(plot: Drawing, names: Sequence[str], series: Mapping[str, Sequence[float]]) -> None:
-    """Bars side by side, each with its figure on top."""
+    """Draw grouped bars with their values on top."""
     width = 0.8 / len(series)
     for number, ((label, values), colour) in enumerate(zip(series.items(), SERIES, strict=False)):
         at = [place + (number - (len(series) - 1) / 2) * width for place in range(len(names))]
@@ -188,9 +188,9 @@ def _pairs(plot: Drawing, names: Sequence[str], series: Mapping[str, Sequence[fl
     plot.axes.legend(loc="upper left", bbox_to_anchor=(0, 1.14), ncols=len(series))
 
 
-def _parts_plot(found: Plan) -> str:
+def _parts_plot(found: CapacityPlan) -> str:
     lost = found.after_losing_one
-    shards: list[tuple[str, Shard]] = [("all shards there", found.per_shard)]
+    shards: list[tuple[str, ShardMemory]] = [("all shards up", found.per_shard)]
     shards += [("after losing one", lost)] if lost else []
     with drawing("parts", "Where a server's memory goes", height_in=3.2) as plot:
         starts = [0.0] * len(shards)
@@ -210,9 +210,9 @@ def _parts_plot(found: Plan) -> str:
         return plot.svg()
 
 
-def _growth_plot(found: Plan) -> str:
+def _growth_plot(found: CapacityPlan) -> str:
     counts = [max(1, found.mix.users * step // 40) for step in range(1, 61)]
-    plans = [replace(found, mix=found.mix.of_users(count)) for count in counts]
+    plans = [replace(found, mix=found.mix.with_users(count)) for count in counts]
     with drawing("growth", "Memory of one server by users in the fleet") as plot:
         users = [one.mix.users for one in plans]
         plot.axes.plot(users, [one.per_shard.total for one in plans], color=SERIES[0], linewidth=2, label="all shards")
@@ -229,7 +229,7 @@ def _growth_plot(found: Plan) -> str:
         return plot.svg()
 
 
-def _fill_plot(found: Measured) -> str:
+def _fill_plot(found: FleetMeasurement) -> str:
     started_s = min(readings[0].at_s for readings in found.series.values())
     with drawing("fill", "Used memory of each primary over time") as plot:
         for number, (name, readings) in enumerate(sorted(found.series.items())):
@@ -238,31 +238,30 @@ def _fill_plot(found: Measured) -> str:
             colour = SERIES[number % len(SERIES)]
             plot.axes.plot(at, used, color=colour, linewidth=2, marker="o", markersize=3, label=name)
         plot.axes.set_xlabel("seconds since the first reading")
-        plot.axes.set_ylabel("memory that counts")
+        plot.axes.set_ylabel("memory that counts against maxmemory")
         plot.axes.yaxis.set_major_formatter(_size)
         _legend_below(plot)
         return plot.svg()
 
 
-def _rules_plot(found: Measured) -> str:
+def _rules_plot(found: FleetMeasurement) -> str:
     rows = [row for row in found.rows if row.name.rule is not None]
     series: dict[str, Sequence[float]] = {"MEMORY USAGE": [row.memory_usage for row in rows]}
     if all(row.bytes is not None for row in rows):
         series["real"] = [row.bytes.value for row in rows if row.bytes]
     if all(row.predicted is not None for row in rows):
         series["predicted"] = [row.predicted for row in rows if row.predicted is not None]
-    with drawing("rules", "Bytes a user of each rule: MEMORY USAGE, real, predicted", height_in=3.6) as plot:
+    with drawing("rules", "Bytes for each user of each rule: MEMORY USAGE, real, predicted", height_in=3.6) as plot:
         _pairs(plot, [printable(str(row.name.rule)) for row in rows], series)
-        plot.axes.set_ylabel("bytes a user")
+        plot.axes.set_ylabel("bytes for each user")
         return plot.svg()
 
 
-def _outlook_plot(found: Measured, full_in_s: float) -> str:
-    """From now until a while after the first shard is full, at the pace that was seen."""
+def _outlook_plot(found: FleetMeasurement, full_in_s: float) -> str:
     unit, size = next(pair for pair in _TIMES if full_in_s >= pair[1] or pair[1] == 1)
     most_s = full_in_s * 1.3
     with drawing(
-        "outlook", "Used memory of each primary until the first one is full, at the pace seen", height_in=3.6
+        "outlook", "Used memory of each primary until the first one is full, at the current growth rate", height_in=3.6
     ) as plot:
         for number, (name, readings) in enumerate(sorted(found.series.items())):
             first, last = readings[0], readings[-1]
@@ -278,8 +277,12 @@ def _outlook_plot(found: Measured, full_in_s: float) -> str:
         return plot.svg()
 
 
-def _fill_chapters(found: Measured) -> Iterator[Chapter]:
-    yield Chapter(title="Fill over time", text="What was read.", svg=_fill_plot(found) if found.series else "")
+def _fill_chapters(found: FleetMeasurement) -> Iterator[Chapter]:
+    yield Chapter(
+        title="Fill over time",
+        text="Readings of INFO during the measurement.",
+        svg=_fill_plot(found) if found.series else "",
+    )
     flow = found.forecast
     full_in_s = flow.full_in_s if flow else None
     svg = _outlook_plot(found, full_in_s) if full_in_s else ""
@@ -297,14 +300,14 @@ def _size(value: float, _position: float) -> str:
     return size_words(value)
 
 
-def _outlook_sentences(found: Measured) -> Iterator[str]:
+def _outlook_sentences(found: FleetMeasurement) -> Iterator[str]:
     flow = found.forecast
     if flow is None:
-        yield "How fast it fills is unknown: not every primary could be read twice."
+        yield "The growth rate is unknown: not every primary could be read twice."
         return
     yield f"The fleet grows by {size_words(flow.bytes_per_s)} a second ({_SOURCES[flow.source]})."
     if flow.full_in_s is None:
         yield "No shard is filling towards its maxmemory."
     else:
         unit, size = next(pair for pair in _TIMES if flow.full_in_s >= pair[1] or pair[1] == 1)
-        yield f"At that pace the first shard is full in {flow.full_in_s / size:.1f} {unit}."
+        yield f"At that rate the first shard is full in {flow.full_in_s / size:.1f} {unit}."

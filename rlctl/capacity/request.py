@@ -1,4 +1,4 @@
-"""What is asked of a prediction: algorithm, encoding, sizes and the server that it is for. Pure."""
+"""What a prediction is made for: algorithm, encoding, sizes and server. Pure."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,23 +11,21 @@ SLOTS = 16_384
 SCRIPT = "script"
 
 
-class Server(StrEnum):
-    """The server families whose memory layout was measured; there is no formula for any other."""
+class ServerVersion(StrEnum):
+    """The servers whose memory layout was measured; no other has formulas."""
 
     REDIS_7_0 = "redis-7.0"
     REDIS_8_0 = "redis-8.0"
     VALKEY_8_1 = "valkey-8.1"
 
     @classmethod
-    def of(cls, flavor: str, version: tuple[int, ...]) -> "Server | None":
-        """The family of a running server, where it is one of these."""
+    def of(cls, flavor: str, version: tuple[int, ...]) -> "ServerVersion | None":
+        """The member for a running server; None where it was not measured."""
         name = f"{flavor}-{'.'.join(str(part) for part in version[:2])}"
         return next((server for server in cls if server.value == name), None)
 
 
 class Algorithm(StrEnum):
-    """The limiters."""
-
     TOKEN_BUCKET = "token_bucket"  # noqa: S105  an algorithm, no secret
     GCRA = "gcra"
     FIXED_WINDOW = "fixed_window"
@@ -38,13 +36,13 @@ class Algorithm(StrEnum):
 
     @property
     def is_log(self) -> bool:
-        """Whether it keeps an entry for each request or lease: all of it is written anew during a snapshot."""
+        """Whether the state has an entry for each request or lease. A snapshot copies such a state as a whole."""
         return self in {Algorithm.ROLLING_WINDOW, Algorithm.ROLLING_RING, Algorithm.CONCURRENT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """Users at their full limit, on one primary of a named kind."""
+class MemoryRequest:
+    """Users at their full limit on one primary; `slots` is None outside a cluster."""
 
     algorithm: Algorithm
     encoding: str = SCRIPT
@@ -57,7 +55,7 @@ class Question:
     period_ms: int = 1_000
     window_ms: int = 60_000
     has_ttl: bool = True
-    server: Server = Server.REDIS_8_0
+    server: ServerVersion = ServerVersion.REDIS_8_0
     allocator: Allocator = Allocator.UPSTREAM
     policy: EvictionPolicy = EvictionPolicy.NOEVICTION
     zset_max_listpack_entries: int = 128
@@ -65,5 +63,5 @@ class Question:
 
     @property
     def shares_integers(self) -> bool:
-        """Whether small integers are the server's own; with an LRU or LFU policy each key needs its own."""
+        """Whether keys share the server's small integers. Under an LRU or LFU policy each key has its own."""
         return not self.policy.value.endswith(("lru", "lfu"))

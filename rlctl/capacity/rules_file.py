@@ -1,10 +1,10 @@
-"""The rules of a plan from a rules file: of each its algorithm, its numbers and how long its keys are. Pure."""
+"""Makes memory requests from a rules file: algorithm, parameters and key length of each rule. Pure."""
 
 import re
 from collections.abc import Mapping
 
-from rlctl.capacity.parse_request import Asking
-from rlctl.capacity.request import Question
+from rlctl.capacity.parse_request import RequestParser
+from rlctl.capacity.request import MemoryRequest
 from rlctl.errors import NotFound, UsageFault
 from rlctl.files.mistakes import Mistakes, shown
 from rlctl.files.units import format_duration
@@ -14,9 +14,9 @@ from rlctl.limits.match import PLACE
 from rlctl.limits.rule import Definition
 from rlctl.rules.load import RulesFile, load_rules
 
-# How many bytes a value in a key template is taken to have: an address, an API key's id.
+# The assumed length of a value in a key template, such as an address or the id of an API key.
 ASSUMED_VALUE_BYTES = 16
-# The options of `capacity predict` that say what a script's parameters say.
+# The option of `capacity predict` for each parameter of a script.
 _OPTIONS = {
     "capacity": "limit",
     "burst": "limit",
@@ -29,7 +29,7 @@ _OPTIONS = {
 
 
 def parse_users(words: tuple[str, ...]) -> dict[str, int]:
-    """`RULE=N`, several times."""
+    """Parse words of the form `RULE=N` into users by rule."""
     found = {}
     for word in words:
         rule, _, number = word.rpartition("=")
@@ -40,34 +40,36 @@ def parse_users(words: tuple[str, ...]) -> dict[str, int]:
 
 
 def read_rules(
-    text: bytes, path: str, users: Mapping[str, int], asking: Asking, given: Mapping[str, object]
-) -> tuple[Question, ...]:
-    """A question for each rule that users are named for; InvalidFile and NotFound say what is wrong."""
+    text: bytes, path: str, users: Mapping[str, int], parser: RequestParser, given: Mapping[str, object]
+) -> tuple[MemoryRequest, ...]:
+    """Make a request for each rule of the file; `users` must name exactly those rules."""
     file = load_rules(text, path)
     known = [definition.id for definition in file.definitions]
     if missing := [name for name in users if name not in known]:
         raise NotFound(f"{path}: no rule {', '.join(missing)}", hint=f"there are {', '.join(known)}")
     if unnamed := [name for name in known if name not in users]:
-        raise UsageFault(f"how many users has {unnamed[0]}?", hint=f"--users {unnamed[0]}=N")
-    return tuple(_question(rule, file, users[rule.id], asking, given) for rule in file.definitions)
+        raise UsageFault(f"--users is missing for rule {unnamed[0]}", hint=f"--users {unnamed[0]}=N")
+    return tuple(_request(rule, file, users[rule.id], parser, given) for rule in file.definitions)
 
 
-def _question(rule: Definition, file: RulesFile, users: int, asking: Asking, given: Mapping[str, object]) -> Question:
+def _request(
+    rule: Definition, file: RulesFile, users: int, parser: RequestParser, given: Mapping[str, object]
+) -> MemoryRequest:
     values: dict[str, object] = {
         "algorithm": rule.algorithm,
         "users": users,
-        "key_length": _key_length(rule, asking.states[rule.algorithm]),
+        "key_length": _key_length(rule, parser.states[rule.algorithm]),
     }
     for name, value in rule.parameters.items():
         if name in _OPTIONS:
             values[_OPTIONS[name]] = format_duration(value) if name.endswith("_ms") else value
     try:
-        return asking.question(dict(given) | values)
+        return parser.parse(dict(given) | values)
     except UsageFault as failure:
         Mistakes(file.path).stop(file.lines[rule.id], f"rule {shown(rule.id)}: {failure.message}")
 
 
 def _key_length(rule: Definition, state: int) -> int:
-    """With the longest template where there are several."""
+    """The bytes of a key of the rule; of several templates, the longest counts."""
     longest = max(len(PLACE.sub("x" * ASSUMED_VALUE_BYTES, text).encode()) for text in rule.keys)
     return len("rl:{") + longest + len(key_end(ALGORITHMS[rule.algorithm](**rule.parameters), rule.id, state))

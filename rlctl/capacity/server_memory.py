@@ -1,11 +1,11 @@
-"""What INFO says of one server's memory. Pure."""
+"""The memory of a server as INFO reports it, and when it will be full. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from rlctl.capacity.layout.allocator import Allocator, classes_of
-from rlctl.capacity.request import Server
+from rlctl.capacity.request import ServerVersion
 from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import Role
 from rlctl.observe.parse import required
@@ -14,7 +14,7 @@ from rlctl.topology.nodes import NodeName
 
 SECTIONS = ("server", "clients", "memory", "stats", "replication", "keyspace")
 
-# What housekeeping and buffers of connections move between two looks.
+# Housekeeping and buffers change memory by this much between two readings.
 _NOISE_BYTES = 65_536
 
 
@@ -26,7 +26,7 @@ class ServerMemory:
     run_id: str
     is_primary: bool
     version: str
-    server: Server | None
+    server: ServerVersion | None
     allocator: Allocator | None
     keys: int
     used_bytes: int
@@ -43,25 +43,24 @@ class ServerMemory:
 
     @property
     def fragmentation(self) -> float | None:
-        """RSS against used memory."""
+        """RSS divided by used memory."""
         return None if self.rss_bytes is None else self.rss_bytes / self.used_bytes
 
     @property
     def headroom_bytes(self) -> int | None:
-        """Until the server refuses writes or evicts; None where it never does."""
+        """Bytes left until the server refuses writes or evicts; None without maxmemory."""
         return self.maxmemory_bytes - self.counted_bytes if self.maxmemory_bytes else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """How fast the fleet fills, and when the first shard is full; `source` is what that was seen in."""
+    """How fast the fleet fills and when its first shard is full; `source` is `samples` or `uptime`."""
 
     bytes_per_s: float
     full_in_s: float | None
     source: str
 
     def to_json(self) -> dict[str, object]:
-        """As `measure` shows it."""
         return {"bytes_per_s": self.bytes_per_s, "full_in_s": self.full_in_s, "from": self.source}
 
 
@@ -79,7 +78,7 @@ def server_memory(info: ServerInfo, malloc_stats: str, at_s: float) -> ServerMem
         run_id=info.run_id or "",
         is_primary=is_primary,
         version=f"{info.flavor}-{info.version}",
-        server=Server.of(info.flavor, tuple(int(part) for part in info.version.split(".") if part.isdigit())),
+        server=ServerVersion.of(info.flavor, tuple(int(part) for part in info.version.split(".") if part.isdigit())),
         allocator=classes_of(malloc_stats),
         keys=info.keys,
         used_bytes=used_bytes,
@@ -95,7 +94,10 @@ def server_memory(info: ServerInfo, malloc_stats: str, at_s: float) -> ServerMem
 
 
 def forecast(series: Mapping[NodeName, Sequence[ServerMemory]]) -> Forecast | None:
-    """From the primaries' readings, oldest first; from their growth since they started where there is but one."""
+    """Forecast from the readings of the primaries, oldest first.
+
+    Where a primary has only one reading, or restarted, its growth since its start counts. None where that is unknown.
+    """
     if not series:
         return None
     pairs = {name: (readings[0], readings[-1]) for name, readings in series.items() if _is_one_run(readings)}
@@ -111,13 +113,13 @@ def forecast(series: Mapping[NodeName, Sequence[ServerMemory]]) -> Forecast | No
 
 
 def _is_one_run(readings: Sequence[ServerMemory]) -> bool:
-    """Two moments of one process that stayed a primary."""
+    """Whether all readings are of one process that stayed primary."""
     same = all(a.run_id == b.run_id and b.is_primary for a, b in pairwise(readings))
     return len(readings) > 1 and same and readings[-1].at_s > readings[0].at_s
 
 
 def growth_rate(first: ServerMemory, last: ServerMemory) -> float:
-    """Bytes a second; what housekeeping moves is none."""
+    """Growth in bytes a second; 0 where it is within the noise of housekeeping."""
     grown = last.state_bytes - first.state_bytes
     return 0.0 if abs(grown) < _NOISE_BYTES else grown / (last.at_s - first.at_s)
 

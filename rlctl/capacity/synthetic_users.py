@@ -1,4 +1,4 @@
-"""Made-up users: keys of a given length, request ids of a given form, and the calls that fill a limiter. Pure."""
+"""Generates users for a measurement: key names, request ids, and the calls that fill a limiter. Pure."""
 
 import random
 import string
@@ -6,37 +6,37 @@ from binascii import crc_hqx
 from collections.abc import Iterator
 
 from rlctl.capacity.layout.listpack import Form
-from rlctl.capacity.request import SLOTS, Algorithm, Question
+from rlctl.capacity.request import SLOTS, Algorithm, MemoryRequest
 from rlctl.errors import UsageFault
 from rlctl.limits.release import Argument
 
-# 2026-10-09: the start of a second, a minute, an hour and a day. Keys live from here on as long as from now.
+# 2026-10-09T00:00Z. Scripts set a TTL, not an instant of expiry, so keys live as long as if they were called now.
 _NOW_US = 1_791_504_000_000_000
 _HOUR_MS = 3_600_000
 _LETTERS = string.ascii_letters
 _SEED = 20_261_009
 
 
-def key_names(question: Question, users: int) -> Iterator[str]:
-    """So many different keys of the question's length; in a cluster each in a slot at random."""
-    tags = [""] if question.slots is None else _tags(question.slots)
+def key_names(request: MemoryRequest, users: int) -> Iterator[str]:
+    """Yield `users` different keys of the requested length, in a cluster in random slots."""
+    tags = [""] if request.slots is None else _tags(request.slots)
     digits = len(str(users))
-    if question.key_length < digits + max(map(len, tags)):
+    if request.key_length < digits + max(map(len, tags)):
         raise UsageFault(
-            f"--key-length: {question.key_length} bytes do not name {users} users apart",
+            f"--key-length: {request.key_length} bytes are too few for {users} different keys",
             hint=f"{digits + max(map(len, tags))} bytes or more",
         )
-    pick = random.Random(_SEED)  # noqa: S311  spreads keys, guards nothing
+    pick = random.Random(_SEED)  # noqa: S311  spreads keys, protects nothing
     for user in range(users):
         tag = pick.choice(tags)
-        yield f"{tag}{user:0{question.key_length - len(tag)}d}"
+        yield f"{tag}{user:0{request.key_length - len(tag)}d}"
 
 
-def calls_of(question: Question) -> list[list[Argument]]:
-    """The arguments of the calls that bring one user to the limit and keep the key for an hour."""
-    limit = question.limit
+def calls_of(request: MemoryRequest) -> list[list[Argument]]:
+    """The arguments of the calls that bring a user to the limit and keep the key for an hour."""
+    limit = request.limit
     period_ms = max(1, _HOUR_MS // limit)
-    match question.algorithm:
+    match request.algorithm:
         case Algorithm.TOKEN_BUCKET | Algorithm.GCRA:
             return [[limit, 1, period_ms, limit, _NOW_US]]
         case Algorithm.FIXED_WINDOW | Algorithm.SLIDING_COUNTER:
@@ -44,12 +44,12 @@ def calls_of(question: Question) -> list[list[Argument]]:
         case Algorithm.ROLLING_WINDOW | Algorithm.ROLLING_RING:
             return [[limit, _HOUR_MS, 0, limit, _NOW_US]]
         case Algorithm.CONCURRENT:
-            ids = request_ids(question.member, limit)
+            ids = request_ids(request.member, limit)
             return [["acquire", limit, _HOUR_MS, name, _NOW_US + at] for at, name in enumerate(ids)]
 
 
 def request_ids(form: Form, count: int) -> list[str]:
-    """So many different ones."""
+    """`count` different request ids of a form."""
     match form.name:
         case "seq":
             return [str(at + 1) for at in range(count)]
@@ -62,18 +62,18 @@ def request_ids(form: Form, count: int) -> list[str]:
 
 
 def _word(number: int, length: int) -> str:
-    """A number in letters, so that no server takes it for one."""
+    """A number in letters: servers store digits as an integer."""
     letters = []
     for _ in range(length):
         number, digit = divmod(number, len(_LETTERS))
         letters.append(_LETTERS[digit])
     if number:
-        raise UsageFault(f"--member: text:{length} does not name that many leases apart", hint="a longer text")
+        raise UsageFault(f"--member: text:{length} is too short for that many different leases", hint="a longer text")
     return "".join(letters)
 
 
 def _tags(slots: int) -> list[str]:
-    """A hash tag for each of the first slots."""
+    """A hash tag for each of the first `slots` slots."""
     found: dict[int, str] = {}
     number = 0
     while len(found) < slots:

@@ -80,10 +80,10 @@ def test_a_calibration_agrees_with_the_formulas(cluster: LocalFleet, words: tupl
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--server", "valkey-8.1"), 8, "--server valkey-8.1 was asked for"),
-        (("--allocator", "upstream"), 8, "--allocator upstream was asked for"),
+        (("--server", "valkey-8.1"), 8, "--server valkey-8.1 was requested"),
+        (("--allocator", "upstream"), 8, "--allocator upstream was requested"),
         (("--encoding", "int"), 2, "which do not store int"),
-        (("--key-length", "3"), 2, "do not name"),
+        (("--key-length", "3"), 2, "are too few for"),
     ],
 )
 def test_a_calibration_that_cannot_be(cluster: LocalFleet, words: tuple[str, ...], code: int, says: str) -> None:

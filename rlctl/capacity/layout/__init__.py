@@ -1,1 +1,1 @@
-"""How servers lay limiter state out in memory. Pure."""
+"""How servers store limiter state in memory. Pure."""

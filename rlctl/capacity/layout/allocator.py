@@ -1,22 +1,22 @@
-"""jemalloc's size classes: what an allocation of so many bytes really takes. Pure."""
+"""The size classes of jemalloc: the bytes that an allocation takes. Pure."""
 
 from enum import StrEnum
 
 
 class Allocator(StrEnum):
-    """Debian links the system's jemalloc; upstream releases and official images bundle one with finer classes."""
+    """Debian's servers link the system's jemalloc; upstream releases and images bundle one with finer classes."""
 
     DEBIAN = "debian"
     UPSTREAM = "upstream"
 
     @property
     def quantum(self) -> int:
-        """The least distance between two classes above 8 bytes."""
+        """The smallest distance between two classes above 8 bytes."""
         return 16 if self is Allocator.DEBIAN else 8
 
 
 def rounded(size_bytes: int, allocator: Allocator) -> int:
-    """The class of an allocation: multiples of the quantum, then four classes for each doubling."""
+    """The size of the class that an allocation falls into: multiples of the quantum, then four classes a doubling."""
     if size_bytes <= 8:
         return 8
     doubling = (size_bytes - 1).bit_length() - 1
@@ -25,7 +25,7 @@ def rounded(size_bytes: int, allocator: Allocator) -> int:
 
 
 def classes_of(malloc_stats: str) -> Allocator | None:
-    """Which classes a server's MEMORY MALLOC-STATS shows: a bin of 24 bytes exists or does not; None without bins."""
+    """The allocator of a server by its MEMORY MALLOC-STATS: only upstream has a bin of 24 bytes. None without bins."""
     sizes = set()
     inside = False
     for line in malloc_stats.splitlines():

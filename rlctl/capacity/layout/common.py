@@ -1,4 +1,4 @@
-"""What the memory layouts of all server families have in common. Pure."""
+"""What the memory layouts of all servers have in common. Pure."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from typing import assert_never
 
 from rlctl.capacity.layout.allocator import rounded
 from rlctl.capacity.layout.listpack import HEADER_BYTES, Form, text_entry
-from rlctl.capacity.layout.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.layout.shapes import EntryList, EntryStream, LeaseHash, Number, Shape, SmallHash, SortedSet, Text
 from rlctl.capacity.layout.tables import Spread
-from rlctl.capacity.request import Question, Server
+from rlctl.capacity.request import MemoryRequest, ServerVersion
 
 OBJECT = 16
 LISTPACK_TEXT = 64
@@ -22,14 +22,14 @@ MS_DIGITS = 13
 
 
 def sds(length: int) -> int:
-    """A string with its header and final zero."""
+    """Bytes of a simple dynamic string (SDS) with its header and final zero."""
     header = 1 if length < 32 else 3 if length < 256 else 5 if length < 65_536 else 9
     return header + length + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyBytes:
-    """What a key costs before its value, on average over all keys of the server."""
+    """Bytes of a key without its value, on average over all keys of the server."""
 
     key: float
     ttl: float
@@ -39,43 +39,43 @@ class KeyBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout(ABC):
-    """One server family with one set of size classes."""
+    """The memory layout of one server for one request."""
 
-    question: Question
+    request: MemoryRequest
 
     def class_of(self, size_bytes: int) -> int:
-        """What the allocator gives."""
-        return rounded(size_bytes, self.question.allocator)
+        """The bytes that the allocator uses for `size_bytes`."""
+        return rounded(size_bytes, self.request.allocator)
 
     @abstractmethod
     def key(self, spread: Spread) -> KeyBytes:
-        """The key object, the entry for its end, and its share of the tables."""
+        """Bytes of the key, of the entry for its expiry, and of its share of the tables."""
 
     @abstractmethod
     def value(self, shape: Shape) -> float:
-        """Everything behind the key."""
+        """Bytes of the value."""
 
     @abstractmethod
-    def name_request(self) -> int:
-        """The allocation that holds the key's name."""
+    def name_size(self) -> int:
+        """Requested bytes of the allocation that holds the name of the key."""
 
     @abstractmethod
-    def text_request(self, shape: Text) -> int:
-        """The allocation that holds a text."""
+    def text_size(self, shape: Text) -> int:
+        """Requested bytes of the allocation that holds a text."""
 
-    def body_request(self, shape: Shape) -> int | None:
-        """The value's one large allocation; None where there is none that grows by bytes."""
+    def body_size(self, shape: Shape) -> int | None:
+        """Requested bytes of the largest allocation of a value; None where no allocation grows with the value."""
         match shape:
             case Number() | EntryStream():
                 return None
             case Text():
-                return self.text_request(shape)
-            case Fields(entry_bytes=entry_bytes):
+                return self.text_size(shape)
+            case SmallHash(entry_bytes=entry_bytes):
                 return HEADER_BYTES + entry_bytes
             case SortedSet(count=count, member=member, score=score):
                 size = HEADER_BYTES + entry_bytes_of(member, count) + count * self.score_entry(score)
                 return size if self.is_listpack(shape) else None
-            case Queue(count=count, member=member):
+            case EntryList(count=count, member=member):
                 size = HEADER_BYTES + entry_bytes_of(member, count)
                 return size if size <= NODE_LISTPACK else None
             case LeaseHash(count=count, member=member):
@@ -85,47 +85,47 @@ class Layout(ABC):
                 assert_never(shape)
 
     def is_listpack(self, shape: SortedSet | LeaseHash) -> bool:
-        """Whether the server keeps it packed."""
-        most = HASH_LISTPACK_ENTRIES if isinstance(shape, LeaseHash) else self.question.zset_max_listpack_entries
+        """Whether the server stores the value as a listpack."""
+        most = HASH_LISTPACK_ENTRIES if isinstance(shape, LeaseHash) else self.request.zset_max_listpack_entries
         return shape.count <= most and longest_text(shape) <= LISTPACK_TEXT
 
     def score_entry(self, score: Form) -> int:
-        """A score in a listpack; 7.0 writes every double with 17 digits, the others write the shortest."""
+        """Bytes of a score in a listpack. Redis 7.0 writes doubles with 17 digits, other servers the shortest form."""
         if score.name == "float":
-            return text_entry(score.text_length + (1 if self.question.server is Server.REDIS_7_0 else 0))
-        return score.spans(1)[0].entry_bytes
+            return text_entry(score.text_length + (1 if self.request.server is ServerVersion.REDIS_7_0 else 0))
+        return score.runs(1)[0].entry_bytes
 
     def skiplist_nodes(self, shape: SortedSet) -> float:
-        """Nodes of one level or more, each with its member's text, and the skip list itself."""
+        """Bytes of a skip list: its header, its nodes, and the text of each member."""
         nodes = shape.count * self._mean_node()
-        texts = sum(span.count * self.class_of(sds(span.length)) for span in shape.member.spans(shape.count))
+        texts = sum(run.count * self.class_of(sds(run.length)) for run in shape.member.runs(shape.count))
         return self.class_of(16) + _SKIPLIST + self.class_of(_SKIPLIST_HEAD) + nodes + texts
 
     def list_nodes(self, entry_bytes: int) -> float:
-        """A list of listpacks: full ones, and the last one as large as it must be."""
+        """Bytes of a list of listpacks: full ones, and a last one that is as small as possible."""
         full, rest = divmod(entry_bytes, NODE_LISTPACK - HEADER_BYTES)
         node = self.class_of(_LIST_NODE)
         return full * (node + NODE_LISTPACK) + node + self.class_of(HEADER_BYTES + rest)
 
     def stream(self, count: int) -> float:
-        """Blocks of a hundred entries in a radix tree; the last one has room for more."""
+        """Bytes of a stream: a radix tree of blocks with a hundred entries each."""
         return _STREAM + self.class_of(_RADIX_TREE) + _STREAM_BLOCK * (-(-count // _STREAM_ENTRIES) - 1)
 
     def _mean_node(self) -> float:
-        """Each further level has a quarter of the nodes of the one below."""
+        """Mean bytes of a skip list node: each level has a quarter of the nodes of the level below."""
         return sum(0.75 * 0.25 ** (level - 1) * self.class_of(24 + 16 * level) for level in range(1, 33))
 
 
 def entry_bytes_of(form: Form, count: int) -> int:
-    """The listpack entries of so many members."""
-    return sum(span.count * span.entry_bytes for span in form.spans(count))
+    """Bytes of `count` members as listpack entries."""
+    return sum(run.count * run.entry_bytes for run in form.runs(count))
 
 
 def longest_text(shape: SortedSet | LeaseHash) -> int:
-    """The longest member as text."""
-    return max(span.length for span in shape.member.spans(shape.count))
+    """The length of the longest member as text."""
+    return max(run.length for run in shape.member.runs(shape.count))
 
 
 def text_entry_ms() -> int:
-    """An instant in milliseconds as a listpack entry."""
-    return Form(name="ms").spans(1)[0].entry_bytes
+    """Bytes of a Unix time in milliseconds as a listpack entry."""
+    return Form(name="ms").runs(1)[0].entry_bytes

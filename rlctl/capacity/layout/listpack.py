@@ -1,11 +1,11 @@
-"""Bytes of listpack entries, and the forms of members and scores that limiters keep in logs. Pure."""
+"""Bytes of listpack entries, and the forms of members and scores in the logs of limiters. Pure."""
 
 import re
 from dataclasses import dataclass
 from itertools import pairwise
 
 HEADER_BYTES = 7
-# Value up to which an integer takes so many bytes with its back length: 7, 13, 16, 24 and 32 bits, and all others.
+# The largest integer for each size of an entry, in bytes with the back length: 7, 13, 16, 24 and 32 bits.
 _INTEGERS = ((127, 2), (4_095, 3), (32_767, 4), (8_388_607, 5), (2_147_483_647, 6))
 _LONGEST_INTEGER = 10
 _TEXT = re.compile(r"text:([0-9]{1,5})")
@@ -17,20 +17,20 @@ SCORES = ("ms", "us", "relative", "float")
 
 
 def integer_entry(value: int) -> int:
-    """An integer from 0 on; text that is one in canonical digits is stored the same."""
+    """Bytes of an integer, or of text that is an integer in canonical form."""
     return next((size for most, size in _INTEGERS if value <= most), _LONGEST_INTEGER)
 
 
 def text_entry(length: int) -> int:
-    """Text that is no integer: its header, itself, and the length again for walking backwards."""
+    """Bytes of text that is not an integer: header, text, and back length."""
     header = 1 if length < 64 else 2 if length < 4096 else 5
     body = header + length
     return body + next(size for size, most in enumerate((127, 16_383, 2_097_151, 268_435_455), start=1) if body <= most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """So many entries alike: their bytes in a listpack, and their length as text."""
+class EntryRun:
+    """`count` entries of equal size: the listpack bytes of each, and its length as text."""
 
     count: int
     entry_bytes: int
@@ -39,29 +39,29 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How each of a log's members is written."""
+    """How a limiter writes the members of a log: one of `MEMBERS`."""
 
     name: str
 
-    def spans(self, count: int) -> tuple[Span, ...]:
-        """The first `count` members."""
+    def runs(self, count: int) -> tuple[EntryRun, ...]:
+        """The first `count` members, in runs of equal size."""
         if self.name == "seq":
             return _sequence(count)
         if self.name in _FIXED:
             digits = _FIXED[self.name]
-            return (Span(count=count, entry_bytes=integer_entry(10 ** (digits - 1)), length=digits),)
+            return (EntryRun(count=count, entry_bytes=integer_entry(10 ** (digits - 1)), length=digits),)
         length = self.text_length
-        return (Span(count=count, entry_bytes=text_entry(length), length=length),)
+        return (EntryRun(count=count, entry_bytes=text_entry(length), length=length),)
 
     @property
     def text_length(self) -> int:
-        """The length of one; of a sequence the first."""
+        """The length of a member as text; for a sequence, of its first member."""
         match = _TEXT.fullmatch(self.name)
         return int(match[1]) if match else {**_FIXED, "float": _FLOAT_LENGTH, "seq": 1}[self.name]
 
 
 def parse_form(text: str, *, score: bool = False) -> Form:
-    """Read a member's or score's form; ValueError names those there are."""
+    """Parse the form of a member or score; ValueError names the allowed ones."""
     allowed = SCORES if score else MEMBERS
     match = None if score else _TEXT.fullmatch(text)
     if match and 1 <= int(match[1]) <= MOST_TEXT:
@@ -72,12 +72,12 @@ def parse_form(text: str, *, score: bool = False) -> Form:
     return Form(name=text)
 
 
-def _sequence(count: int) -> tuple[Span, ...]:
-    """1, 2, 3 ...: entries grow by value, texts by digits."""
+def _sequence(count: int) -> tuple[EntryRun, ...]:
+    """Runs of 1, 2, 3, ..., which grow by value as entries and by digits as text."""
     edges = sorted({most for most, _size in _INTEGERS} | {10**digits - 1 for digits in range(1, 19)})
-    spans = []
+    runs = []
     for below, upto in pairwise((0, *edges)):
         last = min(upto, count)
         if last > below:
-            spans.append(Span(count=last - below, entry_bytes=integer_entry(last), length=len(str(last))))
-    return tuple(spans)
+            runs.append(EntryRun(count=last - below, entry_bytes=integer_entry(last), length=len(str(last))))
+    return tuple(runs)

@@ -1,4 +1,4 @@
-"""What stands behind a user's key, as the server sees it. Pure."""
+"""The types of values that limiters store, as the server sees them. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,29 +7,29 @@ from rlctl.capacity.layout.listpack import Form
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A string that holds an integer of 64 bits."""
+    """A string that is a 64-bit integer."""
 
     value: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A string of so many bytes; one that was written into keeps its text apart from the object, however short."""
+    """A string of `length` bytes. After SETRANGE or APPEND (`written_into`) the server stores it outside the object."""
 
     length: int
     written_into: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fields:
-    """A small hash; the bytes of all its names and values as listpack entries."""
+class SmallHash:
+    """A hash that is a listpack; `entry_bytes` counts all names and values."""
 
     entry_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedSet:
-    """A log or a set of leases, by score."""
+    """A log or a set of leases, ordered by score."""
 
     count: int
     member: Form
@@ -37,8 +37,8 @@ class SortedSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
-    """A list of instants."""
+class EntryList:
+    """A log as a list."""
 
     count: int
     member: Form
@@ -46,7 +46,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseHash:
-    """Leases by name, each with the millisecond at which it ends."""
+    """Leases as a hash, each with its expiry in milliseconds."""
 
     count: int
     member: Form
@@ -54,22 +54,21 @@ class LeaseHash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryStream:
-    """A stream with one short field in each entry."""
+    """A log as a stream with one short field in each entry."""
 
     count: int
 
 
-Shape = Number | Text | Fields | SortedSet | Queue | LeaseHash | EntryStream
+Shape = Number | Text | SmallHash | SortedSet | EntryList | LeaseHash | EntryStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserState:
-    """All keys of one user, or the key that many users share."""
+    """The values of all keys of a user, or the value of a key that `users_per_key` users share."""
 
     shapes: tuple[Shape, ...]
     users_per_key: int = 1
 
     @property
     def keys_per_user(self) -> float:
-        """Two, one, or a hundredth."""
         return len(self.shapes) / self.users_per_key

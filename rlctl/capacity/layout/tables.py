@@ -1,4 +1,4 @@
-"""Bytes of the tables that find keys: bucket arrays that double, one for a server or one for each slot. Pure."""
+"""Bytes of the hash tables of keys: one for the server, or one for each slot; they double as keys are added. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,55 +9,55 @@ LEAST_BUCKETS = 4
 _POINTER = 8
 _LINE = 64
 _PLACES = 7
-# Above this mean the normal distribution is as good as the exact one, and quicker.
+# Above this mean the normal distribution is as exact as the Poisson distribution, and faster.
 _LARGE_MEAN = 400
 _WIDTH = 9
 
 
 def doubled(least: float) -> int:
-    """The power of two that holds so many."""
+    """The smallest power of two that is at least `least`."""
     return 1 << max(0, ceil(least) - 1).bit_length()
 
 
 def buckets_7_0(keys: int) -> int:
-    """At least as many buckets as keys."""
+    """Buckets of a table in Redis 7.0: at least as many as keys."""
     return max(LEAST_BUCKETS, doubled(keys))
 
 
 def buckets_8_0(keys: int) -> int:
-    """More buckets than keys: a full table has doubled already, but for the first one."""
+    """Buckets of a table in Redis 8.0: more than keys, except in the smallest table."""
     return LEAST_BUCKETS if keys <= LEAST_BUCKETS else doubled(keys + 1)
 
 
 def array_7_0(keys: int) -> float:
-    """One pointer a bucket."""
+    """Bytes of the buckets of a table in Redis 7.0: one pointer each."""
     return _POINTER * buckets_7_0(keys) if keys else 0
 
 
 def array_8_0(keys: int) -> float:
-    """One pointer a bucket."""
+    """Bytes of the buckets of a table in Redis 8.0: one pointer each."""
     return _POINTER * buckets_8_0(keys) if keys else 0
 
 
 def valkey_buckets(keys: int) -> int:
-    """A table grows when every place of its buckets could be taken."""
+    """Buckets of a table in Valkey, which doubles when there are seven keys for each bucket."""
     return doubled(keys / _PLACES) if keys else 0
 
 
 def valkey_capacity(keys: int) -> int:
-    """How many keys the table of so many keys takes before it grows."""
+    """The keys that the table for `keys` keys can hold before it grows."""
     return _PLACES * valkey_buckets(keys)
 
 
 def valkey_array(keys: int) -> float:
-    """Cache lines of seven places, and the lines that full ones are chained to."""
+    """Bytes of the buckets of a table in Valkey: cache lines for seven keys, and lines chained to full ones."""
     buckets = valkey_buckets(keys)
     return _LINE * buckets * (1 + _chained(keys / buckets)) if buckets > 1 else _LINE * buckets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How a server's keys lie on its slots: at random, or on so many of them as were seen to hold any."""
+    """How the keys of a server are spread over its slots: at random, or over `seen_filled` slots as in a sample."""
 
     keys: int
     slots: int = 1
@@ -65,17 +65,17 @@ class Spread:
 
     @property
     def filled(self) -> float:
-        """Slots that hold a key at all."""
+        """Slots that hold at least one key."""
         return filled_slots(self.keys, self.slots) if self.seen_filled is None else self.seen_filled
 
     def arrays(self, array: Callable[[int], float]) -> float:
-        """The bytes of all slots' arrays together."""
+        """Bytes of the tables of all slots; `array` gives the bytes of one for its number of keys."""
         slots = self.slots if self.seen_filled is None else max(1, self.seen_filled)
         return slots * mean_array(self.keys, slots, array)
 
 
 def mean_array(keys: int, slots: int, array: Callable[[int], float]) -> float:
-    """The mean bytes of one slot's array when the keys fall on the slots at random."""
+    """Mean bytes of the table of a slot when the keys are spread at random."""
     if slots == 1:
         return array(keys)
     return _mean_array(keys, slots, array)
@@ -92,7 +92,7 @@ def _mean_array(keys: int, slots: int, array: Callable[[int], float]) -> float:
 
 
 def filled_slots(keys: int, slots: int) -> float:
-    """How many slots hold a key at all."""
+    """The expected number of slots that hold at least one key."""
     if slots == 1:
         return 1
     return slots * -_expm1(keys * log(1 - 1 / slots))
@@ -104,7 +104,7 @@ def _expm1(value: float) -> float:
 
 @lru_cache(maxsize=65_536)
 def _chained(load: float) -> float:
-    """How many further lines a bucket has on average: each gives its last place to the next one."""
+    """Mean number of lines chained to a bucket; a line with a successor holds one key less."""
     places = _PLACES - 1
     return sum(_poisson(count, load) * ceil((count - _PLACES) / places) for count in range(_PLACES + 1, 50))
 
@@ -114,7 +114,7 @@ def _poisson(count: int, mean: float) -> float:
 
 
 def _steps(mean: float, width: float, parts: int = 200) -> list[tuple[int, float]]:
-    """A normal distribution in equal steps, each by its middle and its weight."""
+    """A normal distribution in `parts` equal steps, as pairs of middle and weight."""
     low, step = mean - 5 * width, 10 * width / parts
     edges = [low + step * index for index in range(parts + 1)]
     shares = [(1 + erf((edge - mean) / (width * sqrt(2)))) / 2 for edge in edges]

@@ -1,4 +1,4 @@
-"""Valkey 8.1: name, end and short values inside the key's object, and tables of cache lines. Pure."""
+"""Valkey 8.1: one object holds the name, the expiry and a short value of a key; tables are cache lines. Pure."""
 
 from typing import assert_never
 
@@ -11,7 +11,7 @@ from rlctl.capacity.layout.common import (
     sds,
 )
 from rlctl.capacity.layout.listpack import HEADER_BYTES
-from rlctl.capacity.layout.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.layout.shapes import EntryList, EntryStream, LeaseHash, Number, Shape, SmallHash, SortedSet, Text
 from rlctl.capacity.layout.tables import Spread, valkey_array
 from rlctl.capacity.request import SCRIPT
 
@@ -24,79 +24,77 @@ _QUICKLIST = 40
 
 
 class ValkeyLayout(Layout):
-    """Valkey 8.1."""
+    """The memory layout of Valkey 8.1."""
 
-    def name_request(self) -> int:
-        """The object holds the name, and its end; it keeps that place when the end is taken from it."""
-        return self._object(has_ttl=self.question.has_ttl or self.question.encoding == SCRIPT)
+    def name_size(self) -> int:
+        """Bytes of the object with the name and the expiry, whose room stays after PERSIST."""
+        return self._object(has_ttl=self.request.has_ttl or self.request.encoding == SCRIPT)
 
     def key(self, spread: Spread) -> KeyBytes:
-        """The object with the name in it, and a table for keys and one for ends."""
-        ends = 1 if self.question.has_ttl else 0
+        ends = 1 if self.request.has_ttl else 0
         bare = self.class_of(self._object(has_ttl=False))
-        filled = 0 if self.question.slots is None else spread.filled
+        filled = 0 if self.request.slots is None else spread.filled
         return KeyBytes(
             key=bare,
-            ttl=self.class_of(self.name_request()) - bare,
+            ttl=self.class_of(self.name_size()) - bare,
             tables=(1 + ends) * spread.arrays(valkey_array) / spread.keys,
             cluster=(1 + ends) * self.class_of(_SLOT_TABLE) * filled / spread.keys,
         )
 
     def value(self, shape: Shape) -> float:
-        """What does not fit into the key's object."""
+        """Bytes of a value that do not fit into the object of the key."""
         match shape:
             case Number():
                 return 0
             case Text():
                 return self._text(shape)
-            case Fields(entry_bytes=entry_bytes):
+            case SmallHash(entry_bytes=entry_bytes):
                 return self.class_of(HEADER_BYTES + entry_bytes)
             case SortedSet():
                 return self._sorted_set(shape)
             case LeaseHash():
                 return self._hash(shape)
-            case Queue():
-                return self._queue(shape)
+            case EntryList():
+                return self._list(shape)
             case EntryStream(count=count):
                 return self.stream(count)
             case _:
                 assert_never(shape)
 
     def _object(self, *, has_ttl: bool) -> int:
-        return _OBJECT_AND_LENGTH + (_END if has_ttl else 0) + sds(self.question.key_length)
+        return _OBJECT_AND_LENGTH + (_END if has_ttl else 0) + sds(self.request.key_length)
 
-    def text_request(self, shape: Text) -> int:
-        """A text outside the key's object."""
+    def text_size(self, shape: Text) -> int:
         return sds(shape.length)
 
     def _text(self, shape: Text) -> float:
-        own = self.name_request()
+        own = self.name_size()
         whole = own + _TEXT_HEADER + shape.length
         if whole <= _LARGEST_EMBEDDING and not shape.written_into:
             return self.class_of(whole) - self.class_of(own)
-        return self.class_of(self.text_request(shape))
+        return self.class_of(self.text_size(shape))
 
     def _sorted_set(self, shape: SortedSet) -> float:
-        packed = self.body_request(shape)
+        packed = self.body_size(shape)
         if packed is not None:
             return self.class_of(packed)
         return self.skiplist_nodes(shape) + self.class_of(_TABLE) + valkey_array(shape.count)
 
     def _hash(self, shape: LeaseHash) -> float:
-        packed = self.body_request(shape)
+        packed = self.body_size(shape)
         if packed is not None:
             return self.class_of(packed)
-        entries = sum(span.count * self._field(span.length) for span in shape.member.spans(shape.count))
+        entries = sum(run.count * self._field(run.length) for run in shape.member.runs(shape.count))
         return self.class_of(_TABLE) + valkey_array(shape.count) + entries
 
     def _field(self, length: int) -> int:
-        """A field of a hash table with the instant behind it, in one piece where that is small."""
+        """Bytes of a field of a hash table with a Unix time as its value; small ones share an allocation."""
         whole = sds(length) + _TEXT_HEADER + MS_DIGITS
         if whole <= _LARGEST_EMBEDDING:
             return self.class_of(whole)
         return self.class_of(_POINTER_AND_LENGTH + sds(length)) + self.class_of(sds(MS_DIGITS))
 
-    def _queue(self, shape: Queue) -> float:
+    def _list(self, shape: EntryList) -> float:
         entries = entry_bytes_of(shape.member, shape.count)
         if HEADER_BYTES + entries <= NODE_LISTPACK:
             return self.class_of(HEADER_BYTES + entries)

@@ -1,1 +1,1 @@
-"""What a running server or fleet really takes. Pure: `estimate`, `sampled`."""
+"""Measures the memory of a running server or fleet. Pure: `estimate`, `sampled`."""

@@ -1,4 +1,4 @@
-"""From samples of shards to figures of rules, each with the band that a sample leaves. Pure."""
+"""Estimates the figures of each rule from samples of the shards, with a 95 % confidence interval. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, variance
 
-from rlctl.capacity.measure.sampled import Place, RuleName, Sampled, predicted_bytes, true_bytes
+from rlctl.capacity.measure.sampled import RuleName, SampledKey, SampledServer, predicted_bytes, true_bytes
 
 _Z95 = 1.96
-_Value = Callable[[Sampled, Place], float | None]
+_Value = Callable[[SampledKey, SampledServer], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSample:
-    """What was seen of one shard: how many names of each rule among those looked at, and some keys of each."""
+    """A sample of a shard: the number of key names of each rule, and some keys in detail."""
 
-    place: Place
+    server: SampledServer
     names: Mapping[RuleName, int]
-    keys: Sequence[Sampled]
+    keys: Sequence[SampledKey]
 
     @property
     def looked_at(self) -> int:
-        """Names in all."""
+        """All names in the sample."""
         return sum(self.names.values())
 
     def count(self, name: RuleName) -> tuple[float, float]:
-        """How many keys the rule has here, and the variance of that; exact when every name was looked at."""
-        seen, total, keys = self.names.get(name, 0), self.looked_at, self.place.keys
+        """The estimated number of keys of a rule on this shard, and its variance."""
+        seen, total, keys = self.names.get(name, 0), self.looked_at, self.server.keys
         if not total:
             return 0.0, 0.0
         share = seen / total
@@ -36,7 +36,7 @@ class ShardSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean and the half-width of its 95 % band."""
+    """A mean and half the width of its 95 % confidence interval."""
 
     value: float
     error: float
@@ -44,7 +44,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """One rule in the whole fleet; totals only where every shard was read."""
+    """A rule in the whole fleet; `total_bytes` is None where a shard was not read."""
 
     name: RuleName
     sampled: int
@@ -58,7 +58,6 @@ class RuleRow:
     total_bytes: int | None
 
     def to_json(self) -> dict[str, object]:
-        """One of `measure`'s rules."""
         return {
             "rule": self.name.rule,
             "algorithm": self.name.algorithm,
@@ -77,7 +76,7 @@ class RuleRow:
 
 
 def rows_of(shards: Sequence[ShardSample], *, is_complete: bool) -> tuple[RuleRow, ...]:
-    """A row for each rule that was seen, by name; keys of no rule come last."""
+    """A row for each rule in the samples, by name; keys that belong to no rule come last."""
     names = {name for shard in shards for name in shard.names}
     ordered = sorted(
         names, key=lambda name: (name.rule is None, name.rule or "", name.algorithm or "", name.state or 0)
@@ -113,10 +112,10 @@ def _row(name: RuleName, shards: Sequence[ShardSample], *, is_complete: bool) ->
 
 
 def _mean(name: RuleName, shards: Sequence[ShardSample], value: _Value) -> Estimate | None:
-    """The mean over the fleet, each shard with the weight of its keys; None where a key has no value."""
+    """The mean over the fleet, shards weighted by their keys; None where a key has no value."""
     strata = []
     for shard in shards:
-        found = [value(one, shard.place) for one in shard.keys if one.name == name]
+        found = [value(one, shard.server) for one in shard.keys if one.name == name]
         values = [one for one in found if one is not None]
         if len(values) < len(found):
             return None
@@ -133,5 +132,5 @@ def _mean(name: RuleName, shards: Sequence[ShardSample], value: _Value) -> Estim
 
 
 def _unseen(sampled: float, of: float) -> float:
-    """What a sample of a finite whole leaves open: nothing when it is the whole."""
+    """Finite population correction: the part of `of` that is not in the sample."""
     return max(0.0, 1 - sampled / of) if of else 0.0

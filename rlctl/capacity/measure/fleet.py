@@ -1,6 +1,6 @@
-"""Measures a live fleet: every server's INFO, a sample of each shard's keys, and how fast the primaries fill.
+"""Measures a live fleet: INFO of every server, a sample of the keys of each shard, and how fast the primaries fill.
 
-It asks as the admin: `monitor` may not see keys, and must not, for a SCAN shows every identity whatever its key rules.
+rlctl reads as the admin user. The user `monitor` has no access to keys, since SCAN shows every identity.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rlctl.capacity.measure.estimate import RuleRow, ShardSample, rows_of
-from rlctl.capacity.measure.sampled import Place
-from rlctl.capacity.measure.sampling import Sampler
+from rlctl.capacity.measure.sampled import SampledServer
+from rlctl.capacity.measure.sampling import KeySampler
 from rlctl.capacity.server_memory import SECTIONS, Forecast, ServerMemory, forecast, server_memory
-from rlctl.capacity.warnings import Warn
+from rlctl.capacity.warnings import CapacityWarning
 from rlctl.errors import NotFound, Unreachable
 from rlctl.execute.session import FleetSession
 from rlctl.observe.info import ServerInfo
@@ -30,7 +30,7 @@ _WORKERS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """How much to look at, for how long, and where; `interval_s` lies between the first reading and the last."""
+    """Keys to sample, time for it, preferred role, and seconds from the first reading of INFO to the last."""
 
     sample: int
     budget_s: float
@@ -40,13 +40,12 @@ class MeasureOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredNode:
-    """One server."""
+    """A server of the fleet with its memory."""
 
     status: NodeStatus
     memory: ServerMemory
 
     def to_json(self) -> dict[str, object]:
-        """One of `measure`'s nodes."""
         one = self.memory
         return {
             "id": self.status.id,
@@ -68,8 +67,8 @@ class MeasuredNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The fleet; what is missing is named, and nothing is summed over what is missing."""
+class FleetMeasurement:
+    """A measured fleet. Totals are None where a shard is missing."""
 
     name: str
     nodes: tuple[MeasuredNode, ...]
@@ -78,15 +77,15 @@ class Measured:
     rows: tuple[RuleRow, ...]
     series: Mapping[NodeName, Sequence[ServerMemory]]
     forecast: Forecast | None
-    warnings: tuple[Warn, ...]
+    warnings: tuple[CapacityWarning, ...]
 
     @property
     def is_complete(self) -> bool:
-        """Whether every shard was read, from whichever of its servers."""
+        """Whether at least one server of every shard was read."""
         return not self.missing_shards
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `capacity measure`."""
+        """`rlctl capacity measure -o json`."""
         return {
             "schema": "rlctl.capacity-measure/1",
             "name": self.name,
@@ -100,8 +99,8 @@ class Measured:
         }
 
 
-class Measuring:
-    """One measurement of one fleet."""
+class FleetMeasurer:
+    """Measures one fleet."""
 
     def __init__(self, fleet: FleetSession, options: MeasureOptions, check_stop: Callable[[], None]) -> None:
         self._fleet = fleet
@@ -110,16 +109,16 @@ class Measuring:
         self._specs = {spec.name: spec for spec in data_nodes(fleet.topology)}
         self._states = {script.name: script.state for script in fleet.release.scripts}
 
-    def run(self) -> Measured:
-        """Read; NotFound where there is no fleet, Unreachable where none of it answers."""
+    def run(self) -> FleetMeasurement:
+        """Measure; NotFound where no fleet is deployed, Unreachable where no data node answers."""
         observed = self._fleet.observe()
         status = status_of(self._fleet.desired(observed), observed)
         known = [node for node in status.nodes if node.name in self._specs]
         if not known:
-            raise NotFound(f"fleet {status.name} is not deployed", hint="`rlctl deploy` makes it")
+            raise NotFound(f"fleet {status.name} is not deployed", hint="`rlctl deploy` deploys it")
         nodes = self._read_all([node for node in known if node.alive])
         if not nodes:
-            raise Unreachable(f"no data node of {status.name} can be read", hint="`rlctl status` says what is wrong")
+            raise Unreachable(f"no data node of {status.name} can be read", hint="`rlctl status` shows what is wrong")
         chosen = self._chosen(nodes)
         with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
             ends_s = self._fleet.clock.monotonic() + self._options.budget_s
@@ -135,12 +134,12 @@ class Measuring:
         nodes: Sequence[MeasuredNode],
         samples: Mapping[NodeName, ShardSample],
         series: Mapping[NodeName, Sequence[ServerMemory]],
-    ) -> Measured:
+    ) -> FleetMeasurement:
         read = {node.status.id for node in nodes}
         shards = {spec.shard for spec in self._specs.values() if spec.shard is not None}
         missing = tuple(sorted(shards - {node.status.shard for node in nodes if node.status.name in samples}))
         is_watched = {node.status.shard for node in nodes if node.status.name in series} >= shards
-        return Measured(
+        return FleetMeasurement(
             name=name,
             nodes=tuple(nodes),
             unreachable=tuple(node for node in known if node.id not in read),
@@ -167,7 +166,7 @@ class Measuring:
             return None
 
     def _chosen(self, nodes: Sequence[MeasuredNode]) -> list[MeasuredNode]:
-        """Of each shard a replica in sync, else its primary; the other way round when the primary is preferred."""
+        """One server for each shard: of the preferred role if possible, and no replica that lags."""
         usable = [node for node in nodes if node.status.role is Role.PRIMARY or _is_in_sync(node)]
         ordered = sorted(usable, key=lambda node: node.status.role is not self._options.prefer)
         first: dict[int | None, MeasuredNode] = {}
@@ -181,8 +180,8 @@ class Measuring:
         is_cluster = self._fleet.topology.kind is Kind.CLUSTER
         owner = next((one for one in nodes if one.status.shard == node.status.shard and one.status.slots), None)
         slots = observed.node(owner.status.name).slots if owner else ()
-        place = Place(
-            server=node.memory.server,
+        server = SampledServer(
+            version=node.memory.server,
             allocator=node.memory.allocator,
             policy=node.memory.policy if node.memory.maxmemory_bytes else None,
             keys=node.memory.keys,
@@ -193,13 +192,13 @@ class Measuring:
             with self._linked(node.status.name) as link:
                 if is_cluster and node.status.role is Role.REPLICA:
                     link.call("READONLY")
-                sampler = Sampler(link=link, clock=self._fleet.clock, sample=self._options.sample, ends_s=ends_s)
-                return sampler.run(place, slots)
+                sampler = KeySampler(link=link, clock=self._fleet.clock, sample=self._options.sample, ends_s=ends_s)
+                return sampler.run(server, slots)
         except (LinkFailure, CommandFailed):
             return None
 
     def _watch(self, primaries: Sequence[MeasuredNode]) -> dict[NodeName, list[ServerMemory]]:
-        """Read the primaries again and again until the interval is over; one that ends meanwhile is left out."""
+        """Read the primaries repeatedly until the interval is over, without those that fail meanwhile."""
         series = {node.status.name: [node.memory] for node in primaries}
         for _ in range(READINGS):
             self._check_stop()
@@ -221,7 +220,7 @@ class Measuring:
 
     @contextmanager
     def _linked(self, name: NodeName) -> Iterator[NodeLink]:
-        """A connection of this thread's own."""
+        """A connection for this thread."""
         link = self._fleet.connector.separate_link(self._specs[name])
         try:
             yield link
@@ -235,7 +234,7 @@ def _is_in_sync(node: MeasuredNode) -> bool:
 
 
 def _results(work: Mapping[NodeName, "Future[ShardSample | None]"]) -> dict[NodeName, ShardSample]:
-    """What could be sampled; a server that went away meanwhile leaves its shard missing."""
+    """The samples of the servers that could be sampled."""
     found = {node: future.result() for node, future in work.items()}
     return {node: sample for node, sample in found.items() if sample is not None}
 
@@ -245,18 +244,22 @@ def _warnings(
     samples: Mapping[NodeName, ShardSample],
     missing: Sequence[int],
     wanted: int,
-) -> Iterator[Warn]:
+) -> Iterator[CapacityWarning]:
     for shard in missing:
-        yield Warn(code="shard-missing", message=f"shard {shard} was not read; no total speaks of the whole fleet")
+        yield CapacityWarning(
+            code="shard-missing", message=f"shard {shard} was not read: there are no totals for the fleet"
+        )
     for version in sorted({node.memory.version for node in nodes if node.memory.server is None}):
-        yield Warn(code="no-formula", message=f"{version} was never measured: no corrected and no predicted bytes")
+        yield CapacityWarning(
+            code="no-formula", message=f"{version} has no formula: there are no corrected and no predicted bytes"
+        )
     for node in nodes:
         name, policy = node.status.name, node.memory.policy
         sample = samples.get(name)
         if sample is None:
             continue
         if len(sample.keys) < min(wanted, sample.looked_at) or (node.memory.keys and not sample.looked_at):
-            text = f"{name}: the time was over after {sample.looked_at} names and {len(sample.keys)} keys"
-            yield Warn(code="budget-spent", message=text)
+            text = f"{name}: the time budget ended after {sample.looked_at} names and {len(sample.keys)} keys"
+            yield CapacityWarning(code="budget-spent", message=text)
         if policy is not None and policy is not EvictionPolicy.NOEVICTION and node.memory.maxmemory_bytes:
-            yield Warn(code="evicts", message=f"{name}: {policy} forgets limits when memory is full")
+            yield CapacityWarning(code="evicts", message=f"{name}: {policy} evicts limiter state when memory is full")

@@ -1,4 +1,4 @@
-"""One sampled key: what the server says of it, what it truly costs, and what the formulas say. Pure."""
+"""A sampled key: its MEMORY USAGE, its real bytes, and its predicted bytes. Pure."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from rlctl.capacity.layout.listpack import Form
 from rlctl.capacity.layout.shapes import Number, Shape, SortedSet, Text, UserState
 from rlctl.capacity.layout.tables import Spread, filled_slots
 from rlctl.capacity.predict import layout_of, predict_state
-from rlctl.capacity.request import SCRIPT, Algorithm, Question, Server
+from rlctl.capacity.request import SCRIPT, Algorithm, MemoryRequest, ServerVersion
 from rlctl.limits.slots import key_slot
 from rlctl.services import split_key
 from rlctl.topology.model import EvictionPolicy
@@ -18,13 +18,13 @@ _ENTRY, _OBJECT = 24, 16
 _SHARED_INTEGERS = 10_000
 _SKIPLIST = "skiplist"
 _KEPT_PACKED = 2**31 - 1
-# The runtime user may write any name below `rl:`; int() refuses long ones.
+# The runtime user may write any name below `rl:`; int() raises ValueError for thousands of digits.
 _STATE = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleName:
-    """Whose key it is, as the key's own name says; a key that is none of a rule's has neither."""
+    """The rule that a key belongs to by its name; all None for other keys."""
 
     rule: str | None = None
     algorithm: str | None = None
@@ -32,8 +32,8 @@ class RuleName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """One key; `size` is the length of its string or the entries of its log."""
+class SampledKey:
+    """A key in detail; `size` is the length of a string or the number of entries of a log."""
 
     key_length: int
     name: RuleName
@@ -45,10 +45,10 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SampledServer:
     """The server on which keys were sampled."""
 
-    server: Server | None
+    version: ServerVersion | None
     allocator: Allocator | None
     policy: EvictionPolicy | None
     keys: int
@@ -58,12 +58,11 @@ class Place:
 
     @property
     def spread(self) -> Spread:
-        """How the keys lie on the slots, as far as that was seen."""
         return Spread(keys=max(1, self.keys), slots=self.slots or 1, seen_filled=self.filled_slots)
 
 
 def name_of(key: str) -> RuleName:
-    """`rl:[service:]{identity}:rule:algorithm:state[:window]`; identities hold neither braces nor colons as such."""
+    """Parse `rl:[service:]{identity}:rule:algorithm:state[:window]`; braces and colons in identities are encoded."""
     apart = split_key(key)
     if apart is None:
         return RuleName()
@@ -72,60 +71,60 @@ def name_of(key: str) -> RuleName:
     return RuleName(rule=words[0], algorithm=words[1], state=int(words[2])) if is_ours else RuleName()
 
 
-def slots_filled(keys: Collection[str], place: Place) -> int | None:
-    """How many slots hold a key: all keys of an identity share one, so there may be far fewer than keys.
+def slots_filled(keys: Collection[str], server: SampledServer) -> int | None:
+    """Estimate the number of slots that hold a key. All keys of an identity share a slot.
 
-    A scan goes slot by slot, so the slots among the names that were seen stand for all; it can cut a slot in two.
+    SCAN goes slot by slot, so the slots in a sample of names represent all; the sample may end within a slot.
     """
-    if place.slots is None or not keys:
+    if server.slots is None or not keys:
         return None
     seen = len({key_slot(key) for key in keys})
-    most = filled_slots(max(1, place.keys), place.slots)
-    return max(1, round(min(most, seen * place.keys / len(keys))))
+    most = filled_slots(max(1, server.keys), server.slots)
+    return max(1, round(min(most, seen * server.keys / len(keys))))
 
 
-def true_bytes(one: Sampled, place: Place) -> float | None:
-    """MEMORY USAGE, and what it leaves out; None where nobody measured what that is."""
-    question = _question(one, place)
-    if question is None:
+def true_bytes(one: SampledKey, server: SampledServer) -> float | None:
+    """MEMORY USAGE plus what that leaves out; None for a server without formulas."""
+    request = _request(one, server)
+    if request is None:
         return None
-    key = layout_of(question).key(place.spread)
-    if question.server is Server.VALKEY_8_1:
-        return one.memory_usage + key.tables + key.cluster + _valkey_object(one, question)
-    rounding = rounded(_ENTRY, question.allocator) - _ENTRY
+    key = layout_of(request).key(server.spread)
+    if request.server is ServerVersion.VALKEY_8_1:
+        return one.memory_usage + key.tables + key.cluster + _valkey_object(one, request)
+    rounding = rounded(_ENTRY, request.allocator) - _ENTRY
     entries = 1 + (one.size or 0 if one.encoding == _SKIPLIST else 0)
-    cluster = key.cluster if question.server is Server.REDIS_8_0 else 0
-    return one.memory_usage + entries * rounding + key.ttl + key.tables + cluster - _shared(one, question)
+    cluster = key.cluster if request.server is ServerVersion.REDIS_8_0 else 0
+    return one.memory_usage + entries * rounding + key.ttl + key.tables + cluster - _shared(one, request)
 
 
-def predicted_bytes(one: Sampled, place: Place) -> float | None:
-    """What the formulas say of a key of this length with this many entries; None without a formula."""
-    question, shape = _question(one, place), _shape(one, place)
-    if question is None or shape is None:
+def predicted_bytes(one: SampledKey, server: SampledServer) -> float | None:
+    """Predicted bytes of a key of this length with as many entries; None without a formula."""
+    request, shape = _request(one, server), _shape(one, server)
+    if request is None or shape is None:
         return None
     cap = 0 if one.encoding == _SKIPLIST else _KEPT_PACKED
-    asked = replace(question, zset_max_listpack_entries=cap)
-    return predict_state(asked, UserState(shapes=(shape,)), place.spread).bytes_per_user
+    asked = replace(request, zset_max_listpack_entries=cap)
+    return predict_state(asked, UserState(shapes=(shape,)), server.spread).bytes_per_user
 
 
-def _question(one: Sampled, place: Place) -> Question | None:
-    if place.server is None or place.allocator is None:
+def _request(one: SampledKey, server: SampledServer) -> MemoryRequest | None:
+    if server.version is None or server.allocator is None:
         return None
-    return Question(
+    return MemoryRequest(
         algorithm=Algorithm(one.name.algorithm) if one.name.algorithm else Algorithm.GCRA,
         encoding=SCRIPT,
         key_length=one.key_length,
         has_ttl=one.has_ttl,
-        server=place.server,
-        allocator=place.allocator,
-        policy=place.policy or EvictionPolicy.NOEVICTION,
-        slots=place.slots,
+        server=server.version,
+        allocator=server.allocator,
+        policy=server.policy or EvictionPolicy.NOEVICTION,
+        slots=server.slots,
     )
 
 
-def _shape(one: Sampled, place: Place) -> Shape | None:
-    """What the release's script keeps there; None for a state that it does not write."""
-    if one.name.algorithm is None or one.size is None or place.states.get(one.name.algorithm) != one.name.state:
+def _shape(one: SampledKey, server: SampledServer) -> Shape | None:
+    """The value that the script of the release stores; None for another state format."""
+    if one.name.algorithm is None or one.size is None or server.states.get(one.name.algorithm) != one.name.state:
         return None
     match Algorithm(one.name.algorithm):
         case Algorithm.GCRA | Algorithm.FIXED_WINDOW if one.encoding == "int":
@@ -142,15 +141,15 @@ def _shape(one: Sampled, place: Place) -> Shape | None:
             return Text(length=one.size)
 
 
-def _valkey_object(one: Sampled, question: Question) -> int:
-    """The key's object, of which MEMORY USAGE counts 16 bytes, or all when a short value stands in it."""
+def _valkey_object(one: SampledKey, request: MemoryRequest) -> int:
+    """Bytes of the object beyond the 16 that MEMORY USAGE counts; 0 where the value is embedded."""
     if one.encoding == "embstr":
         return 0
-    return rounded(layout_of(question).name_request(), question.allocator) - _OBJECT
+    return rounded(layout_of(request).name_size(), request.allocator) - _OBJECT
 
 
-def _shared(one: Sampled, question: Question) -> int:
-    """An integer below 10000 is the server's own; the scripts write none, other keys may."""
+def _shared(one: SampledKey, request: MemoryRequest) -> int:
+    """Bytes that MEMORY USAGE counts for a shared integer (below 10000), which no script writes."""
     digits = len(str(_SHARED_INTEGERS)) - 1
-    is_shared = one.encoding == "int" and one.size is not None and one.size <= digits and question.shares_integers
+    is_shared = one.encoding == "int" and one.size is not None and one.size <= digits and request.shares_integers
     return _OBJECT if is_shared else 0

@@ -1,4 +1,4 @@
-"""Samples one server: reads only, bounded in keys and in time, and paced so that its main thread hardly notices."""
+"""Samples the keys of a server with reads only, bounded in keys and time, and with rests that keep its load low."""
 
 import random
 from collections import defaultdict
@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 
 from rlctl.capacity.measure.estimate import ShardSample
-from rlctl.capacity.measure.sampled import Place, RuleName, Sampled, name_of, slots_filled
+from rlctl.capacity.measure.sampled import RuleName, SampledKey, SampledServer, name_of, slots_filled
 from rlctl.capacity.request import Algorithm
 from rlctl.observe.model import SlotRange
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, NodeLink, Reply
 
-# A name costs the server a small part of what a key's details cost: more of them make counts exact.
+# Names cost the server far less than details of a key, and make counts more exact.
 NAMES_PER_KEY = 30
-# The part of the sample that is spread evenly, to learn where the rest belongs.
+# One part in three is taken evenly from all rules, to learn which rules need more.
 PILOT_PART = 3
 _SCAN_COUNT = 200
-# The part of the time that names may take.
+# The share of the time for names.
 _NAMES_PART = 0.6
 _DETAILS = 20
-# The server works for a part of each round trip; so many times as long it is left alone.
+# The pause after a round trip, as a multiple of its duration.
 REST = 80
 _SLOT_BITS = 14
 _LOGS = {Algorithm.ROLLING_WINDOW.value, Algorithm.CONCURRENT.value}
@@ -30,26 +30,26 @@ _GONE = -2
 
 
 @dataclass(slots=True, kw_only=True)
-class Sampler:
-    """One server's sampling under way."""
+class KeySampler:
+    """Samples the keys of one server until `ends_s` on the clock."""
 
     link: NodeLink
     clock: Clock
     sample: int
     ends_s: float
 
-    def run(self, place: Place, slots: Sequence[SlotRange]) -> ShardSample:
-        """Look at names, then at some keys of each rule; what the time allows."""
-        names = self._names(place.keys, slots)
+    def run(self, server: SampledServer, slots: Sequence[SlotRange]) -> ShardSample:
+        """Read names, then details of some keys of each rule, as far as the time allows."""
+        names = self._names(server.keys, slots)
         by_rule: defaultdict[RuleName, list[str]] = defaultdict(list)
         for key in sorted(names):
             by_rule[name_of(key)].append(key)
         counts = {name: len(keys) for name, keys in by_rule.items()}
-        seen = replace(place, filled_slots=slots_filled(names, place))
-        return ShardSample(place=seen, names=counts, keys=self._keys(by_rule))
+        seen = replace(server, filled_slots=slots_filled(names, server))
+        return ShardSample(server=seen, names=counts, keys=self._keys(by_rule))
 
-    def _keys(self, by_rule: Mapping[RuleName, Sequence[str]]) -> tuple[Sampled, ...]:
-        """A few keys of each rule; then, of those that remain, most where sizes differ most."""
+    def _keys(self, by_rule: Mapping[RuleName, Sequence[str]]) -> tuple[SampledKey, ...]:
+        """Sample some keys of each rule, then more keys of the rules whose sizes differ most."""
         pick = random.Random()  # noqa: S311  chooses a sample, guards nothing
         pools = {name: pick.sample(keys, len(keys)) for name, keys in by_rule.items()}
         first = self._details(draw(pools, dict.fromkeys(pools, 1.0), self.sample // PILOT_PART))
@@ -57,7 +57,7 @@ class Sampler:
         return first + self._details(second)
 
     def _ask(self, commands: Sequence[Sequence[object]]) -> list[Reply | CommandFailed]:
-        """One round trip, and the rest that the server has after it."""
+        """Make one round trip, then pause."""
         started_s = self.clock.monotonic()
         replies = self.link.pipeline(commands)
         took_s = self.clock.monotonic() - started_s
@@ -65,7 +65,7 @@ class Sampler:
         return replies
 
     def _names(self, keys: int, slots: Sequence[SlotRange]) -> set[str]:
-        """All names where there are few; else what lies behind cursors at random, which knows no order of names."""
+        """Read all names if there are few, else those at random SCAN cursors."""
         wanted = self.sample * NAMES_PER_KEY
         cursors = _random_cursors(slots) if keys > wanted else None
         found: set[str] = set()
@@ -83,13 +83,13 @@ class Sampler:
                 break
         return found
 
-    def _details(self, keys: Sequence[str]) -> tuple[Sampled, ...]:
-        found: list[Sampled] = []
+    def _details(self, keys: Sequence[str]) -> tuple[SampledKey, ...]:
+        found: list[SampledKey] = []
         for start in range(0, len(keys), _DETAILS):
             if self.clock.monotonic() >= self.ends_s:
                 break
             chosen = keys[start : start + _DETAILS]
-            asked = [_questions(key) for key in chosen]
+            asked = [_commands(key) for key in chosen]
             replies = iter(self._ask([command for commands in asked for command in commands]))
             for key, commands in zip(chosen, asked, strict=True):
                 one = _sampled(key, [next(replies) for _ in commands])
@@ -99,7 +99,7 @@ class Sampler:
 
 
 def _random_cursors(slots: Sequence[SlotRange]) -> Iterator[str]:
-    """Newer members of a cluster keep the slot in a cursor's lowest bits; the others take it as any number."""
+    """Random SCAN cursors. Newer cluster nodes read the slot from their lowest bits; other servers take any number."""
     pick = random.Random()  # noqa: S311  chooses a sample, guards nothing
     owned = [slot for first, last in slots for slot in range(first, last + 1)]
     while True:
@@ -107,14 +107,14 @@ def _random_cursors(slots: Sequence[SlotRange]) -> Iterator[str]:
         yield str(bits << _SLOT_BITS | pick.choice(owned) if owned else bits)
 
 
-def spreads(rules: Iterable[RuleName], seen: Sequence[Sampled]) -> dict[RuleName, float]:
-    """How much the sizes of each rule's keys differ, against their mean."""
+def spreads(rules: Iterable[RuleName], seen: Sequence[SampledKey]) -> dict[RuleName, float]:
+    """The coefficient of variation of the key sizes of each rule."""
     sizes = {name: [one.memory_usage for one in seen if one.name == name] for name in rules}
     return {name: pstdev(found) / fmean(found) if found else 1.0 for name, found in sizes.items()}
 
 
 def draw(pools: Mapping[RuleName, list[str]], weights: Mapping[RuleName, float], most: int) -> list[str]:
-    """So many keys out of the pools: by weight, and what is then left over in turn."""
+    """Take `most` keys out of the pools by weight, then the remainder from each pool in turn."""
     whole = sum(weights.values())
     chosen: list[str] = []
     for name, pool in pools.items():
@@ -125,8 +125,8 @@ def draw(pools: Mapping[RuleName, list[str]], weights: Mapping[RuleName, float],
     return chosen[:most]
 
 
-def _questions(key: str) -> list[tuple[object, ...]]:
-    """Reads that touch nothing; a lease's name tells how long names are."""
+def _commands(key: str) -> list[tuple[object, ...]]:
+    """Commands that read a key without touching it; the first lease shows how long lease names are."""
     algorithm = name_of(key).algorithm
     size = "ZCARD" if algorithm in _LOGS else "STRLEN"
     asked: list[tuple[object, ...]] = [
@@ -140,13 +140,13 @@ def _questions(key: str) -> list[tuple[object, ...]]:
     return asked
 
 
-def _sampled(key: str, replies: Sequence[Reply | CommandFailed]) -> Sampled | None:
-    """The key, unless it ended meanwhile."""
+def _sampled(key: str, replies: Sequence[Reply | CommandFailed]) -> SampledKey | None:
+    """The sampled key; None where it has expired meanwhile."""
     usage, encoding, end_ms, size, *members = replies
     if not isinstance(usage, int) or not isinstance(encoding, str) or end_ms == _GONE:
         return None
     member = members[0][0] if members and isinstance(members[0], list) and members[0] else None
-    return Sampled(
+    return SampledKey(
         key_length=len(key.encode("utf-8", "surrogateescape")),
         name=name_of(key),
         memory_usage=usage,

@@ -83,7 +83,7 @@ def predict(app: App, source: str | None, calibrate: bool, calibrate_users: int,
     if calibrate:
         return _calibrate(app, calibrate_users, typed_options(options))
     parser = request_parser()
-    _show(app, predict_one(parser.question(typed_options(options)), parser.states), None)
+    _show(app, predict_one(parser.parse(typed_options(options)), parser.states), None)
     return Exit.OK
 
 
@@ -121,7 +121,7 @@ def model(
       rlctl capacity model --users 1000000 --limit 100 --concurrent 50
     """
     parser = request_parser()
-    base = parser.question({"algorithm": Algorithm.GCRA.value} | typed_options(options))
+    base = parser.parse({"algorithm": Algorithm.GCRA.value} | typed_options(options))
     found = check_claims(base, parser.states, users=users, limit=limit, concurrent=concurrent, requests_per_s=requests)
     write_page(app, html, lambda: model_page(found, base, parser.states))
     if app.output.as_json:
@@ -146,19 +146,19 @@ def compare(app: App, **options: Any) -> None:  # noqa: ANN401
       rlctl capacity compare --algorithm rolling_window --limit 1000
     """
     parser = request_parser()
-    question = parser.question(typed_options(options))
-    rows = compare_encodings(question, parser.states)
+    request = parser.parse(typed_options(options))
+    rows = compare_encodings(request, parser.states)
     if not app.output.as_json:
         show_comparison(app.output, rows)
         return
     app.output.result(
         {
             "schema": "rlctl.capacity-compare/1",
-            "algorithm": question.algorithm.value,
-            "server": question.server.value,
-            "allocator": question.allocator.value,
-            "limit": question.limit,
-            "users": question.users,
+            "algorithm": request.algorithm.value,
+            "server": request.server.value,
+            "allocator": request.allocator.value,
+            "limit": request.limit,
+            "users": request.users,
             "rows": [row.to_json() for row in rows],
         }
     )
@@ -176,16 +176,16 @@ def _answer_batch(app: App, source: str, options: dict[str, object]) -> int:
 
 def _calibrate(app: App, users: int, options: dict[str, object]) -> int:
     release, parser, stop = load_release(), request_parser(), StopFlag()
-    question = parser.question(options)
-    if question.encoding != SCRIPT:
+    request = parser.parse(options)
+    if request.encoding != SCRIPT:
         raise UsageFault(
-            f"--calibrate runs the scripts of the release, which do not store {question.encoding}",
+            f"--calibrate runs the scripts of the release, which do not store {request.encoding}",
             hint="leave out --encoding, or give --encoding script",
         )
     app.output.note(f"filling a scratch server with {users} users")
     with stop.armed():
-        found = Calibrator(release=release, clock=SystemClock(), check_stop=stop.check).run(question, users, options)
-    measured_request = replace(question, server=found.server, allocator=found.allocator)
+        found = Calibrator(release=release, clock=SystemClock(), check_stop=stop.check).run(request, users, options)
+    measured_request = replace(request, server=found.server, allocator=found.allocator)
     _show(app, predict_one(measured_request, parser.states), found)
     if not found.is_good:
         raise CheckFailed(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from rlctl.capacity.measure.fleet import MeasureOptions, Measuring
+from rlctl.capacity.measure.fleet import FleetMeasurer, MeasureOptions
 from rlctl.capacity.report import measure_page
 from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity.options import html_option, write_page
@@ -51,7 +51,7 @@ def measure(app: App, sample: int, budget: float, prefer: str, interval: float, 
     options = MeasureOptions(sample=sample, budget_s=budget, prefer=Role(prefer), interval_s=interval)
     stop = StopFlag()
     with stop.armed(), opened(app) as fleet:
-        found = Measuring(fleet, options, stop.check).run()
+        found = FleetMeasurer(fleet, options, stop.check).run()
     write_page(app, html, lambda: measure_page(found))
     if app.output.as_json:
         app.output.result(found.to_json())

@@ -9,8 +9,8 @@ import click
 
 from rlctl.capacity.layout.allocator import Allocator
 from rlctl.capacity.layout.listpack import MOST_TEXT
-from rlctl.capacity.parse_request import MOST_CAP, MOST_LIMIT, MOST_USERS, Asking
-from rlctl.capacity.request import SLOTS, Algorithm, Server
+from rlctl.capacity.parse_request import MOST_CAP, MOST_LIMIT, MOST_USERS, RequestParser
+from rlctl.capacity.request import SLOTS, Algorithm, ServerVersion
 from rlctl.cli.app import App
 from rlctl.errors import InvalidFile, NotFound
 from rlctl.scripts.release import load_release
@@ -26,7 +26,7 @@ def _words(kind: type[Any]) -> click.Choice[str]:
 
 
 _SERVER = (
-    click.option("--server", type=_words(Server), help="Server whose memory layout to use [redis-8.0]."),
+    click.option("--server", type=_words(ServerVersion), help="Server whose memory layout to use [redis-8.0]."),
     click.option(
         "--allocator",
         type=_words(Allocator),
@@ -89,9 +89,9 @@ def typed_options(options: dict[str, Any]) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def request_parser() -> Asking:
+def request_parser() -> RequestParser:
     """Return a parser of requests, for the scripts that come with rlctl."""
-    return Asking(states={script.name: script.state for script in load_release().scripts})
+    return RequestParser(states={script.name: script.state for script in load_release().scripts})
 
 
 def read_lines(source: str) -> str:

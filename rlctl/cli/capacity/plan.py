@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from rlctl.capacity.batch import read_mix
-from rlctl.capacity.plan import MOST_SHARDS, Mix, Plan, Reserve, on_shards
+from rlctl.capacity.plan import MOST_SHARDS, CapacityPlan, Mix, Reserve, on_shards
 from rlctl.capacity.plan import plan as make_plan
 from rlctl.capacity.report import plan_page
-from rlctl.capacity.request import Question
+from rlctl.capacity.request import MemoryRequest
 from rlctl.capacity.rules_file import ASSUMED_VALUE_BYTES, parse_users, read_rules
 from rlctl.cli.app import App, with_app
 from rlctl.cli.capacity.options import (
@@ -151,24 +151,24 @@ def _mix(
     if users and rules_file is None:
         raise UsageFault("--users RULE=N needs --rules", hint="with --mix, give `users` in each line")
     parser = request_parser()
-    questions: tuple[Question, ...]
+    requests: tuple[MemoryRequest, ...]
     if mix_file is not None:
-        questions = read_mix(read_lines(mix_file), mix_file, parser, options)
+        requests = read_mix(read_lines(mix_file), mix_file, parser, options)
     else:
         assert rules_file is not None
         app.output.note(f"each placeholder of a key template counts as {ASSUMED_VALUE_BYTES} bytes")
         text = read_lines(rules_file).encode("utf-8")
-        questions = read_rules(text, rules_file, parse_users(users), parser, options)
-    servers = {(one.server, one.allocator, one.slots is None) for one in questions}
+        requests = read_rules(text, rules_file, parse_users(users), parser, options)
+    servers = {(one.server, one.allocator, one.slots is None) for one in requests}
     if len(servers) > 1:
         raise UsageFault(
             "a plan needs servers of one kind, and the lines name several",
             hint="give --server, --allocator and --cluster as options, not in lines",
         )
-    return Mix(questions=questions, states=parser.states)
+    return Mix(requests=requests, states=parser.states)
 
 
-def _write(app: App, path: Path, found: Plan, *, yes: bool) -> None:
+def _write(app: App, path: Path, found: CapacityPlan, *, yes: bool) -> None:
     topology = replace(app, file=path).topology()
     text = path.read_bytes().decode("utf-8")
     changes, wanted = _changes(topology, found)
@@ -183,7 +183,7 @@ def _write(app: App, path: Path, found: Plan, *, yes: bool) -> None:
     app.output.note(f"{path}: written; `rlctl deploy --dry-run` shows the changes to the fleet")
 
 
-def _check_deployable(app: App, path: Path, wanted: Topology, found: Plan) -> None:
+def _check_deployable(app: App, path: Path, wanted: Topology, found: CapacityPlan) -> None:
     """Refuse to write what deploy would refuse. The hint says what is possible on the deployed shards."""
     record = FleetRecord.load(app.home.fleet(wanted.name).record)
     refused = () if record is None else record.refusals(wanted)
@@ -196,7 +196,7 @@ def _check_deployable(app: App, path: Path, wanted: Topology, found: Plan) -> No
     raise Refused(f"{path}: not written, because deploy would refuse it: {summary(refused)}", hint=hint)
 
 
-def _changes(topology: Topology, found: Plan) -> tuple[dict[tuple[str, str], str], Topology]:
+def _changes(topology: Topology, found: CapacityPlan) -> tuple[dict[tuple[str, str], str], Topology]:
     maxmemory = found.worst.maxmemory
     changes = {("memory", "maxmemory"): format_size(maxmemory)}
     wanted = replace(topology, memory=replace(topology.memory, maxmemory_bytes=maxmemory))

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from rlctl.capacity.compare import Row
-from rlctl.capacity.measure.fleet import Measured
-from rlctl.capacity.plan import Plan, Shard
+from rlctl.capacity.compare import EncodingComparison
+from rlctl.capacity.measure.fleet import FleetMeasurement
+from rlctl.capacity.plan import CapacityPlan, ShardMemory
 from rlctl.capacity.predict import Prediction
 from rlctl.capacity.published import Published
-from rlctl.capacity.warnings import Warn
+from rlctl.capacity.warnings import CapacityWarning
 from rlctl.cli.output import Output
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
@@ -26,10 +26,10 @@ def human(size_bytes: float) -> str:
 
 def show_prediction(output: Output, one: Prediction) -> None:
     """Show the published figure, the real one, and the parts of the real one."""
-    question = one.question
+    request = one.request
     title = (
-        f"{question.algorithm} ({question.encoding}), limit {question.limit}, keys of {question.key_length} bytes, "
-        f"{question.users} users, {question.server}, {question.allocator} size classes"
+        f"{request.algorithm} ({request.encoding}), limit {request.limit}, keys of {request.key_length} bytes, "
+        f"{request.users} users, {request.server}, {request.allocator} size classes"
     )
     parts = [f"{getattr(one.parts, name):.1f}" for name in _PARTS]
     head = ["CLAIMED B/USER", "REAL B/USER", "RATIO", *(name.upper() for name in _PARTS), "TOTAL"]
@@ -38,7 +38,7 @@ def show_prediction(output: Output, one: Prediction) -> None:
     show_warnings(output, one.warnings)
 
 
-def show_warnings(output: Output, warnings: Iterable[Warn]) -> None:
+def show_warnings(output: Output, warnings: Iterable[CapacityWarning]) -> None:
     for warn in warnings:
         output.line(f"warning {warn.code}: {warn.message}")
 
@@ -70,12 +70,12 @@ def show_published(output: Output, found: Published) -> None:
     )
 
 
-def show_comparison(output: Output, rows: Sequence[Row]) -> None:
+def show_comparison(output: Output, rows: Sequence[EncodingComparison]) -> None:
     """Show the encodings, cheapest first. A dash stands for a time that was not measured."""
-    first = rows[0].prediction.question
+    first = rows[0].prediction.request
     table = [
         [
-            row.prediction.question.encoding,
+            row.prediction.request.encoding,
             f"{row.prediction.bytes_per_user:.1f}",
             f"{row.prediction.ratio:.1f}x",
             human(row.prediction.total_bytes),
@@ -89,7 +89,7 @@ def show_comparison(output: Output, rows: Sequence[Row]) -> None:
     output.table(["ENCODING", "B/USER", "RATIO", "TOTAL", "US ADMIT", "US REJECT", "GIVES UP"], table, title=title)
 
 
-def show_plan(output: Output, found: Plan) -> None:
+def show_plan(output: Output, found: CapacityPlan) -> None:
     """Show the memory of a server by use, with all shards and after the loss of one."""
     lost = found.after_losing_one
     rows = [
@@ -105,7 +105,7 @@ def show_plan(output: Output, found: Plan) -> None:
     show_warnings(output, found.warnings)
 
 
-def show_measured(output: Output, found: Measured) -> None:
+def show_measured(output: Output, found: FleetMeasurement) -> None:
     """Show servers, rules with their error bands, and growth. A dash stands for an unknown figure."""
     nodes = [
         [
@@ -131,7 +131,7 @@ def show_measured(output: Output, found: Measured) -> None:
     show_warnings(output, found.warnings)
 
 
-def _show_rules(output: Output, found: Measured) -> None:
+def _show_rules(output: Output, found: FleetMeasurement) -> None:
     rows = [
         [
             row.name.rule or "(no rule)",
@@ -170,7 +170,7 @@ def _maybe(value: T | None, show: Callable[[T], str]) -> str:
     return "-" if value is None else show(value)
 
 
-def _cell(shard: Shard | None, name: str) -> str:
+def _cell(shard: ShardMemory | None, name: str) -> str:
     if shard is None:
         return "-"
     value = shard.to_json()[name]

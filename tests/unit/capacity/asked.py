@@ -1,16 +1,16 @@
 """Questions in the words of the command line, for the release that rlctl ships."""
 
-from rlctl.capacity.parse_request import Asking
+from rlctl.capacity.parse_request import RequestParser
 from rlctl.capacity.predict import Prediction, predict
-from rlctl.capacity.request import Question
+from rlctl.capacity.request import MemoryRequest
 from rlctl.scripts.release import load_release
 
 STATES = {script.name: script.state for script in load_release().scripts}
-ASKING = Asking(states=STATES)
+PARSER = RequestParser(states=STATES)
 
 
-def ask(**given: object) -> Question:
-    return ASKING.question(given)
+def ask(**given: object) -> MemoryRequest:
+    return PARSER.parse(given)
 
 
 def answer(**given: object) -> Prediction:

@@ -5,7 +5,7 @@ import pytest
 from rlctl.capacity.costs import cost_of
 from rlctl.capacity.layout.encodings import encodings_of, state_of
 from rlctl.capacity.layout.listpack import Form
-from rlctl.capacity.layout.shapes import EntryStream, Fields, LeaseHash, Number, Queue, Shape, SortedSet, Text
+from rlctl.capacity.layout.shapes import EntryList, EntryStream, LeaseHash, Number, Shape, SmallHash, SortedSet, Text
 from rlctl.capacity.request import Algorithm
 from tests.unit.capacity.asked import STATES, ask
 
@@ -13,7 +13,7 @@ MS, US, NAME = Form(name="ms"), Form(name="us"), Form(name="text:36")
 NOW_US, WINDOW = 1_791_504_000_000_000, 29_858_400
 LOG = {
     "zset": [SortedSet(count=100, member=MS, score=MS)],
-    "list": [Queue(count=100, member=MS)],
+    "list": [EntryList(count=100, member=MS)],
     "stream": [EntryStream(count=100)],
     "packed8": [Text(length=808)],
     "packed4": [Text(length=412)],
@@ -21,9 +21,9 @@ LOG = {
 SHAPES: dict[str, dict[str, list[Shape]]] = {
     "token_bucket": {
         "script": [Text(length=24)],
-        "hash-float": [Fields(entry_bytes=60)],
-        "hash-int": [Fields(entry_bytes=36)],
-        "hash-short": [Fields(entry_bytes=21)],
+        "hash-float": [SmallHash(entry_bytes=60)],
+        "hash-int": [SmallHash(entry_bytes=36)],
+        "hash-short": [SmallHash(entry_bytes=21)],
         "packed": [Text(length=16)],
         "strings": [Number(value=100_000), Number(value=NOW_US // 1000)],
         "strings-float": [Text(length=18), Text(length=17)],
@@ -32,18 +32,18 @@ SHAPES: dict[str, dict[str, list[Shape]]] = {
         "script": [Number(value=NOW_US)],
         "int": [Number(value=NOW_US)],
         "text": [Text(length=17)],
-        "hash-100": [Fields(entry_bytes=100 * (2 + 10))],
+        "hash-100": [SmallHash(entry_bytes=100 * (2 + 10))],
     },
     "fixed_window": {
         "script": [Number(value=100 * 10**13 + WINDOW)],
         "string": [Number(value=100)],
-        "hash": [Fields(entry_bytes=26)],
+        "hash": [SmallHash(entry_bytes=26)],
     },
     "sliding_counter": {
         "script": [Text(length=24)],
         "strings": [Number(value=100), Number(value=100)],
-        "hash": [Fields(entry_bytes=19)],
-        "hash-long": [Fields(entry_bytes=46)],
+        "hash": [SmallHash(entry_bytes=19)],
+        "hash-long": [SmallHash(entry_bytes=46)],
         "packed": [Text(length=12)],
         "int64": [Number(value=2**62)],
     },

@@ -7,17 +7,17 @@ import pytest
 
 from rlctl.capacity.layout.allocator import Allocator
 from rlctl.capacity.measure.estimate import ShardSample, rows_of
-from rlctl.capacity.measure.sampled import Place, RuleName, Sampled, name_of, slots_filled, true_bytes
+from rlctl.capacity.measure.sampled import RuleName, SampledKey, SampledServer, name_of, slots_filled, true_bytes
 from rlctl.capacity.measure.sampling import draw, spreads
-from rlctl.capacity.request import Server
+from rlctl.capacity.request import ServerVersion
 from rlctl.topology.model import EvictionPolicy
 from tests.unit.capacity.asked import STATES
 
 GCRA = RuleName(rule="api", algorithm="gcra", state=1)
 LOG = RuleName(rule="log", algorithm="rolling_window", state=1)
 OTHER = RuleName()
-PLACE = Place(
-    server=Server.REDIS_7_0,
+SERVER = SampledServer(
+    version=ServerVersion.REDIS_7_0,
     allocator=Allocator.DEBIAN,
     policy=EvictionPolicy.NOEVICTION,
     keys=1_000,
@@ -26,12 +26,12 @@ PLACE = Place(
 )
 
 
-def key(name: RuleName = GCRA, usage: int = 88, *, has_ttl: bool = True) -> Sampled:
-    return Sampled(key_length=30, name=name, memory_usage=usage, encoding="int", has_ttl=has_ttl, size=16)
+def key(name: RuleName = GCRA, usage: int = 88, *, has_ttl: bool = True) -> SampledKey:
+    return SampledKey(key_length=30, name=name, memory_usage=usage, encoding="int", has_ttl=has_ttl, size=16)
 
 
-def shard(keys: list[Sampled], *, names: dict[RuleName, int], of: int = 1_000) -> ShardSample:
-    return ShardSample(place=replace(PLACE, keys=of), names=names, keys=keys)
+def shard(keys: list[SampledKey], *, names: dict[RuleName, int], of: int = 1_000) -> ShardSample:
+    return ShardSample(server=replace(SERVER, keys=of), names=names, keys=keys)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_missing_shard_leaves_no_total() -> None:
 
 
 def test_a_server_without_a_formula_leaves_no_figure_but_its_own() -> None:
-    unknown = ShardSample(place=replace(PLACE, server=None), names={GCRA: 2}, keys=[key(), key()])
+    unknown = ShardSample(server=replace(SERVER, version=None), names={GCRA: 2}, keys=[key(), key()])
     [row] = rows_of([unknown], is_complete=True)
     assert (row.bytes, row.predicted, row.total_bytes) == (None, None, None)
     assert row.memory_usage == 88
@@ -146,22 +146,22 @@ def test_an_empty_pool_is_made_up_for_by_the_others() -> None:
 
 def test_identities_share_slots_so_fewer_are_filled_than_keys_would_fill() -> None:
     keys = [f"rl:{{user-{number}}}:{rule}:gcra:1" for number in range(1_000) for rule in "abcd"]
-    place = replace(PLACE, server=Server.REDIS_8_0, keys=len(keys), slots=16_384)
-    seen = slots_filled(keys, place)
+    server = replace(SERVER, version=ServerVersion.REDIS_8_0, keys=len(keys), slots=16_384)
+    seen = slots_filled(keys, server)
     assert seen is not None
     assert 900 < seen <= 1_000
     # Half of the slots seen stand for the other half.
-    assert slots_filled(keys[:2_000], place) == pytest.approx(seen, rel=0.05)
-    assert slots_filled(keys, replace(place, slots=None)) is None
-    assert slots_filled([], place) is None
+    assert slots_filled(keys[:2_000], server) == pytest.approx(seen, rel=0.05)
+    assert slots_filled(keys, replace(server, slots=None)) is None
+    assert slots_filled([], server) is None
     # One key each: what falls on slots at random fills no more of them than chance does.
     lonely = [f"k{number}" for number in range(4_000)]
-    assert slots_filled(lonely, replace(place, keys=400_000)) == 16_384
+    assert slots_filled(lonely, replace(server, keys=400_000)) == 16_384
 
 
 def test_slots_that_are_empty_cost_nothing() -> None:
-    place = replace(PLACE, server=Server.REDIS_8_0, keys=4_000, slots=16_384)
-    few, many = (true_bytes(key(), replace(place, filled_slots=count)) for count in (1_000, 3_500))
+    server = replace(SERVER, version=ServerVersion.REDIS_8_0, keys=4_000, slots=16_384)
+    few, many = (true_bytes(key(), replace(server, filled_slots=count)) for count in (1_000, 3_500))
     assert few is not None
     assert many is not None
     assert many - few > 2_500 * 2_600 / 4_000
@@ -174,7 +174,7 @@ def test_a_small_integer_is_the_servers_own_unless_it_evicts_by_use(
     policy: EvictionPolicy | None, shared_bytes: int
 ) -> None:
     small, large = replace(key(OTHER), size=4), replace(key(OTHER), size=5)
-    place = replace(PLACE, policy=policy)
-    found = [true_bytes(one, place) for one in (large, small)]
+    server = replace(SERVER, policy=policy)
+    found = [true_bytes(one, server) for one in (large, small)]
     assert found[0] is not None
     assert found[1] == found[0] - shared_bytes

@@ -25,10 +25,10 @@ def test_texts(length: int, size: int) -> None:
 
 @given(st.integers(min_value=1, max_value=50_000))
 def test_a_sequence_is_its_numbers_one_by_one(count: int) -> None:
-    spans = Form(name="seq").spans(count)
-    assert sum(span.count for span in spans) == count
-    assert sum(span.count * span.entry_bytes for span in spans) == sum(map(integer_entry, range(1, count + 1)))
-    assert sum(span.count * span.length for span in spans) == sum(len(str(one)) for one in range(1, count + 1))
+    runs = Form(name="seq").runs(count)
+    assert sum(run.count for run in runs) == count
+    assert sum(run.count * run.entry_bytes for run in runs) == sum(map(integer_entry, range(1, count + 1)))
+    assert sum(run.count * run.length for run in runs) == sum(len(str(one)) for one in range(1, count + 1))
 
 
 @pytest.mark.parametrize("text", ["ms", "us", "seq", "relative", "float", "text:1", "text:1024"])

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from rlctl.capacity.layout.encodings import encodings_of
-from rlctl.capacity.measure.sampled import Place, RuleName, Sampled, predicted_bytes, true_bytes
-from rlctl.capacity.request import Algorithm, Server
+from rlctl.capacity.measure.sampled import RuleName, SampledKey, SampledServer, predicted_bytes, true_bytes
+from rlctl.capacity.request import Algorithm, ServerVersion
 from rlctl.topology.model import EvictionPolicy
 from tests.unit.capacity.asked import STATES, answer, ask, codes
 
 DATA = Path(__file__).parents[2] / "data" / "capacity-measured.jsonl"
 MOST, MEDIAN, NEARLY_ALL, TRUE = 0.10, 0.03, 0.02, 0.04
-SERVERS = [(server, allocator) for server in Server for allocator in ("debian", "upstream")]
+SERVERS = [(server, allocator) for server in ServerVersion for allocator in ("debian", "upstream")]
 LOGS = {Algorithm.ROLLING_WINDOW, Algorithm.CONCURRENT}
 
 
@@ -31,7 +31,7 @@ def error(row: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize(("server", "allocator"), SERVERS)
-def test_no_prediction_is_off_by_a_tenth(server: Server, allocator: str) -> None:
+def test_no_prediction_is_off_by_a_tenth(server: ServerVersion, allocator: str) -> None:
     mine = [row for row in rows() if (row["asked"]["server"], row["asked"]["allocator"]) == (server, allocator)]
     assert len(mine) > 200
     wrong = {json.dumps(row["asked"]): error(row) for row in mine if abs(error(row)) > MOST}
@@ -42,7 +42,7 @@ def test_no_prediction_is_off_by_a_tenth(server: Server, allocator: str) -> None
 
 
 @pytest.mark.parametrize(("server", "allocator"), SERVERS)
-def test_the_median_error_is_small(server: Server, allocator: str) -> None:
+def test_the_median_error_is_small(server: ServerVersion, allocator: str) -> None:
     mine = [row for row in rows() if (row["asked"]["server"], row["asked"]["allocator"]) == (server, allocator)]
     errors = sorted(abs(error(row)) for row in mine)
     assert median(errors) < MEDIAN / 10
@@ -58,7 +58,7 @@ def test_every_algorithm_and_encoding_was_measured_on_every_server() -> None:
             "rolling_window" if algorithm is Algorithm.ROLLING_RING and name != "script" else algorithm,
             name,
         )
-        for server in Server
+        for server in ServerVersion
         for algorithm in Algorithm
         for name in encodings_of(algorithm)
     }
@@ -69,32 +69,32 @@ def own_rows() -> list[dict[str, Any]]:
     return [row for row in rows() if row["asked"]["encoding"] == "script" and isinstance(row["memory_usage"], int)]
 
 
-def sampled(row: dict[str, Any]) -> tuple[Sampled, Place]:
+def sampled(row: dict[str, Any]) -> tuple[SampledKey, SampledServer]:
     """The key as `measure` would have seen it."""
-    question = ask(**row["asked"])
+    request = ask(**row["asked"])
     size = {
         Algorithm.GCRA: 16,
-        Algorithm.FIXED_WINDOW: len(str(question.limit)) + 13,
-        Algorithm.ROLLING_RING: 24 + 4 * question.limit,
-    }.get(question.algorithm, question.limit if question.algorithm in LOGS else 24)
-    one = Sampled(
-        key_length=question.key_length,
-        name=RuleName(rule="r", algorithm=question.algorithm.value, state=1),
+        Algorithm.FIXED_WINDOW: len(str(request.limit)) + 13,
+        Algorithm.ROLLING_RING: 24 + 4 * request.limit,
+    }.get(request.algorithm, request.limit if request.algorithm in LOGS else 24)
+    one = SampledKey(
+        key_length=request.key_length,
+        name=RuleName(rule="r", algorithm=request.algorithm.value, state=1),
         memory_usage=row["memory_usage"],
         encoding=row["encoding"],
-        has_ttl=question.has_ttl,
+        has_ttl=request.has_ttl,
         size=size,
-        member_length=question.member.text_length if question.algorithm is Algorithm.CONCURRENT else None,
+        member_length=request.member.text_length if request.algorithm is Algorithm.CONCURRENT else None,
     )
-    place = Place(
-        server=question.server,
-        allocator=question.allocator,
+    server = SampledServer(
+        version=request.server,
+        allocator=request.allocator,
         policy=EvictionPolicy.NOEVICTION,
-        keys=question.users,
-        slots=question.slots,
+        keys=request.users,
+        slots=request.slots,
         states=STATES,
     )
-    return one, place
+    return one, server
 
 
 def test_memory_usage_is_corrected_to_the_truth() -> None:
@@ -119,8 +119,8 @@ def test_what_is_seen_is_predicted_as_well_as_what_is_asked() -> None:
 
 
 def test_nothing_is_guessed_for_a_server_without_a_formula() -> None:
-    one, place = sampled(own_rows()[0])
-    for unknown in (replace(place, server=None), replace(place, allocator=None)):
+    one, server = sampled(own_rows()[0])
+    for unknown in (replace(server, version=None), replace(server, allocator=None)):
         assert true_bytes(one, unknown) is None
         assert predicted_bytes(one, unknown) is None
-    assert predicted_bytes(one, replace(place, states={"gcra": 2})) is None
+    assert predicted_bytes(one, replace(server, states={"gcra": 2})) is None

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from rlctl.capacity.batch import answer_lines, read_mix
-from rlctl.capacity.parse_request import Asking
+from rlctl.capacity.parse_request import RequestParser
 from rlctl.capacity.predict import Prediction
 from rlctl.errors import InvalidFile, RlctlError, UsageFault
-from tests.unit.capacity.asked import ASKING, ask
+from tests.unit.capacity.asked import PARSER, ask
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from tests.unit.capacity.asked import ASKING, ask
         ({"algorithm": "gcra", "users": None}, "1 to 1000000000000"),
         ({"algorithm": "gcra", "users": float("nan")}, "1 to 1000000000000"),
         ({"algorithm": "gcra", "key_length": 1025}, "1 to 1024"),
-        ({"algorithm": "gcra", "encoding": "zset"}, "is no encoding of gcra"),
+        ({"algorithm": "gcra", "encoding": "zset"}, "is not an encoding of gcra"),
         ({"algorithm": "gcra", "encoding": 7}, "is not text"),
         ({"algorithm": "gcra", "server": "redis-7.2"}, "redis-7.0, redis-8.0, valkey-8.1"),
         ({"algorithm": "gcra", "allocator": "libc"}, "debian, upstream"),
@@ -34,7 +34,7 @@ from tests.unit.capacity.asked import ASKING, ask
         ({"algorithm": "gcra", "no_ttl": 1}, "neither true nor false"),
         ({"algorithm": "gcra", "period": "10"}, "has no unit"),
         ({"algorithm": "gcra", "window": 60}, "is not text"),
-        ({"algorithm": "gcra", "slots": 5}, "--slots without --cluster"),
+        ({"algorithm": "gcra", "slots": 5}, "--slots needs --cluster"),
         ({"algorithm": "gcra", "cluster": True, "slots": 16_385}, "1 to 16384"),
         ({"algorithm": "gcra", "member": "uuid"}, "text:N"),
         ({"algorithm": "gcra", "score": "seq"}, "ms, us, relative, float"),
@@ -51,20 +51,20 @@ def test_what_is_refused(given_: dict[str, Any], words: str) -> None:
 
 
 def test_a_state_without_a_formula_is_refused_and_never_guessed() -> None:
-    newer = Asking(states={"gcra": 2})
+    newer = RequestParser(states={"gcra": 2})
     with pytest.raises(UsageFault, match="state format 2"):
-        newer.question({"algorithm": "gcra"})
-    assert newer.question({"algorithm": "gcra", "encoding": "int"}).encoding == "int"
+        newer.parse({"algorithm": "gcra"})
+    assert newer.parse({"algorithm": "gcra", "encoding": "int"}).encoding == "int"
 
 
 def test_concurrent_has_defaults_of_its_own() -> None:
-    question = ask(algorithm="concurrent")
-    assert (question.limit, question.member.name) == (50, "text:36")
+    request = ask(algorithm="concurrent")
+    assert (request.limit, request.member.name) == (50, "text:36")
     assert ask(algorithm="gcra").limit == 100
 
 
 def answers(*lines: str, **given_: object) -> list[dict[str, Any]]:
-    return [line.to_json() for line in answer_lines("\n".join(lines), ASKING, given_)]
+    return [line.to_json() for line in answer_lines("\n".join(lines), PARSER, given_)]
 
 
 def test_a_batch_answers_in_order_and_past_mistakes() -> None:
@@ -108,13 +108,13 @@ def test_a_thousand_lines_are_answered_one_for_one() -> None:
 def test_a_mix_is_refused_whole_with_its_line() -> None:
     text = '{"algorithm": "gcra", "users": 5}\n\n{"algorithm": "gcra", "users": -5}\n'
     with pytest.raises(InvalidFile, match=r"^mix\.jsonl:3: --users"):
-        read_mix(text, "mix.jsonl", ASKING, {})
-    with pytest.raises(InvalidFile, match=r"^mix\.jsonl:1: no line at all"):
-        read_mix(" \n", "mix.jsonl", ASKING, {})
+        read_mix(text, "mix.jsonl", PARSER, {})
+    with pytest.raises(InvalidFile, match=r"^mix\.jsonl:1: the file has no rules"):
+        read_mix(" \n", "mix.jsonl", PARSER, {})
 
 
 def test_every_answer_is_a_prediction_or_an_error() -> None:
-    for line in answer_lines('{"algorithm": "gcra"}\n{}', ASKING, {}):
+    for line in answer_lines('{"algorithm": "gcra"}\n{}', PARSER, {}):
         assert isinstance(line.answer, Prediction | RlctlError)
 
 

@@ -16,7 +16,7 @@ ALL_PARTS = (*PARTS, "cluster_slots", "baseline")
 
 
 def mix(*lines: dict[str, Any], **more: object) -> Mix:
-    return Mix(questions=tuple(ask(**line, **more) for line in lines), states=STATES)
+    return Mix(requests=tuple(ask(**line, **more) for line in lines), states=STATES)
 
 
 COUNTERS: dict[str, Any] = {"algorithm": "sliding_counter", "users": 10_000_000}

@@ -18,8 +18,8 @@ ENCODED = [(algorithm.value, encoding) for algorithm in Algorithm for encoding i
 
 
 @st.composite
-def questions(draw: st.DrawFn) -> dict[str, Any]:
-    """Any question of moderate size."""
+def requests(draw: st.DrawFn) -> dict[str, Any]:
+    """Any request of moderate size."""
     algorithm, encoding = draw(st.sampled_from(ENCODED))
     has_slots = draw(st.booleans())
     slots = {"cluster": True, "slots": draw(st.integers(1, 16_384))} if has_slots else {}
@@ -39,7 +39,7 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@given(questions())
+@given(requests())
 def test_parts_add_up_and_none_is_negative(given_: dict[str, Any]) -> None:
     document: Any = answer(**given_).to_json()
     assert all(value >= 0 for value in document["parts"].values())
@@ -48,20 +48,20 @@ def test_parts_add_up_and_none_is_negative(given_: dict[str, Any]) -> None:
     assert document["ratio"] == pytest.approx(document["bytes_per_user"] / document["model_bytes_per_user"])
 
 
-@given(questions(), st.integers(1, 500))
+@given(requests(), st.integers(1, 500))
 def test_a_higher_limit_is_never_smaller(given_: dict[str, Any], more: int) -> None:
     larger = given_ | {"limit": given_["limit"] + more}
     assert answer(**larger).bytes_per_user >= answer(**given_).bytes_per_user - 1e-9
 
 
-@given(questions(), st.integers(1, 100))
+@given(requests(), st.integers(1, 100))
 def test_a_longer_key_is_never_smaller(given_: dict[str, Any], more: int) -> None:
     assume(given_["key_length"] + more <= 1024)
     larger = given_ | {"key_length": given_["key_length"] + more}
     assert answer(**larger).bytes_per_user >= answer(**given_).bytes_per_user - 1e-9
 
 
-@given(questions(), st.integers(1, 2_000_000))
+@given(requests(), st.integers(1, 2_000_000))
 def test_more_users_never_take_less_together(given_: dict[str, Any], more: int) -> None:
     larger = given_ | {"users": given_["users"] + more}
     # A mean over random slots is calculated in steps.
@@ -167,9 +167,9 @@ def test_the_paper_is_wrong_by_an_order() -> None:
     ("key_length", "says"),
     [
         (43, []),
-        (44, ["the key's name fills its size class: one byte more takes 8"]),
-        (45, ["the key's name has just passed a size class: up to 2 bytes less would save 8"]),
-        (46, ["the key's name has just passed a size class: up to 2 bytes less would save 8"]),
+        (44, ["the name of the key fills its size class: one more byte takes 8 bytes"]),
+        (45, ["the name of the key just exceeds a size class: up to 2 bytes less would save 8 bytes"]),
+        (46, ["the name of the key just exceeds a size class: up to 2 bytes less would save 8 bytes"]),
         (47, []),
     ],
 )

@@ -16,7 +16,7 @@ from rlctl.capacity.costs import cost_of
 from rlctl.capacity.layout.allocator import Allocator
 from rlctl.capacity.layout.encodings import encodings_of
 from rlctl.capacity.plan import Mix, Reserve, plan
-from rlctl.capacity.request import Algorithm, Server
+from rlctl.capacity.request import Algorithm, ServerVersion
 from tests.unit.capacity.asked import STATES, answer, ask
 
 FILE = Path(__file__).parents[2] / "data" / "capacity-recorded.jsonl"
@@ -27,8 +27,8 @@ COUNTERS: Document = {"algorithm": "sliding_counter", "users": 3_000_000}
 LOGS: Document = {"algorithm": "rolling_window", "users": 70_000, "limit": 100}
 
 
-def questions() -> Iterator[Document]:
-    for algorithm, server in product(Algorithm, Server):
+def requests() -> Iterator[Document]:
+    for algorithm, server in product(Algorithm, ServerVersion):
         for number, encoding in enumerate(encodings_of(algorithm)):
             allocator = list(Allocator)[number % 2].value
             yield {
@@ -40,22 +40,22 @@ def questions() -> Iterator[Document]:
                 "users": 990_000,
                 "cluster": number % 2 == 1,
             }
-    for server, key_length, users in product(Server, (11, 44, 45, 300), (1, 1_000, 60_000, 1_048_576)):
+    for server, key_length, users in product(ServerVersion, (11, 44, 45, 300), (1, 1_000, 60_000, 1_048_576)):
         yield {"algorithm": "gcra", "server": server.value, "key_length": key_length, "users": users, "no_ttl": True}
-    for server, member, limit in product(Server, ("us", "float", "seq", "text:8", "text:65"), (20, 129, 513)):
+    for server, member, limit in product(ServerVersion, ("us", "float", "seq", "text:8", "text:65"), (20, 129, 513)):
         for encoding in ("script", "hash"):
             more = {"server": server.value, "member": member, "limit": limit, "encoding": encoding, "users": 5_000}
             yield {"algorithm": "concurrent", **more}
-    for server, limit, policy in product(Server, (9_999, 10_000), ("allkeys-lru", "volatile-ttl")):
+    for server, limit, policy in product(ServerVersion, (9_999, 10_000), ("allkeys-lru", "volatile-ttl")):
         more = {"server": server.value, "limit": limit, "policy": policy}
         yield {"algorithm": "fixed_window", "encoding": "string", **more}
-    for server, slots in product(Server, (1, 5, 16_384)):
+    for server, slots in product(ServerVersion, (1, 5, 16_384)):
         yield {"algorithm": "gcra", "server": server.value, "cluster": True, "slots": slots, "users": 40_000}
 
 
 def plans() -> Iterator[tuple[list[Document], Document, Document]]:
-    """Questions, what is kept in reserve, and the machines."""
-    for server, shards in product(Server, (1, 3, 4)):
+    """Requests, reserves, and machines."""
+    for server, shards in product(ServerVersion, (1, 3, 4)):
         machines = {"shards": shards, "ram": 2**30}
         yield [{**one, "server": server.value} for one in (COUNTERS, LOGS)], {}, machines
         yield [{**COUNTERS, "server": server.value, "cluster": True}], {"clients": 500, "replicas": 2}, machines
@@ -66,22 +66,22 @@ def predicted(given: Document) -> Document:
 
 
 def planned(given: list[Document], reserve: Document, machines: Document) -> Document:
-    mix = Mix(questions=tuple(ask(**one) for one in given), states=STATES)
+    mix = Mix(requests=tuple(ask(**one) for one in given), states=STATES)
     return plan(mix, Reserve(**reserve), **machines).to_json()
 
 
 def costs() -> Iterator[tuple[str, Document]]:
     """What was measured of each encoding at round limits; most of them were not measured."""
-    for algorithm, server in product(Algorithm, Server):
+    for algorithm, server in product(Algorithm, ServerVersion):
         for encoding, limit in product(encodings_of(algorithm), LIMITS):
-            question = {"algorithm": algorithm.value, "encoding": encoding, "server": server.value, "limit": limit}
-            if (cost := cost_of(ask(**question))) is not None:
-                yield json.dumps(question), {"admit": cost.admit, "reject": cost.reject}
+            request = {"algorithm": algorithm.value, "encoding": encoding, "server": server.value, "limit": limit}
+            if (cost := cost_of(ask(**request))) is not None:
+                yield json.dumps(request), {"admit": cost.admit, "reject": cost.reject}
 
 
 def documents() -> Iterator[tuple[str, Document]]:
-    for question in questions():
-        yield json.dumps(question), predicted(question)
+    for request in requests():
+        yield json.dumps(request), predicted(request)
     for given in plans():
         yield json.dumps(given), planned(*given)
     yield from costs()

@@ -26,7 +26,7 @@ def check_stands_alone(text: str) -> None:
 def pages() -> Mapping[str, str]:
     base = ask(algorithm="gcra")
     claims = check_claims(base, STATES, users=1000, limit=100, concurrent=50, requests_per_s=10)
-    mix = Mix(questions=(ask(algorithm="sliding_counter", users=100_000),), states=STATES)
+    mix = Mix(requests=(ask(algorithm="sliding_counter", users=100_000),), states=STATES)
     return {
         "model": model_page(claims, base, STATES),
         "plan": plan_page(plan(mix, Reserve(), shards=3, ram=2**30)),

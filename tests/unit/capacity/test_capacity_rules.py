@@ -4,7 +4,7 @@ import pytest
 
 from rlctl.capacity.rules_file import parse_users, read_rules
 from rlctl.errors import InvalidFile, NotFound, UsageFault
-from tests.unit.capacity.asked import ASKING
+from tests.unit.capacity.asked import PARSER
 
 TEXT = b"""\
 version: 1
@@ -23,7 +23,7 @@ USERS = {"api-per-key": 5, "log": 6, "jobs": 7, "bucket": 8}
 
 
 def test_rules_become_questions() -> None:
-    api, log, jobs, bucket = read_rules(TEXT, "rules.yaml", USERS, ASKING, {"server": "valkey-8.1"})
+    api, log, jobs, bucket = read_rules(TEXT, "rules.yaml", USERS, PARSER, {"server": "valkey-8.1"})
     assert [one.users for one in (api, log, jobs, bucket)] == [5, 6, 7, 8]
     assert [one.limit for one in (api, log, jobs, bucket)] == [1000, 200, 20, 20]
     assert (api.window_ms, jobs.window_ms) == (60_000, 30_000)
@@ -48,15 +48,15 @@ def test_rules_become_questions() -> None:
 )
 def test_what_is_wrong_is_named_with_its_line(text: bytes, words: str) -> None:
     with pytest.raises(InvalidFile) as caught:
-        read_rules(text, "rules.yaml", {"a": 1}, ASKING, {})
+        read_rules(text, "rules.yaml", {"a": 1}, PARSER, {})
     assert words in caught.value.message
 
 
 def test_every_rule_needs_its_users_and_every_user_a_rule() -> None:
-    with pytest.raises(UsageFault, match="how many users has log"):
-        read_rules(TEXT, "rules.yaml", {"api-per-key": 1, "jobs": 1, "bucket": 1}, ASKING, {})
+    with pytest.raises(UsageFault, match="--users is missing for rule log"):
+        read_rules(TEXT, "rules.yaml", {"api-per-key": 1, "jobs": 1, "bucket": 1}, PARSER, {})
     with pytest.raises(NotFound, match="no rule other"):
-        read_rules(TEXT, "rules.yaml", USERS | {"other": 1}, ASKING, {})
+        read_rules(TEXT, "rules.yaml", USERS | {"other": 1}, PARSER, {})
 
 
 def test_users_are_told_by_rule() -> None:

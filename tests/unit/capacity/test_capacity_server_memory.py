@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.capacity.request import Server
+from rlctl.capacity.request import ServerVersion
 from rlctl.capacity.server_memory import ServerMemory, forecast, server_memory
 from rlctl.observe.info import ServerInfo
 from rlctl.topology.model import EvictionPolicy
 from rlctl.topology.nodes import NodeName
 
 INFO = """\
-# Server
+# ServerVersion
 redis_version:7.0.15
 run_id:abc
 uptime_in_seconds:1000
@@ -44,7 +44,7 @@ def reading(at_s: float = 0.0, **changes: object) -> ServerMemory:
 
 def test_a_primary_tells_all() -> None:
     one = memory_of(INFO, 5.0)
-    assert (one.server, one.version, one.keys, one.is_primary) == (Server.REDIS_7_0, "redis-7.0.15", 70, True)
+    assert (one.server, one.version, one.keys, one.is_primary) == (ServerVersion.REDIS_7_0, "redis-7.0.15", 70, True)
     assert one.headroom_bytes == 51_000_000
     assert one.fragmentation == pytest.approx(1.2)
     assert one.stale_share == pytest.approx(0.125)
@@ -78,13 +78,13 @@ def test_without_maxmemory_there_is_no_headroom() -> None:
 @pytest.mark.parametrize(
     ("lines", "server"),
     [
-        ("redis_version:7.2.4\nvalkey_version:8.1.1", Server.VALKEY_8_1),
-        ("redis_version:8.0.2", Server.REDIS_8_0),
+        ("redis_version:7.2.4\nvalkey_version:8.1.1", ServerVersion.VALKEY_8_1),
+        ("redis_version:8.0.2", ServerVersion.REDIS_8_0),
         ("redis_version:7.2.4", None),
         ("redis_version:7.2.4\nvalkey_version:9.0.0", None),
     ],
 )
-def test_a_family_is_known_or_not(lines: str, server: Server | None) -> None:
+def test_a_family_is_known_or_not(lines: str, server: ServerVersion | None) -> None:
     assert memory_of(INFO.replace("redis_version:7.0.15", lines)).server is server
 
 

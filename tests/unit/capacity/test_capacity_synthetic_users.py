@@ -31,22 +31,22 @@ def test_keys_of_a_cluster_fall_on_its_slots_at_random() -> None:
 @pytest.mark.parametrize(("length", "slots"), [(4, None), (10, 16_384)])
 def test_a_key_too_short_for_its_users_is_refused(length: int, slots: int | None) -> None:
     given: dict[str, object] = {"algorithm": "gcra", "key_length": length}
-    question = ask(**given, **({"cluster": True, "slots": slots} if slots else {}))
-    with pytest.raises(UsageFault, match="do not name 10000 users apart"):
-        next(key_names(question, 10_000))
+    request = ask(**given, **({"cluster": True, "slots": slots} if slots else {}))
+    with pytest.raises(UsageFault, match="are too few for 10000 different keys"):
+        next(key_names(request, 10_000))
 
 
 @pytest.mark.parametrize("form", ["ms", "us", "seq", "relative", "float", "text:2", "text:36"])
 def test_request_ids_are_different_and_of_their_form(form: str) -> None:
     names = request_ids(Form(name=form), 200)
     assert len(set(names)) == 200
-    spans = Form(name=form).spans(200)
-    assert sorted(map(len, names)) == sorted(length for span in spans for length in [span.length] * span.count)
+    runs = Form(name=form).runs(200)
+    assert sorted(map(len, names)) == sorted(length for run in runs for length in [run.length] * run.count)
     assert all(name.isdecimal() for name in names) is (form in {"ms", "us", "seq", "relative"})
 
 
 def test_ids_too_short_to_differ_are_refused() -> None:
-    with pytest.raises(UsageFault, match="text:1 does not name that many"):
+    with pytest.raises(UsageFault, match="text:1 is too short for that many"):
         request_ids(Form(name="text:1"), 60)
 
 
