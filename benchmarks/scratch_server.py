@@ -13,7 +13,7 @@ from processes import scratch
 from redis import Redis
 from redis.exceptions import RedisError
 
-from rlctl.bench.stats import NOTHING_SPENT, Spent, command_spent
+from rlctl.bench.stats import NO_COST, CommandCost, command_cost
 from rlctl.limiter import Limiter
 from rlctl.limits.release import Release
 from rlctl.observe.info import ServerInfo
@@ -66,10 +66,10 @@ def our_limiter(server: Scratch, budget_ms: float) -> Iterator[Limiter]:
         yield limiter
 
 
-def spent_on(link: NodeLink, commands: frozenset[str]) -> Spent:
+def spent_on(link: NodeLink, commands: frozenset[str]) -> CommandCost:
     """What the server has spent on these commands so far."""
     info = ServerInfo(link.call("INFO", "commandstats"))
-    return sum((command_spent(info, command) for command in commands), NOTHING_SPENT)
+    return sum((command_cost(info, command) for command in commands), NO_COST)
 
 
 def commands_of(client: Any, decide: Callable[[], bool]) -> frozenset[str]:  # noqa: ANN401  monitor() is untyped

@@ -1,4 +1,4 @@
-"""Measures the limiter scripts on a fleet: speed beside plain INCR, accuracy under attack, and more shards.
+"""Measures the limiter scripts on a fleet: speed compared with INCR, accuracy under attack, and scaling with shards.
 
 Pure: `attack`, `claims`, `figures`, `scaling`, `stats`, `subjects`.
 """

@@ -1,11 +1,11 @@
-"""Plays boundary attacks on the fleet's scripts, by an injected clock on keys of its own."""
+"""Runs boundary attacks against the scripts of a fleet, with an injected clock and on keys of its own."""
 
 import time
 from collections.abc import Iterator, Sequence
 
 from rlctl.bench.attack import ALL, Attack, attacks, play, worst_of, worst_window
 from rlctl.bench.claims import Accuracy
-from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
+from rlctl.bench.session import TIMEOUT_S, BenchPrimary, Session, now_s
 from rlctl.bench.subjects import at_instant, chosen_scripts
 from rlctl.errors import TimedOut, UsageFault
 from rlctl.execute.stop import StopFlag
@@ -17,7 +17,7 @@ from rlctl.limits.release import Release, Script
 LIMIT = 100
 WINDOW_MS = 60_000
 WINDOW_US = WINDOW_MS * 1000
-# The start of a window of every length that divides a day.
+# Midnight: a window of any length that divides a day starts there.
 START_US = 1_800_000_000_000_000 // 86_400_000_000 * 86_400_000_000
 RULES: dict[str, Costed] = {
     one.name: one
@@ -30,22 +30,22 @@ RULES: dict[str, Costed] = {
         RollingRing(LIMIT, WINDOW_MS),
     )
 }
-# Keys end by the server's own clock, at the earliest a second after a call: slower than that an attack proves nothing.
+# Keys expire by the clock of the server, at the earliest a second after a call: a slower attack would lose its state.
 _SLOWEST_S = 0.8
 _TRIES = 5
 
 
 def attackable(release: Release, wanted: Sequence[str]) -> tuple[Script, ...]:
-    """The windowed scripts among the wanted ones, all where none is named."""
+    """The wanted scripts that have windows, by default all of them; UsageFault for a script without windows."""
     chosen = chosen_scripts(release, wanted)
     for name in wanted:
         if name not in RULES:
-            raise UsageFault(f"{name} counts no window: there is no boundary to attack", hint=f"try {', '.join(RULES)}")
+            raise UsageFault(f"{name} has no window: there is no boundary to attack", hint=f"try {', '.join(RULES)}")
     return tuple(script for script in chosen if script.name in RULES)
 
 
 def run_accuracy(session: Session, scripts: Sequence[Script], stop: StopFlag) -> Iterator[Accuracy]:
-    """Script by script, the worst of all attacks."""
+    """Yield the worst result of all attacks for each script."""
     planned = attacks(LIMIT, WINDOW_US)
     for script in scripts:
         attacker = _Attacker(session, script, CostedCall(script, RULES[script.name], "bench-accuracy"), stop)
@@ -54,18 +54,18 @@ def run_accuracy(session: Session, scripts: Sequence[Script], stop: StopFlag) ->
 
 
 class _Attacker:
-    """Plays attacks on one script, each on a fresh key of the first primary."""
+    """Attacks one script, each time on a new key of the first primary."""
 
     def __init__(self, session: Session, script: Script, call: CostedCall, stop: StopFlag) -> None:
         self._session = session
         self._script = script
         self._call = call
         self._stop = stop
-        self._primary: Primary = session.primaries[0]
+        self._primary: BenchPrimary = session.primaries[0]
         self._used = 0
 
     def worst(self, attack: Attack) -> int:
-        """The most that a trailing window held; played again where the machine paused for too long."""
+        """The most units that a trailing window admitted. An attack that was too slow is repeated."""
         for _ in range(_TRIES):
             self._stop.check()
             tag = self._fresh_tag()
@@ -82,14 +82,14 @@ class _Attacker:
             if slowest_s < _SLOWEST_S:
                 return worst_window(admitted, WINDOW_US)
         raise TimedOut(
-            f"{self._primary.name} answers too slowly to attack it",
-            hint="keys would end in the middle of an attack; try again when the fleet is less busy",
+            f"{self._primary.name} answers too slowly for an attack",
+            hint="keys would expire during the attack; run it again when the fleet is less busy",
         )
 
     def _fresh_tag(self) -> bytes:
         self._used += 1
         tag = self._session.tags(self._primary, self._used)[-1]
-        self._session.made(self._primary, [self._call.key(tag)])
+        self._session.will_write(self._primary, [self._call.key(tag)])
         return tag
 
     def _take(self, tag: bytes, at_us: int, cost: int) -> int:

@@ -1,10 +1,10 @@
-"""Boundary attacks on limits, and the worst trailing window that they find. Pure: an attack asks, somebody answers."""
+"""Boundary attacks on limits, and the worst trailing window that they find. Pure: a callback makes the decisions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-# Asked for so much at an instant: how much was admitted. A cost of 0 asks for all that is left.
+# Requests a cost at an instant and returns the admitted units. The cost ALL requests everything that remains.
 Take = Callable[[int, int], int]
 ALL = 0
 _HORIZON = 3
@@ -12,7 +12,7 @@ _HORIZON = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """So many units at one instant."""
+    """Units that were admitted at one instant."""
 
     at_us: int
     units: int
@@ -20,10 +20,10 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """Take a share of the limit at a phase of the first window, then everything that is left, every step.
+    """Takes a share of the limit at a phase of the first window, then all remaining units at every step.
 
-    Phase at a window's last microsecond and a step of a whole window is the burst over a boundary; small steps are
-    the saw-tooth that takes every unit as soon as it comes back.
+    A phase at the end of a window with steps of a window is a burst across the boundary. Small steps take every unit
+    as soon as it is available again.
     """
 
     phase_us: int
@@ -31,7 +31,7 @@ class Attack:
     step_us: int
 
     def asks(self, limit: int, window_us: int) -> Iterator[tuple[int, int]]:
-        """Instants from the first window's start, and what is asked for then; boundaries are never missed."""
+        """Yield pairs of an instant since the start of the first window and a cost, at all boundaries too."""
         yield self.phase_us, max(1, round(limit * self.first_share))
         end_us = _HORIZON * window_us
         instants = {*range(self.phase_us, end_us, self.step_us), *range(0, end_us, self.step_us)}
@@ -40,15 +40,15 @@ class Attack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worst:
-    """The most that one trailing window held, and the attack that did it."""
+class WorstWindow:
+    """The most units that a trailing window admitted, and the attack that achieved it."""
 
     admitted: int
     attack: Attack
 
 
 def attacks(limit: int, window_us: int) -> tuple[Attack, ...]:
-    """All that are played, in a fixed order."""
+    """All attacks, in a fixed order."""
     phases = (0, window_us // 2, window_us - 1000, window_us - 1)
     steps = (window_us // limit, window_us // 10, window_us // 3, window_us)
     return tuple(
@@ -58,13 +58,13 @@ def attacks(limit: int, window_us: int) -> tuple[Attack, ...]:
 
 
 def play(attack: Attack, limit: int, window_us: int, take: Take) -> tuple[Admitted, ...]:
-    """Everything that was admitted, in order."""
+    """Run an attack and return the admissions in order."""
     asked = ((at_us, take(at_us, cost)) for at_us, cost in attack.asks(limit, window_us))
     return tuple(Admitted(at_us=at_us, units=units) for at_us, units in asked if units)
 
 
 def worst_window(admitted: Sequence[Admitted], window_us: int) -> int:
-    """The most units in any (t - window, t]."""
+    """The most units in any trailing window (t - window, t]."""
     worst = inside = first = 0
     for one in admitted:
         inside += one.units
@@ -75,7 +75,7 @@ def worst_window(admitted: Sequence[Admitted], window_us: int) -> int:
     return worst
 
 
-def worst_of(found: Iterable[tuple[Attack, int]]) -> Worst:
-    """The first of the worst."""
+def worst_of(found: Iterable[tuple[Attack, int]]) -> WorstWindow:
+    """The attack with the most admitted units; of several, the first."""
     attack, admitted = max(found, key=lambda pair: pair[1])
-    return Worst(admitted=admitted, attack=attack)
+    return WorstWindow(admitted=admitted, attack=attack)

@@ -1,51 +1,49 @@
-"""What is published about each algorithm's accuracy, and what an attack says about it. Pure."""
+"""Compares the published accuracy of each algorithm with the result of attacks. Pure."""
 
 from dataclasses import dataclass
 
-from rlctl.bench.attack import Worst
+from rlctl.bench.attack import WorstWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """At most so many percent over the limit in a trailing window; None where nobody published one."""
+class AccuracyClaim:
+    """A published bound on how far a trailing window exceeds the limit; None without a published figure."""
 
     text: str
     most_over_percent: float | None
 
 
 CLAIMS = {
-    "token_bucket": Claim(text="up to 50 % over", most_over_percent=50.0),
-    "gcra": Claim(text="none", most_over_percent=None),
-    "fixed_window": Claim(text="up to 100 % over", most_over_percent=100.0),
-    "sliding_counter": Claim(text="no exploitable boundary", most_over_percent=0.0),
-    "rolling_window": Claim(text="error below 1 %", most_over_percent=1.0),
-    "rolling_ring": Claim(text="error below 1 %", most_over_percent=1.0),
+    "token_bucket": AccuracyClaim(text="up to 50 % over", most_over_percent=50.0),
+    "gcra": AccuracyClaim(text="none", most_over_percent=None),
+    "fixed_window": AccuracyClaim(text="up to 100 % over", most_over_percent=100.0),
+    "sliding_counter": AccuracyClaim(text="no exploitable boundary", most_over_percent=0.0),
+    "rolling_window": AccuracyClaim(text="error below 1 %", most_over_percent=1.0),
+    "rolling_ring": AccuracyClaim(text="error below 1 %", most_over_percent=1.0),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """One script under all attacks."""
+    """The result of all attacks on a script."""
 
     script: str
     limit: int
     window_ms: int
     attacks: int
-    worst: Worst
+    worst: WorstWindow
 
     @property
     def over_percent(self) -> float:
-        """How far the worst trailing window went over the limit."""
+        """How far the worst trailing window exceeded the limit."""
         return 100 * (self.worst.admitted - self.limit) / self.limit
 
     @property
-    def claim(self) -> Claim:
-        """What is published."""
+    def claim(self) -> AccuracyClaim:
         return CLAIMS[self.script]
 
     @property
     def verdict(self) -> str:
-        """In words."""
         most = self.claim.most_over_percent
         if self.over_percent <= 0:
             return "exact"
@@ -54,7 +52,6 @@ class Accuracy:
         return "as claimed" if self.over_percent <= most else "worse than claimed"
 
     def to_json(self) -> dict[str, object]:
-        """As `bench --accuracy -o json` shows it."""
         attack = self.worst.attack
         return {
             "script": self.script,

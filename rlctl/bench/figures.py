@@ -1,26 +1,26 @@
-"""What a bench measured: slices of time, and the rows that they make. Pure."""
+"""The measurements of a bench and the table rows made from them. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rlctl.bench.stats import Spent, middle, percentile
-from rlctl.bench.subjects import Answer, Subject
+from rlctl.bench.stats import CommandCost, middle, percentile
+from rlctl.bench.subjects import Answer, BenchCase
 
-# Below this share of wanted answers a row is not about what it says.
+# With a smaller share of expected answers, a row gets a note.
 _CLEAN = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """How calls come: on so many keys (a primary, or one in all), and so many in flight on a connection."""
+    """How calls are sent: keys on each primary (1: one key in total), and calls in flight on a connection."""
 
     keys: int
     depth: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """What the client saw: calls, admissions, and each call's wait where they came one by one."""
+class ClientCounts:
+    """What the client counted; `waits_us` has the latency of each call if calls were not pipelined."""
 
     calls: int
     admitted: int
@@ -28,23 +28,22 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
-    """One subject for a moment, by the client and by the servers."""
+class Measurement:
+    """One measurement of a case, as counted by the client and by the servers."""
 
-    counted: Counted
+    counted: ClientCounts
     elapsed_s: float
     client_cpu_s: float
-    spent: Spent
+    spent: CommandCost
 
     @property
     def per_s(self) -> float:
-        """Calls a second."""
         return self.counted.calls / self.elapsed_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One subject in one pattern: medians over the rounds, percentiles over all calls."""
+class SpeedRow:
+    """A case in one pattern: medians over the rounds, percentiles over all calls."""
 
     script: str
     answer: Answer | None
@@ -60,17 +59,16 @@ class Row:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know before believing the row."""
+        """Warnings about the validity of the row."""
         about = " ".join(filter(None, (self.script, self.answer)))
         notes = []
         if self.as_wanted < _CLEAN:
-            notes.append(f"{about}: only {self.as_wanted:.0%} of the answers were so")
+            notes.append(f"{about}: only {self.as_wanted:.0%} of the answers were as expected")
         if self.others_calls:
-            notes.append(f"{about}: {self.others_calls} calls were not the bench's; its server time is a mixture")
+            notes.append(f"{about}: the server time includes {self.others_calls} calls of other clients")
         return tuple(notes)
 
     def to_json(self) -> dict[str, object]:
-        """As `bench -o json` shows it."""
         return {
             "script": self.script,
             "answer": self.answer,
@@ -87,26 +85,28 @@ class Row:
         }
 
 
-def row_of(subject: Subject, pattern: Pattern, slices: Sequence[Slice], incr: Sequence[Slice]) -> Row:
-    """The row of a subject; `incr` was measured in the same rounds and the same pattern."""
+def speed_row(
+    case: BenchCase, pattern: Pattern, slices: Sequence[Measurement], incr: Sequence[Measurement]
+) -> SpeedRow:
+    """The row of a case; `incr` are the measurements of INCR in the same rounds and pattern."""
     calls = sum(one.counted.calls for one in slices)
     waits = [wait for one in slices for wait in one.counted.waits_us]
-    return Row(
-        script=subject.name,
-        answer=subject.answer,
+    return SpeedRow(
+        script=case.name,
+        answer=case.answer,
         pattern=pattern,
         calls=calls,
         per_s=middle(one.per_s for one in slices) or 0.0,
         p50_us=percentile(waits, 50),
         p99_us=percentile(waits, 99),
-        server_us=middle(one.spent.each_us for one in slices),
+        server_us=middle(one.spent.us_per_call for one in slices),
         of_incr=middle(one.per_s / plain.per_s for one, plain in zip(slices, incr, strict=True)),
-        as_wanted=_wanted(subject.answer, slices) / calls if calls else 1.0,
+        as_wanted=_wanted(case.answer, slices) / calls if calls else 1.0,
         others_calls=sum(one.spent.calls for one in slices) - calls,
     )
 
 
-def _wanted(answer: Answer | None, slices: Iterable[Slice]) -> int:
+def _wanted(answer: Answer | None, slices: Iterable[Measurement]) -> int:
     counts = [one.counted for one in slices]
     if answer is Answer.ADMIT:
         return sum(one.admitted for one in counts)

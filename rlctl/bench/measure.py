@@ -1,4 +1,4 @@
-"""Drives one subject in one pattern for a moment, and counts."""
+"""Sends the calls of a case in one pattern, and counts them."""
 
 import itertools
 import time
@@ -6,73 +6,72 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rlctl.bench.figures import Counted, Pattern, Slice
-from rlctl.bench.session import TIMEOUT_S, Primary, Session, now_s
+from rlctl.bench.figures import ClientCounts, Measurement, Pattern
+from rlctl.bench.session import TIMEOUT_S, BenchPrimary, Session, now_s
 from rlctl.bench.stats import admitted, is_whole
-from rlctl.bench.subjects import Subject
+from rlctl.bench.subjects import BenchCase
 from rlctl.execute.stop import StopFlag
 from rlctl.limiter.threads.connection import Connection
 from rlctl.limits.failures import ErrorReply, failure_of
 from rlctl.limits.resp import Reply
 
 DEPTH = 50
-# However fast the fleet is: no slice makes more calls.
+# The most calls of one measurement, however fast the fleet is.
 MOST_CALLS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A connection and the calls that go over it in turn."""
+    """A connection and the calls to send over it in turn."""
 
     link: Connection
     calls: Sequence[bytes]
 
 
-class Load:
-    """Puts load on some of the session's primaries, until it is asked to stop."""
+class LoadGenerator:
+    """Sends calls to some primaries of a session until the stop flag is set."""
 
-    def __init__(self, session: Session, primaries: Sequence[Primary], stop: StopFlag) -> None:
+    def __init__(self, session: Session, primaries: Sequence[BenchPrimary], stop: StopFlag) -> None:
         self._session = session
         self._primaries = primaries
         self._stop = stop
 
-    def fill(self, subject: Subject, keys: int) -> None:
-        """Make the keys what the measured calls want to find."""
-        decisions = subject.answer is not None
+    def fill(self, case: BenchCase, keys: int) -> None:
+        """Bring the keys into the state that the measured calls expect."""
+        decisions = case.answer is not None
         for primary in self._primaries:
             tags, now_us = self._session.tags(primary, keys), primary.now_us()
-            self._session.made(primary, map(subject.key, tags))
-            calls = [call for tag in tags for call in subject.fill(tag, now_us)]
+            self._session.will_write(primary, map(case.key, tags))
+            calls = [call for tag in tags for call in case.fill(tag, now_us)]
             for at in range(0, len(calls), DEPTH):
                 self._stop.check()
                 batch = calls[at : at + DEPTH]
                 _exchange([primary.link(decisions=decisions)], [b"".join(batch)], len(batch), decisions=decisions)
 
-    def run(self, subject: Subject, pattern: Pattern, duration_s: float) -> Slice:
-        """Call for so long; what the servers counted meanwhile is read around it."""
-        decisions = subject.answer is not None
-        lanes = [self._lane(primary, subject, pattern.keys) for primary in self._driven(pattern)]
-        _touch(lanes, decisions=decisions)
-        before = self._session.spent(subject.command)
+    def run(self, case: BenchCase, pattern: Pattern, duration_s: float) -> Measurement:
+        """Call for `duration_s`; the counters of the servers are read before and after."""
+        decisions = case.answer is not None
+        lanes = [self._lane(primary, case, pattern.keys) for primary in self._driven(pattern)]
+        _call_each_key(lanes, decisions=decisions)
+        before = self._session.spent(case.command)
         cpu_s, started_s = time.process_time(), now_s()
         if pattern.depth == 1:
             counted = self._one_by_one(lanes, started_s + duration_s)
         else:
             counted = self._pipelined(lanes, pattern.depth, started_s + duration_s, decisions=decisions)
         elapsed_s, cpu_s = now_s() - started_s, time.process_time() - cpu_s
-        spent = self._session.spent(subject.command) - before
-        return Slice(counted=counted, elapsed_s=elapsed_s, client_cpu_s=cpu_s, spent=spent)
+        spent = self._session.spent(case.command) - before
+        return Measurement(counted=counted, elapsed_s=elapsed_s, client_cpu_s=cpu_s, spent=spent)
 
-    def _driven(self, pattern: Pattern) -> Sequence[Primary]:
-        """One key lives on one primary."""
+    def _driven(self, pattern: Pattern) -> Sequence[BenchPrimary]:
         return self._primaries[:1] if pattern.keys == 1 else self._primaries
 
-    def _lane(self, primary: Primary, subject: Subject, keys: int) -> Lane:
+    def _lane(self, primary: BenchPrimary, case: BenchCase, keys: int) -> Lane:
         tags = self._session.tags(primary, keys)
-        link = primary.link(decisions=subject.answer is not None)
-        return Lane(link=link, calls=[subject.message(tag) for tag in tags])
+        link = primary.link(decisions=case.answer is not None)
+        return Lane(link=link, calls=[case.message(tag) for tag in tags])
 
-    def _one_by_one(self, lanes: Sequence[Lane], until_s: float) -> Counted:
+    def _one_by_one(self, lanes: Sequence[Lane], until_s: float) -> ClientCounts:
         waits: list[float] = []
         allowed = 0
         for turn in itertools.count():
@@ -84,9 +83,9 @@ class Load:
             self._stop.check()
             if now_s() >= until_s or len(waits) >= MOST_CALLS:
                 break
-        return Counted(calls=len(waits), admitted=allowed, waits_us=waits)
+        return ClientCounts(calls=len(waits), admitted=allowed, waits_us=waits)
 
-    def _pipelined(self, lanes: Sequence[Lane], depth: int, until_s: float, *, decisions: bool) -> Counted:
+    def _pipelined(self, lanes: Sequence[Lane], depth: int, until_s: float, *, decisions: bool) -> ClientCounts:
         links = [lane.link for lane in lanes]
         batches = [_batches(lane.calls, depth) for lane in lanes]
         calls = allowed = 0
@@ -97,17 +96,17 @@ class Load:
             self._stop.check()
             if now_s() >= until_s or calls >= MOST_CALLS:
                 break
-        return Counted(calls=calls, admitted=allowed, waits_us=())
+        return ClientCounts(calls=calls, admitted=allowed, waits_us=())
 
 
 def _batches(calls: Sequence[bytes], depth: int) -> list[bytes]:
-    """Whole batches that take every call in turn."""
+    """Full batches that use every call in turn."""
     turns = itertools.cycle(calls)
     return [b"".join(itertools.islice(turns, depth)) for _ in range(-(-len(calls) // depth))]
 
 
-def _touch(lanes: Sequence[Lane], *, decisions: bool) -> None:
-    """Call every key once, unmeasured: what nobody called for a second may have ended, and would be made anew."""
+def _call_each_key(lanes: Sequence[Lane], *, decisions: bool) -> None:
+    """Call every key once without measuring: a key without calls for a second may have expired."""
     for messages in zip(*(_batches(lane.calls, DEPTH) for lane in lanes), strict=True):
         _exchange([lane.link for lane in lanes], messages, DEPTH, decisions=decisions)
 
@@ -119,7 +118,7 @@ def _is_admission(reply: Reply, link: Connection) -> bool:
 
 
 def _exchange(links: Sequence[Connection], messages: Sequence[bytes], replies: int, *, decisions: bool) -> int:
-    """Send to all, then wait for all, so that the servers work side by side; how many calls were admitted."""
+    """Send to all servers, then wait for all, so that they work in parallel. Returns the number of admissions."""
     deadline_s = time.monotonic() + TIMEOUT_S
     for link, message in zip(links, messages, strict=True):
         link.send(message, deadline_s)

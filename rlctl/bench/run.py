@@ -1,7 +1,7 @@
-"""One bench from start to end: journal, session, measuring, and nothing left.
+"""Runs a bench from start to end: journal entry, session, measurements, and removal of its keys.
 
-A bench takes no fleet lock: it changes no node and no setting, and whatever else goes on must not wait for it. A
-deploy beside it spoils figures, not fleets: a node that goes away or a key that moves ends the bench with an error.
+A bench takes no fleet lock: it changes no node and no setting, and other operations must not wait for it. A deploy at
+the same time spoils the figures, not the fleet: a node that stops or a key that moves ends the bench with an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from rlctl.bench.scale import run_scale
 from rlctl.bench.scaling import Scaling
 from rlctl.bench.session import Session, bench_session
 from rlctl.bench.speed import SpeedReport, speed_rows
-from rlctl.bench.subjects import Answer, Subject, subjects
+from rlctl.bench.subjects import Answer, BenchCase, bench_cases
 from rlctl.errors import Interrupted, RlctlError
 from rlctl.execute.journal import Journal
 from rlctl.execute.progress import Progress
@@ -29,8 +29,8 @@ _Report = TypeVar("_Report")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What is wanted: some scripts or all, each row for so long."""
+class BenchOptions:
+    """What to measure: the scripts (empty: all), and the seconds for each row."""
 
     scripts: Sequence[str]
     duration_s: float
@@ -39,43 +39,41 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccuracyReport:
-    """What `rlctl bench --accuracy` found."""
+    """The result of `rlctl bench --accuracy`."""
 
     name: str
     release: str
     rows: tuple[Accuracy, ...]
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `bench --accuracy -o json`."""
         rows = [row.to_json() for row in self.rows]
         return {"schema": "rlctl.bench-accuracy/1", "name": self.name, "release": self.release, "rows": rows}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleReport:
-    """What `rlctl bench --scale` found."""
+    """The result of `rlctl bench --scale`."""
 
     name: str
     release: str
     scripts: tuple[Scaling, ...]
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `bench --scale -o json`."""
         scripts = [one.to_json() for one in self.scripts]
         return {"schema": "rlctl.bench-scale/1", "name": self.name, "release": self.release, "scripts": scripts}
 
 
-def scaled(fleet: FleetSession, wanted: Sequence[str]) -> list[Subject]:
-    """The scripts whose growth is measured, admitting."""
-    return [one for one in subjects(fleet.release, wanted or SCALED) if one.answer is Answer.ADMIT]
+def scaled(fleet: FleetSession, wanted: Sequence[str]) -> list[BenchCase]:
+    """The admitting cases to measure on more and more shards."""
+    return [one for one in bench_cases(fleet.release, wanted or SCALED) if one.answer is Answer.ADMIT]
 
 
-def run_speed_bench(fleet: FleetSession, bench: Bench, progress: Progress, stop: StopFlag) -> SpeedReport:
-    """Every wanted script beside INCR."""
+def run_speed_bench(fleet: FleetSession, bench: BenchOptions, progress: Progress, stop: StopFlag) -> SpeedReport:
+    """Measure the speed of every wanted script, and of INCR."""
 
     def measure(session: Session) -> SpeedReport:
         window_ms = window_without_edge(session.primaries[0].now_us() // 1000)
-        measured = subjects(fleet.release, bench.scripts, window_ms=window_ms)
+        measured = bench_cases(fleet.release, bench.scripts, window_ms=window_ms)
         return SpeedReport(
             name=fleet.topology.name,
             release=fleet.release.version,
@@ -88,8 +86,8 @@ def run_speed_bench(fleet: FleetSession, bench: Bench, progress: Progress, stop:
     return _benched(fleet, bench, progress, measure)
 
 
-def run_accuracy_bench(fleet: FleetSession, bench: Bench, progress: Progress, stop: StopFlag) -> AccuracyReport:
-    """Every wanted script that counts in windows under attack."""
+def run_accuracy_bench(fleet: FleetSession, bench: BenchOptions, progress: Progress, stop: StopFlag) -> AccuracyReport:
+    """Attack every wanted script that has windows."""
 
     def measure(session: Session) -> AccuracyReport:
         rows = tuple(run_accuracy(session, attackable(fleet.release, bench.scripts), stop))
@@ -98,28 +96,30 @@ def run_accuracy_bench(fleet: FleetSession, bench: Bench, progress: Progress, st
     return _benched(fleet, bench, progress, measure)
 
 
-def run_scale_bench(fleet: FleetSession, bench: Bench, progress: Progress, stop: StopFlag) -> ScaleReport:
-    """Every wanted script on 1..N shards."""
+def run_scale_bench(fleet: FleetSession, bench: BenchOptions, progress: Progress, stop: StopFlag) -> ScaleReport:
+    """Measure every wanted script on 1 to N shards."""
     one_machine = fleet.topology.target is TargetName.LOCAL
 
     def measure(session: Session) -> ScaleReport:
         found = [
-            run_scale(session, subject, bench.duration_s, progress, stop, one_machine=one_machine)
-            for subject in scaled(fleet, bench.scripts)
+            run_scale(session, case, bench.duration_s, progress, stop, one_machine=one_machine)
+            for case in scaled(fleet, bench.scripts)
         ]
         return ScaleReport(name=fleet.topology.name, release=fleet.release.version, scripts=tuple(found))
 
     return _benched(fleet, bench, progress, measure)
 
 
-def _benched(fleet: FleetSession, bench: Bench, progress: Progress, measure: Callable[[Session], _Report]) -> _Report:
+def _benched(
+    fleet: FleetSession, bench: BenchOptions, progress: Progress, measure: Callable[[Session], _Report]
+) -> _Report:
     with _journalled(fleet, bench.argv), bench_session(fleet, progress) as session:
         return measure(session)
 
 
 @contextmanager
 def _journalled(fleet: FleetSession, argv: Sequence[str]) -> Iterator[None]:
-    """Whoever wonders about a load finds it in the history."""
+    """Record the bench in the journal, so that `rlctl history` explains the load."""
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     journal.begin("bench", argv)
     try:
@@ -127,7 +127,7 @@ def _journalled(fleet: FleetSession, argv: Sequence[str]) -> Iterator[None]:
     except Interrupted as failure:
         journal.end(failure.code)
         raise type(failure)(
-            "stopped; the keys of the bench are removed", hint="the same command starts anew"
+            "stopped; the keys of the bench are removed", hint="the same command starts again"
         ) from failure
     except RlctlError as failure:
         journal.end(failure.code)

@@ -1,19 +1,19 @@
-"""How decisions grow with shards, and who was the bottleneck. Pure."""
+"""How decisions scale with shards, and what the bottleneck is. Pure."""
 
 from dataclasses import dataclass
 
 CLAIM = "linear to six nodes"
 _FULL = 0.9
-# With more processes than processors they wait for each other long before every moment is used.
+# With more processes than processors, processes wait for each other long before the processors are fully busy.
 _CROWDED = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """Keys on the first so many shards.
+class ScalingLevel:
+    """A measurement with keys on the first `shards` shards.
 
-    Client and servers count in processors; `machine_cpu` is the busy share of all processors where client and fleet
-    share a machine, replicas and everything else included, and None elsewhere.
+    `client_cpu` and `server_cpu` are in processors. `machine_cpu` is the busy share of all processors, other processes
+    included, if client and fleet share a machine; else None.
     """
 
     shards: int
@@ -24,12 +24,12 @@ class Level:
 
     @property
     def servers_cpu(self) -> float:
-        """What all driven primaries took together."""
+        """Processors that all measured primaries used together."""
         return sum(self.server_cpu)
 
     @property
     def bottleneck(self) -> str:
-        """What kept the level from being faster."""
+        """What limited the throughput."""
         if self.machine_cpu is not None and self.machine_cpu >= _CROWDED:
             return "this machine's processors"
         if self.client_cpu >= _FULL:
@@ -41,17 +41,16 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """One script at 1..N shards."""
+    """A script on 1 to N shards."""
 
     script: str
-    levels: tuple[Level, ...]
+    levels: tuple[ScalingLevel, ...]
 
-    def of_linear(self, level: Level) -> float:
-        """The share of what so many times one shard would be."""
+    def of_linear(self, level: ScalingLevel) -> float:
+        """Throughput relative to linear scaling from one shard."""
         return level.decisions_per_s / (self.levels[0].decisions_per_s * level.shards)
 
     def to_json(self) -> dict[str, object]:
-        """As `bench --scale -o json` shows it."""
         return {
             "script": self.script,
             "claim": CLAIM,

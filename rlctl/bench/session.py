@@ -1,4 +1,4 @@
-"""The fleet as a bench holds it: connections to every primary, keys of its own, and their removal."""
+"""A bench session: connections to every primary, the keys of the bench, and their removal."""
 
 import itertools
 import secrets
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from rlctl.bench.stats import NOTHING_SPENT, Spent, command_spent
+from rlctl.bench.stats import NO_COST, CommandCost, command_cost
 from rlctl.errors import NotFound, Refused, Unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
@@ -26,14 +26,14 @@ from rlctl.topology.model import MIB
 from rlctl.topology.nodes import NodeName, all_nodes
 
 TIMEOUT_S = 5.0
-# All keys of a bench take less; a server that is nearly full would evict other people's keys for them.
+# All keys of a bench take less. A server that is nearly full would evict keys of services for them.
 HEAD_ROOM_BYTES = 16 * MIB
 _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Primary:
-    """A node that decides: connections as the limiter, as the admin, and one beside the load to ask and to tidy up."""
+class BenchPrimary:
+    """A primary with three connections: as limiter and as admin for load, and one for queries and removal of keys."""
 
     name: NodeName
     slots: tuple[SlotRange, ...]
@@ -42,30 +42,29 @@ class Primary:
     control: NodeLink
 
     def link(self, *, decisions: bool) -> Connection:
-        """Decisions are the limiter's, who may call nothing else."""
+        """The connection for decisions (user limiter), or for other calls (user admin)."""
         return self.limiter if decisions else self.admin
 
     def owns(self, tag: bytes) -> bool:
-        """Whether keys with this hash tag live here; behind Sentinel all do."""
+        """Whether this primary owns keys with the hash tag; behind Sentinel it owns all keys."""
         slot = slot_of(tag)
         return not self.slots or any(first <= slot <= last for first, last in self.slots)
 
-    def spent(self, command: str) -> Spent:
-        """What the server has counted for a command so far."""
-        return command_spent(ServerInfo(self._ask("INFO", "commandstats")), command)
+    def spent(self, command: str) -> CommandCost:
+        return command_cost(ServerInfo(self._ask("INFO", "commandstats")), command)
 
     def cpu_s(self) -> float:
-        """Processor time of the server's main thread and helpers so far."""
+        """Processor time of all threads of the server since its start."""
         return required(ServerInfo(self._ask("INFO", "cpu")).cpu_s, "used_cpu_sys")
 
-    def head_room_bytes(self) -> int | None:
-        """What fits below maxmemory; None where there is no maxmemory."""
+    def headroom_bytes(self) -> int | None:
+        """Bytes left below maxmemory; None without maxmemory."""
         memory = ServerInfo(self._ask("INFO", "memory"))
         limit_bytes = required(memory.maxmemory_bytes, "maxmemory")
         return limit_bytes - required(memory.used_bytes, "used_memory") if limit_bytes else None
 
     def now_us(self) -> int:
-        """The server's clock, which decides."""
+        """The clock of the server, by which scripts decide."""
         seconds, micros = self._ask("TIME")
         return int(seconds) * 1_000_000 + int(micros)
 
@@ -73,51 +72,55 @@ class Primary:
         try:
             return self.control.call(*command)
         except (LinkFailure, CommandFailed) as failure:
-            raise Unreachable(f"{self.name}: {failure}", hint="`rlctl status` shows how the fleet stands") from failure
+            raise Unreachable(
+                f"{self.name}: {failure}", hint="`rlctl status` shows the state of the fleet"
+            ) from failure
 
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """Primaries, and every key that was made on them."""
+    """The primaries, and every key that the bench wrote to them."""
 
-    primaries: Sequence[Primary]
+    primaries: Sequence[BenchPrimary]
     server: str
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    _made: dict[NodeName, set[bytes]] = field(default_factory=dict)
+    _written: dict[NodeName, set[bytes]] = field(default_factory=dict)
     _tags: dict[NodeName, list[bytes]] = field(default_factory=dict)
 
-    def tags(self, primary: Primary, count: int) -> list[bytes]:
-        """So many identities on this primary; the run's number keeps them apart from anyone's."""
+    def tags(self, primary: BenchPrimary, count: int) -> list[bytes]:
+        """`count` identities on this primary; the run id makes them unique."""
         known = self._tags.setdefault(primary.name, [])
         if len(known) < count:
             names = (f"rlctl-bench-{self.run_id}-{number}".encode() for number in itertools.count())
             known[:] = itertools.islice(filter(primary.owns, names), count)
         return known[:count]
 
-    def made(self, primary: Primary, keys: Iterable[bytes]) -> None:
-        """Remember keys before they are written."""
-        self._made.setdefault(primary.name, set()).update(keys)
+    def will_write(self, primary: BenchPrimary, keys: Iterable[bytes]) -> None:
+        """Record keys for removal before they are written."""
+        self._written.setdefault(primary.name, set()).update(keys)
 
-    def spent(self, command: str) -> Spent:
-        """The sum over all primaries."""
-        return sum((primary.spent(command) for primary in self.primaries), NOTHING_SPENT)
+    def spent(self, command: str) -> CommandCost:
+        """The cost of a command on all primaries."""
+        return sum((primary.spent(command) for primary in self.primaries), NO_COST)
 
     def remove_keys(self, progress: Progress) -> None:
-        """Unlink what was made, key by key: nothing is searched for, so that nothing else can be hit."""
+        """Unlink the recorded keys by name: a search by pattern could match keys of services."""
         for primary in self.primaries:
-            keys = sorted(self._made.pop(primary.name, ()))
+            keys = sorted(self._written.pop(primary.name, ()))
             left = sum(_unlink(primary.control, keys[at : at + _AT_ONCE]) for at in range(0, len(keys), _AT_ONCE))
             if left:
-                progress.note(f"{primary.name}: {left} keys of the bench could not be removed; they end by themselves")
+                progress.note(
+                    f"{primary.name}: {left} keys of the bench could not be removed; they expire within minutes"
+                )
 
 
 @contextmanager
 def bench_session(fleet: FleetSession, progress: Progress) -> Iterator[Session]:
-    """Connect to every serving primary; what the bench wrote is removed however it ends."""
+    """Connect to every serving primary; remove the keys of the bench on every exit."""
     observed = fleet.observe()
     if not observed.exists:
-        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` makes it")
-    primaries: list[Primary] = []
+        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` deploys it")
+    primaries: list[BenchPrimary] = []
     session = Session(primaries=primaries, server=_server(fleet, observed))
     try:
         for node in serving(fleet, observed):
@@ -129,7 +132,8 @@ def bench_session(fleet: FleetSession, progress: Progress) -> Iterator[Session]:
         yield session
     except Failure as failure:
         raise Unreachable(
-            f"a node failed while it was measured: {failure.evidence}", hint="`rlctl status` shows how the fleet stands"
+            f"a node failed during the measurement: {failure.evidence}",
+            hint="`rlctl status` shows the state of the fleet",
         ) from failure
     finally:
         session.remove_keys(progress)
@@ -139,21 +143,21 @@ def bench_session(fleet: FleetSession, progress: Progress) -> Iterator[Session]:
 
 
 def now_s() -> float:
-    """The clock of all that is timed."""
+    """The clock for all measured times."""
     return time.perf_counter()
 
 
 def _server(fleet: FleetSession, observed: Observed) -> str:
-    """Flavor and versions, as they would stand beside a figure."""
+    """Flavor and versions of the serving primaries, such as `redis 8.0.2`."""
     versions = sorted({node.version for node in serving(fleet, observed) if node.version})
     return f"{fleet.topology.engine.flavor} {', '.join(versions)}"
 
 
-def _connect(fleet: FleetSession, node: NodeFacts) -> Primary:
+def _connect(fleet: FleetSession, node: NodeFacts) -> BenchPrimary:
     spec = next(spec for spec in all_nodes(fleet.topology) if spec.name == node.name)
     where = Endpoint(*fleet.target.route(spec))
     links = [_open(fleet, who, where) for who in (As.LIMITER, As.ADMIN)]
-    return Primary(
+    return BenchPrimary(
         name=node.name, slots=node.slots, limiter=links[0], admin=links[1], control=fleet.connector.link(spec)
     )
 
@@ -172,18 +176,18 @@ def _check_scripts(fleet: FleetSession, node: NodeFacts) -> None:
         )
 
 
-def _check_head_room(primaries: Sequence[Primary]) -> None:
+def _check_head_room(primaries: Sequence[BenchPrimary]) -> None:
     for primary in primaries:
-        room = primary.head_room_bytes()
+        room = primary.headroom_bytes()
         if room is not None and room < HEAD_ROOM_BYTES:
             raise Refused(
-                f"{primary.name} is nearly full: {room} bytes below its maxmemory, a bench wants {HEAD_ROOM_BYTES}",
-                hint="its keys could push out others; make room first",
+                f"{primary.name} is nearly full: {room} bytes below maxmemory, and a bench needs {HEAD_ROOM_BYTES}",
+                hint="the keys of the bench could evict other keys; free memory or raise maxmemory first",
             )
 
 
 def _unlink(link: NodeLink, keys: Sequence[bytes]) -> int:
-    """How many of them are still there."""
+    """Unlink keys; returns how many could not be unlinked."""
     try:
         replies = link.pipeline([("UNLINK", key) for key in keys])
     except LinkFailure:

@@ -1,12 +1,12 @@
-"""Every subject in every pattern, round by round, so that a noisy moment meets everyone."""
+"""Measures every case in every pattern, in rounds, so that noise of the machine affects all cases."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlctl.bench.figures import Pattern, Row, Slice, row_of
-from rlctl.bench.measure import DEPTH, Load
+from rlctl.bench.figures import Measurement, Pattern, SpeedRow, speed_row
+from rlctl.bench.measure import DEPTH, LoadGenerator
 from rlctl.bench.session import Session
-from rlctl.bench.subjects import Subject
+from rlctl.bench.subjects import BenchCase
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 
@@ -17,22 +17,21 @@ PATTERNS = tuple(Pattern(keys=keys, depth=depth) for depth in (1, DEPTH) for key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedReport:
-    """What `rlctl bench` found."""
+    """The result of `rlctl bench`."""
 
     name: str
     release: str
     server: str
     primaries: int
     duration_s: float
-    rows: tuple[Row, ...]
+    rows: tuple[SpeedRow, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Everything that a reader must know before believing a row."""
+        """Warnings about the validity of the rows."""
         return tuple(note for row in self.rows for note in row.notes)
 
     def to_json(self) -> dict[str, object]:
-        """As `bench -o json` shows it."""
         return {
             "schema": "rlctl.bench/1",
             "name": self.name,
@@ -46,23 +45,23 @@ class SpeedReport:
 
 
 def speed_rows(
-    session: Session, subjects: Sequence[Subject], duration_s: float, progress: Progress, stop: StopFlag
-) -> tuple[Row, ...]:
-    """All rows; each took `duration_s`, spread over the rounds."""
-    load = Load(session, session.primaries, stop)
-    found: dict[tuple[int, Pattern], list[Slice]] = {}
+    session: Session, bench_cases: Sequence[BenchCase], duration_s: float, progress: Progress, stop: StopFlag
+) -> tuple[SpeedRow, ...]:
+    """Measure all rows; each takes `duration_s`, spread over the rounds."""
+    load = LoadGenerator(session, session.primaries, stop)
+    found: dict[tuple[int, Pattern], list[Measurement]] = {}
     for turn in range(1, ROUNDS + 1):
         progress.note(f"round {turn} of {ROUNDS}")
-        for subject in subjects:
-            load.fill(subject, MANY)
+        for case in bench_cases:
+            load.fill(case, MANY)
         for pattern in PATTERNS:
-            for index, subject in enumerate(subjects):
-                found.setdefault((index, pattern), []).append(load.run(subject, pattern, duration_s / ROUNDS))
-    return tuple(_rows(subjects, found))
+            for index, case in enumerate(bench_cases):
+                found.setdefault((index, pattern), []).append(load.run(case, pattern, duration_s / ROUNDS))
+    return tuple(_rows(bench_cases, found))
 
 
-def _rows(subjects: Sequence[Subject], found: dict[tuple[int, Pattern], list[Slice]]) -> Iterator[Row]:
-    """Subject by subject; INCR is the first of them."""
-    for index, subject in enumerate(subjects):
+def _rows(bench_cases: Sequence[BenchCase], found: dict[tuple[int, Pattern], list[Measurement]]) -> Iterator[SpeedRow]:
+    """BenchCase by case; INCR is the first of them."""
+    for index, case in enumerate(bench_cases):
         for pattern in PATTERNS:
-            yield row_of(subject, pattern, found[index, pattern], found[0, pattern])
+            yield speed_row(case, pattern, found[index, pattern], found[0, pattern])

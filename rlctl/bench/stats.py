@@ -1,4 +1,4 @@
-"""From raw replies and server counters to figures. Pure."""
+"""Statistics from raw replies and server counters. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,37 +16,37 @@ _END = b"\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """What a server counted for one command: calls, and microseconds inside the server."""
+class CommandCost:
+    """The calls of a command, and the microseconds that the server spent on them."""
 
     calls: int
     usec: int
 
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(calls=self.calls + other.calls, usec=self.usec + other.usec)
+    def __add__(self, other: "CommandCost") -> "CommandCost":
+        return CommandCost(calls=self.calls + other.calls, usec=self.usec + other.usec)
 
-    def __sub__(self, other: "Spent") -> "Spent":
-        return Spent(calls=self.calls - other.calls, usec=self.usec - other.usec)
+    def __sub__(self, other: "CommandCost") -> "CommandCost":
+        return CommandCost(calls=self.calls - other.calls, usec=self.usec - other.usec)
 
     @property
-    def each_us(self) -> float | None:
-        """Microseconds a call; None where nothing was called."""
+    def us_per_call(self) -> float | None:
+        """Microseconds for each call; None without calls."""
         return self.usec / self.calls if self.calls else None
 
 
-NOTHING_SPENT = Spent(calls=0, usec=0)
+NO_COST = CommandCost(calls=0, usec=0)
 
 
-def command_spent(info: ServerInfo, command: str) -> Spent:
-    """What the server has counted for a command since it started, or since CONFIG RESETSTAT."""
+def command_cost(info: ServerInfo, command: str) -> CommandCost:
+    """The cost of a command since the start of the server or the last CONFIG RESETSTAT."""
     stats = info.command(command)
-    return Spent(calls=stats.calls, usec=stats.usec)
+    return CommandCost(calls=stats.calls, usec=stats.usec)
 
 
 def is_whole(data: bytes, replies: int, *, decisions: bool) -> bool:
-    """Whether so many replies have arrived; Failure where an error is among them.
+    """Whether `replies` replies have arrived; raises Failure for an error reply.
 
-    Lines are counted, because parsing every reply would measure the parser.
+    Lines are counted, because a parser would dominate the measured time.
     """
     if data[:1] == b"-" or b"\r\n-" in data:
         _raise_first_error(data, replies)
@@ -54,19 +54,19 @@ def is_whole(data: bytes, replies: int, *, decisions: bool) -> bool:
 
 
 def admitted(data: bytes) -> int:
-    """How many of these decisions admit."""
+    """The number of decisions that admit."""
     return data.count(_ADMITTED)
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """The smallest value that so many percent of all do not exceed; None where there is none."""
+    """The nearest-rank percentile; None without values."""
     if not values:
         return None
     return sorted(values)[max(0, ceil(len(values) * percent / 100) - 1)]
 
 
 def middle(values: Iterable[float | None]) -> float | None:
-    """The median of what was measured; None where nothing was."""
+    """The median of the values that are not None; None without any."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
 

@@ -7,10 +7,10 @@ import click
 
 from rlctl.bench.accuracy import attackable
 from rlctl.bench.claims import Accuracy
-from rlctl.bench.figures import Row
+from rlctl.bench.figures import SpeedRow
 from rlctl.bench.run import (
     AccuracyReport,
-    Bench,
+    BenchOptions,
     ScaleReport,
     run_accuracy_bench,
     run_scale_bench,
@@ -19,7 +19,7 @@ from rlctl.bench.run import (
 )
 from rlctl.bench.scaling import CLAIM, Scaling
 from rlctl.bench.speed import PATTERNS, SpeedReport
-from rlctl.bench.subjects import subjects
+from rlctl.bench.subjects import bench_cases
 from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import opened
@@ -38,7 +38,7 @@ class PlannedBench:
     """A bench before it runs: its description for the operator, and the function that runs it."""
 
     description: str
-    run: Callable[[FleetSession, Bench, Progress, StopFlag], Report]
+    run: Callable[[FleetSession, BenchOptions, Progress, StopFlag], Report]
 
 
 @click.command(cls=HelpCommand)
@@ -74,7 +74,7 @@ def bench(
     if accuracy and scale:
         raise UsageFault("--accuracy and --scale exclude each other", hint="see `rlctl bench --help`")
     topology = app.topology()
-    wanted = Bench(scripts=scripts, duration_s=duration, argv=app.argv)
+    wanted = BenchOptions(scripts=scripts, duration_s=duration, argv=app.argv)
     stop = StopFlag()
     with opened(app) as fleet:
         if fleet.is_new:
@@ -91,7 +91,7 @@ def bench(
     return Exit.OK
 
 
-def _plan(fleet: FleetSession, wanted: Bench, *, accuracy: bool, scale: bool) -> PlannedBench:
+def _plan(fleet: FleetSession, wanted: BenchOptions, *, accuracy: bool, scale: bool) -> PlannedBench:
     """Choose the bench. Refuses what cannot be measured, before the operator is asked."""
     if accuracy:
         names = ", ".join(script.name for script in attackable(fleet.release, wanted.scripts))
@@ -101,7 +101,7 @@ def _plan(fleet: FleetSession, wanted: Bench, *, accuracy: bool, scale: bool) ->
             raise UsageFault("--scale needs several shards; a Sentinel fleet has one", hint="leave out --scale")
         levels = len(scaled(fleet, wanted.scripts)) * fleet.topology.cluster.shards
         return PlannedBench(description=_load(levels, wanted.duration_s), run=run_scale_bench)
-    rows = len(subjects(fleet.release, wanted.scripts)) * len(PATTERNS)
+    rows = len(bench_cases(fleet.release, wanted.scripts)) * len(PATTERNS)
     return PlannedBench(description=_load(rows, wanted.duration_s), run=run_speed_bench)
 
 
@@ -138,7 +138,7 @@ def _show_speed(app: App, report: SpeedReport) -> None:
         app.output.line(f"warning {note}")
 
 
-def _speed_row(report: SpeedReport, row: Row) -> list[str]:
+def _speed_row(report: SpeedReport, row: SpeedRow) -> list[str]:
     keys = row.pattern.keys
     return [
         row.script,

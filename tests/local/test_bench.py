@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 from redis import Redis
 
-from rlctl.bench.subjects import subjects
+from rlctl.bench.subjects import bench_cases
 from rlctl.limiter import ALGORITHMS
 from rlctl.scripts.release import load_release
 from tests.local.driver import PATIENCE_S, LocalFleet, wait_for
@@ -36,7 +36,7 @@ def test_every_script_in_every_pattern(shared_cluster: LocalFleet, nodes: list[R
     document = shared_cluster.run("bench", *QUICK).json()
     assert document["schema"] == "rlctl.bench/1"
     assert (document["name"], document["primaries"], document["release"]) == ("shared", 3, load_release().version)
-    expected = [(one.name, one.answer) for one in subjects(load_release(), ())]
+    expected = [(one.name, one.answer) for one in bench_cases(load_release(), ())]
     rows = document["rows"]
     assert [(row["script"], row["answer"]) for row in rows[::4]] == expected
     assert {row["script"] for row in rows} == {"incr", *ALGORITHMS}

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlctl.bench.stats import NOTHING_SPENT, Spent, admitted, command_spent, is_whole, middle, percentile
+from rlctl.bench.stats import NO_COST, CommandCost, admitted, command_cost, is_whole, middle, percentile
 from rlctl.limiter import BrokenState, InvalidLimit
 from rlctl.limits.failures import Cause, Failure
 from rlctl.observe.info import ServerInfo
@@ -16,16 +16,16 @@ YES, NO = b"*6\r\n:1\r\n:5\r\n:4\r\n:0\r\n:1\r\n:0\r\n", b"*6\r\n:0\r\n:5\r\n:0\
 
 
 def test_a_command_is_found_by_its_whole_name() -> None:
-    assert command_spent(ServerInfo(STATS), "evalsha") == Spent(calls=7, usec=21)
-    assert command_spent(ServerInfo(STATS), "eval") == NOTHING_SPENT
-    assert command_spent(ServerInfo(""), "incr") == NOTHING_SPENT
+    assert command_cost(ServerInfo(STATS), "evalsha") == CommandCost(calls=7, usec=21)
+    assert command_cost(ServerInfo(STATS), "eval") == NO_COST
+    assert command_cost(ServerInfo(""), "incr") == NO_COST
 
 
 def test_spent_adds_and_subtracts() -> None:
-    both = Spent(calls=7, usec=21) + Spent(calls=3, usec=4)
-    assert both - Spent(calls=5, usec=10) == Spent(calls=5, usec=15)
-    assert both.each_us == 2.5
-    assert NOTHING_SPENT.each_us is None
+    both = CommandCost(calls=7, usec=21) + CommandCost(calls=3, usec=4)
+    assert both - CommandCost(calls=5, usec=10) == CommandCost(calls=5, usec=15)
+    assert both.us_per_call == 2.5
+    assert NO_COST.us_per_call is None
 
 
 @pytest.mark.parametrize(

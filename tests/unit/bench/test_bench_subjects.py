@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from rlctl.bench.subjects import KEPT_MS, Answer, Subject, subjects
+from rlctl.bench.subjects import KEPT_MS, Answer, BenchCase, bench_cases
 from rlctl.errors import NotFound
 from rlctl.limiter import ALGORITHMS
 from rlctl.limits.resp import parse
 from rlctl.scripts.release import load_release
 
 RELEASE = load_release()
-ALL = subjects(RELEASE, ())
+ALL = bench_cases(RELEASE, ())
 NOW_US = 1_800_000_000_000_000
 
 
@@ -29,22 +29,22 @@ def test_incr_first_then_every_script_of_the_release_twice() -> None:
 
 
 def test_some_scripts() -> None:
-    assert [one.name for one in subjects(RELEASE, ["gcra"])] == ["incr", "gcra", "gcra"]
+    assert [one.name for one in bench_cases(RELEASE, ["gcra"])] == ["incr", "gcra", "gcra"]
     with pytest.raises(NotFound, match="no script nonsense"):
-        subjects(RELEASE, ["gcra", "nonsense"])
+        bench_cases(RELEASE, ["gcra", "nonsense"])
 
 
 def test_a_script_of_a_later_release_is_named() -> None:
     unknown = replace(RELEASE.scripts[0], name="later")
     with pytest.raises(NotFound, match="cannot bench later"):
-        subjects(replace(RELEASE, scripts=(unknown,)), ())
+        bench_cases(replace(RELEASE, scripts=(unknown,)), ())
 
 
-@pytest.mark.parametrize("subject", ALL, ids=lambda one: f"{one.name}-{one.answer}")
-def test_every_call_goes_to_the_one_key_below_the_namespace(subject: Subject) -> None:
-    key = subject.key(b"tag")
+@pytest.mark.parametrize("case", ALL, ids=lambda one: f"{one.name}-{one.answer}")
+def test_every_call_goes_to_the_one_key_below_the_namespace(case: BenchCase) -> None:
+    key = case.key(b"tag")
     assert key.startswith(b"rl:{tag}:bench")
-    for call in (subject.message(b"tag"), *subject.fill(b"tag", NOW_US)):
+    for call in (case.message(b"tag"), *case.fill(b"tag", NOW_US)):
         name, *rest = words(call)
         assert name in {b"EVALSHA", b"INCR", b"SET"}
         assert rest[2 if name == b"EVALSHA" else 0] == key
