@@ -1,1 +1,1 @@
-"""What services and operators share: algorithms, decisions, keys, rules, releases, RESP. Pure."""
+"""What the runtime library and the operator's tool share: algorithms, decisions, keys, rules, releases, RESP. Pure."""

@@ -1,4 +1,4 @@
-"""The parameters of the seven algorithms, refused here where their scripts would refuse them. Pure."""
+"""The parameters of the seven algorithms. InvalidLimit for parameters and costs that a script would refuse. Pure."""
 
 from dataclasses import dataclass
 from math import gcd
@@ -8,9 +8,9 @@ from rlctl.limits.failures import InvalidLimit
 
 # Scripts calculate in doubles: every product stays below 2^53.
 EXACT = 2**53
-# Scripts add the present instant in microseconds; the library has no clock and takes the year 2100 for it.
+# Scripts add the current time in microseconds; the year 2100 stands in for it here.
 _LATEST_US = 4_102_444_800_000_000
-# An admitted call adds up to `limit` entries to the log in one step: more would block the shard.
+# An admitted call adds up to `limit` entries to the log at once: more would block the shard.
 _LOG_LIMIT = 10_000
 _RING_LIMIT = 1_000_000
 _RING_WINDOW = 2**32
@@ -27,7 +27,6 @@ class TokenBucket:
     period_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse what the script would refuse."""
         _check_rate(self.name, self.rate, self.period_ms, capacity=self.capacity)
         period_us = self.period_ms * 1000
         divisor = gcd(self.rate, period_us)
@@ -35,32 +34,29 @@ class TokenBucket:
 
     @property
     def limit(self) -> int:
-        """The most that one call could ever cost."""
+        """The largest cost of a call that can be admitted."""
         return self.capacity
 
     @property
     def key_window_ms(self) -> int | None:
-        """The window in the key; there is none."""
         return None
 
     @property
     def quota_window_ms(self) -> int:
-        """How long an empty bucket takes to fill."""
+        """How long an empty bucket takes to fill up."""
         return -(-self.capacity * self.period_ms // self.rate)
 
     def check_cost(self, cost: int) -> None:
-        """Refuse a cost that the script would refuse."""
         _whole(cost=cost)
         _exact(self.name, cost)
 
     def arguments(self) -> dict[str, int]:
-        """By the manifest's names; rate and period in lowest terms."""
         return {"capacity": self.capacity, **_lowest(self.rate, self.period_ms)}
 
 
 @dataclass(frozen=True, slots=True)
 class Gcra:
-    """A leaky bucket as a meter: `burst` at once, then one every `period_ms / rate`."""
+    """The generic cell rate algorithm: `burst` units at once, then one every `period_ms / rate`."""
 
     name: ClassVar[str] = "gcra"
 
@@ -69,32 +65,28 @@ class Gcra:
     period_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse what the script would refuse."""
         _check_rate(self.name, self.rate, self.period_ms, burst=self.burst)
         _exact(self.name, _LATEST_US + 2 * self.burst * self._spacing_us())
 
     @property
     def limit(self) -> int:
-        """The most that one call could ever cost."""
+        """The largest cost of a call that can be admitted."""
         return self.burst
 
     @property
     def key_window_ms(self) -> int | None:
-        """The window in the key; there is none."""
         return None
 
     @property
     def quota_window_ms(self) -> int:
-        """How long it takes until a whole burst is possible again."""
+        """How long a whole burst takes to be available again."""
         return -(-self.burst * self._spacing_us() // 1000)
 
     def check_cost(self, cost: int) -> None:
-        """Refuse a cost that the script would refuse."""
         _whole(cost=cost)
         _exact(self.name, cost)
 
     def arguments(self) -> dict[str, int]:
-        """By the manifest's names; rate and period in lowest terms."""
         return {"burst": self.burst, **_lowest(self.rate, self.period_ms)}
 
     def _spacing_us(self) -> int:
@@ -111,7 +103,6 @@ class _Window:
     window_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse what the script would refuse."""
         _whole(limit=self.limit, window_ms=self.window_ms)
         if self.window_ms == 0:
             raise InvalidLimit(f"{self.name}: window_ms is at least 1")
@@ -119,21 +110,18 @@ class _Window:
 
     @property
     def key_window_ms(self) -> int | None:
-        """The window in the key: another window counts anew."""
+        """The window in the key: after a change of the window, counts start again."""
         return self.window_ms
 
     @property
     def quota_window_ms(self) -> int:
-        """The window."""
         return self.window_ms
 
     def check_cost(self, cost: int) -> None:
-        """Refuse a cost that the script would refuse."""
         _whole(cost=cost)
         _exact(self.name, self.limit + cost)
 
     def arguments(self) -> dict[str, int]:
-        """By the manifest's names."""
         return {"limit": self.limit, "window_ms": self.window_ms}
 
 
@@ -146,66 +134,59 @@ class FixedWindow(_Window):
 
 @dataclass(frozen=True, slots=True)
 class SlidingCounter(_Window):
-    """`limit` units, the window before weighed by how much of it is still inside."""
+    """`limit` units in a sliding window, approximated by weighing the count of the previous window."""
 
     name: ClassVar[str] = "sliding_counter"
 
     def __post_init__(self) -> None:
-        """Refuse what the script would refuse."""
-        # A slotted dataclass is made anew, and the short form of super() would look at the old one.
+        # @dataclass(slots=True) creates a new class, so super() without arguments would refer to the old one.
         _Window.__post_init__(self)
         _exact(self.name, 3 * self.limit, _LATEST_US + 3 * self.window_ms * 1000)
 
     def check_cost(self, cost: int) -> None:
-        """Refuse a cost that the script would refuse."""
         _whole(cost=cost)
         _exact(self.name, cost)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rolling(_Window):
-    """`limit` units in any trailing window, admissions at least `min_interval_ms` apart."""
+    """`limit` units in any trailing window, with at least `min_interval_ms` between admissions."""
 
     min_interval_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what the script would refuse."""
         _Window.__post_init__(self)
         _whole(min_interval_ms=self.min_interval_ms)
         if self.min_interval_ms > self.window_ms:
             raise InvalidLimit(f"{self.name}: min_interval_ms is longer than window_ms")
 
     def arguments(self) -> dict[str, int]:
-        """By the manifest's names."""
         return {"limit": self.limit, "window_ms": self.window_ms, "min_interval_ms": self.min_interval_ms}
 
 
 @dataclass(frozen=True, slots=True)
 class RollingWindow(_Rolling):
-    """The exact log as a sorted set."""
+    """A rolling window with an exact log in a sorted set."""
 
     name: ClassVar[str] = "rolling_window"
 
     def __post_init__(self) -> None:
-        """Refuse what the script would refuse."""
         _Rolling.__post_init__(self)
         if self.limit > _LOG_LIMIT:
             raise InvalidLimit(f"rolling_window: limit is at most {_LOG_LIMIT}; rolling_ring takes up to {_RING_LIMIT}")
 
     def check_cost(self, cost: int) -> None:
-        """Refuse a cost that the script would refuse."""
         _Rolling.check_cost(self, cost)
         _exact(self.name, _LATEST_US + 2 * self.window_ms * 1000 + cost)
 
 
 @dataclass(frozen=True, slots=True)
 class RollingRing(_Rolling):
-    """The exact log as a packed string: 4 bytes a request, milliseconds."""
+    """A rolling window with a log of milliseconds in a string, 4 bytes for each request."""
 
     name: ClassVar[str] = "rolling_ring"
 
     def __post_init__(self) -> None:
-        """Refuse what the script would refuse."""
         _Rolling.__post_init__(self)
         if self.limit > _RING_LIMIT or self.window_ms >= _RING_WINDOW:
             raise InvalidLimit("rolling_ring: limit is at most 1000000, window_ms less than 2^32 ms")
@@ -213,7 +194,7 @@ class RollingRing(_Rolling):
 
 @dataclass(frozen=True, slots=True)
 class Concurrent:
-    """At most `limit` leases at a time; a lease not renewed ends after `lease_ms`."""
+    """At most `limit` leases at a time; a lease that is not renewed expires after `lease_ms`."""
 
     name: ClassVar[str] = "concurrent"
 
@@ -221,7 +202,6 @@ class Concurrent:
     lease_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse what the script would refuse."""
         _whole(limit=self.limit, lease_ms=self.lease_ms)
         if self.lease_ms == 0:
             raise InvalidLimit("concurrent: lease_ms is at least 1")
@@ -229,16 +209,13 @@ class Concurrent:
 
     @property
     def key_window_ms(self) -> int | None:
-        """The window in the key; there is none."""
         return None
 
     @property
     def quota_window_ms(self) -> int | None:
-        """There is none."""
         return None
 
     def arguments(self) -> dict[str, int]:
-        """By the manifest's names."""
         return {"limit": self.limit, "lease_ms": self.lease_ms}
 
 

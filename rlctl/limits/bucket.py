@@ -1,4 +1,4 @@
-"""Who takes part in a canary: the same people and more at a higher percentage, others for each rule. Pure."""
+"""Which identities take part in a canary. A higher share adds identities; each rule has its own selection. Pure."""
 
 import hashlib
 
@@ -6,11 +6,11 @@ WHOLE = 10_000
 
 
 def bucket(rule_id: str, identity: str) -> int:
-    """One of 10,000 buckets, by the identity as it was typed."""
+    """The bucket of an identity for a rule, from 0 to 9999; `identity` is not encoded."""
     text = f"{rule_id}:{identity}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha1(text, usedforsecurity=False).digest()[:4], "big") % WHOLE
 
 
 def takes_part(rule_id: str, identity: str, share: int) -> bool:
-    """Whether an identity is among so many of 10,000."""
+    """Whether an identity is in the canary of a rule; `share` is of 10,000."""
     return bucket(rule_id, identity) < share

@@ -1,4 +1,4 @@
-"""The answer of a limiter, and the response headers it gives. Pure."""
+"""The decision of a limiter, and the response headers for it. Pure."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from rlctl.limits.failures import Cause
 
 # The largest integer of a structured field (RFC 9651, section 3.3.1).
 _FIELD_MAX = 999_999_999_999_999
-# The limit belongs to the rule, and local:N divides it: a quota has one or two.
+# A quota has one or two limits: that of the rule, and that of local:N.
 _MOST_LIMITS = 8
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
 class Reason(StrEnum):
-    """Why the answer is what it is; the first five are the scripts' reasons 0 to 4."""
+    """The reason of a decision; the first five are the reasons 0 to 4 of the scripts."""
 
     OK = "ok"
     OVER_LIMIT = "over_limit"
@@ -40,12 +40,12 @@ _FALLBACK_REASONS = {
 
 
 def fallback_reason(cause: Cause) -> Reason:
-    """The reason of an answer that was given without asking what is left."""
+    """The reason of a decision by a failure policy."""
     return _FALLBACK_REASONS.get(cause, Reason.UNAVAILABLE)
 
 
 class Source(StrEnum):
-    """Who decided: Redis, a failure policy, or the rules themselves where none concerns the request."""
+    """What decided: Redis, a failure policy, or the rule set where no rule concerns the request."""
 
     REDIS = "redis"
     LOCAL = "local"
@@ -54,8 +54,8 @@ class Source(StrEnum):
     RULES = "rules"
 
 
-class _Constant(NamedTuple):
-    """What headers say of a quota whatever is left of it."""
+class _HeaderParts(NamedTuple):
+    """The parts of the headers that depend on the quota and the limit only."""
 
     limit: str
     policy: str
@@ -64,40 +64,39 @@ class _Constant(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What the headers say of the rule itself; a window of None is left out."""
+    """The quota of a rule as the headers describe it; a window of None is left out."""
 
     name: str = "default"
     window_ms: int | None = None
     unit: str | None = None
-    _constants: dict[int, _Constant] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _header_parts: dict[int, _HeaderParts] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def constant(self, limit: int) -> _Constant:
-        """The parts of the headers that do not change between decisions, built once for each limit."""
-        known = self._constants.get(limit)
+    def header_parts(self, limit: int) -> _HeaderParts:
+        """The constant parts of the headers, built once for each limit."""
+        known = self._header_parts.get(limit)
         if known is None:
-            if len(self._constants) >= _MOST_LIMITS:
-                self._constants.clear()
-            known = self._constants[limit] = self._build(limit)
+            if len(self._header_parts) >= _MOST_LIMITS:
+                self._header_parts.clear()
+            known = self._header_parts[limit] = self._build(limit)
         return known
 
-    def _build(self, limit: int) -> _Constant:
+    def _build(self, limit: int) -> _HeaderParts:
         name = _quoted(self.name)
         policy = f"{name};q={_integer(limit)}"
         if self.unit is not None:
             policy += f";qu={_quoted(self.unit)}"
         if self.window_ms is not None:
             policy += f";w={_integer(_seconds(self.window_ms))}"
-        return _Constant(str(max(0, limit)), policy, f"{name};r=")
+        return _HeaderParts(str(max(0, limit)), policy, f"{name};r=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One answer.
+    """A decision about one request.
 
     `retry_after_ms` is 0 when allowed and -1 when waiting does not help. `limit`, `remaining` and `reset_after_ms`
-    are None where nobody knows them: a fallback that asked nobody does not say 0. `cause` says what kept Redis from
-    deciding, None where it did decide. A `shadow` decision always admits; its numbers and its reason are what they
-    would have been.
+    are None when they are unknown, as after a fallback. `cause` is the reason why Redis did not decide; None when it
+    did. A `shadow` decision always admits; its numbers and its reason are those of the decision without shadow.
     """
 
     allowed: bool
@@ -114,14 +113,14 @@ class Decision:
     def headers(self) -> dict[str, str]:
         """The response headers.
 
-        X-RateLimit-Reset counts seconds from now, rounded up, not the epoch: it needs no clock that two sides
-        share. RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-10. Retry-After is
-        there on a denial that ends by itself. What is unknown is left out, and a shadow is not shown.
+        X-RateLimit-Reset is in seconds from now, rounded up: client and server need no common clock. RateLimit and
+        RateLimit-Policy follow draft-ietf-httpapi-ratelimit-headers-10. Retry-After is present on a denial that ends
+        with time. Unknown values are left out, and a shadow decision has no rate limit headers.
         """
         retry_s = self.retry_after_s
         if self.limit is None or self.shadow:
             return {} if retry_s is None else {"Retry-After": str(retry_s)}
-        limit, policy, state = self.quota.constant(self.limit)
+        limit, policy, state = self.quota.header_parts(self.limit)
         reset_s = None if self.reset_after_ms is None else _seconds(self.reset_after_ms)
         fields = {"X-RateLimit-Limit": limit}
         if self.remaining is not None:
@@ -132,7 +131,7 @@ class Decision:
             fields["Retry-After"] = str(retry_s)
         fields["RateLimit-Policy"] = policy
         if self.remaining is not None:
-            # The draft wants both to name the same instant where there is a Retry-After.
+            # The draft requires `t` to be the same instant as Retry-After.
             wait_s = reset_s if retry_s is None else retry_s
             left = f"{state}{_integer(self.remaining)}"
             fields["RateLimit"] = left if wait_s is None else f"{left};t={_integer(wait_s)}"

@@ -1,4 +1,4 @@
-"""What can keep a decision from Redis, sorted by whether the call may have counted. Pure."""
+"""Why Redis did not make a decision, and whether the call may have been counted all the same. Pure."""
 
 from enum import StrEnum
 
@@ -6,10 +6,10 @@ from rlctl.errors import Refused, UsageFault
 
 
 class Cause(StrEnum):
-    """Why a decision was not made by Redis; the value is the key of the error counters.
+    """Why Redis did not make a decision; the value is the key of the error counters.
 
-    `is_indeterminate` ones may have been counted by the server, all others certainly were not. INTERNAL is an error of
-    this library, SATURATED says that this process was too busy to ask; no node is to blame for either.
+    After an indeterminate cause the server may have counted the call; after any other it did not. INTERNAL is an error
+    of this library. SATURATED means that this process was too busy to send the call.
     """
 
     TIMEOUT = "timeout"
@@ -38,22 +38,22 @@ class Cause(StrEnum):
 
     @property
     def is_indeterminate(self) -> bool:
-        """Whether bytes may have left without a reply that says what became of them."""
+        """Whether the server may have counted the call, because bytes were sent and no reply came."""
         return self in _INDETERMINATE
 
     @property
     def blames_node(self) -> bool:
-        """Whether it says anything about the node that was asked."""
+        """Whether the cause is a problem of the node."""
         return self not in _BLAMES_NO_NODE
 
     @property
     def blames_route(self) -> bool:
-        """Whether the answer may lie in another node being in charge by now."""
+        """Whether another node may be responsible for the key by now."""
         return self in _BLAMES_ROUTE
 
 
-_LOST = frozenset({Cause.TIMEOUT, Cause.CLOSED, Cause.ERROR})
-_INDETERMINATE = _LOST | {Cause.INTERNAL}
+_UNANSWERED = frozenset({Cause.TIMEOUT, Cause.CLOSED, Cause.ERROR})
+_INDETERMINATE = _UNANSWERED | {Cause.INTERNAL}
 _BLAMES_NO_NODE = frozenset({Cause.INTERNAL, Cause.SATURATED})
 _BLAMES_ROUTE = frozenset(
     {
@@ -61,18 +61,18 @@ _BLAMES_ROUTE = frozenset(
         *(Cause.MOVED, Cause.READONLY, Cause.CLUSTER_DOWN, Cause.LOADING, Cause.MASTER_DOWN),
     }
 )
-_SAID_BY_SERVERS = (
+_SERVER_CAUSES = (
     *(Cause.NO_SCRIPT, Cause.MOVED, Cause.ASK, Cause.READONLY, Cause.CLUSTER_DOWN, Cause.TRY_AGAIN, Cause.LOADING),
     *(Cause.MASTER_DOWN, Cause.NO_REPLICAS, Cause.MISCONF, Cause.OOM, Cause.BUSY),
 )
 _BY_PREFIX = {
-    **{cause.value.upper(): cause for cause in _SAID_BY_SERVERS},
+    **{cause.value.upper(): cause for cause in _SERVER_CAUSES},
     **dict.fromkeys(("NOAUTH", "WRONGPASS", "NOPERM", "DENIED"), Cause.AUTH),
 }
 
 
 class Failure(Exception):
-    """No decision came from Redis; the text is the evidence and holds no secret."""
+    """Redis made no decision. The text is the evidence and contains no secret."""
 
     def __init__(self, cause: Cause, evidence: str) -> None:
         super().__init__(f"{cause}: {evidence}")
@@ -81,19 +81,19 @@ class Failure(Exception):
 
 
 def before_asking(failure: Failure) -> Failure:
-    """The same trouble while a connection was opened or a node looked for: nothing is uncertain then."""
-    cause = Cause.UNREACHABLE if failure.cause in _LOST else failure.cause
+    """The same failure before a call was sent: it is not indeterminate."""
+    cause = Cause.UNREACHABLE if failure.cause in _UNANSWERED else failure.cause
     return Failure(cause, failure.evidence)
 
 
 class InvalidLimit(UsageFault, ValueError):
-    """A limit, cost or identity that no script would accept; raised before anything is sent."""
+    """A limit, cost or identity that every script would refuse; raised before a call is sent."""
 
     code = "invalid-limit"
 
 
 class BrokenState(Refused):
-    """The key holds something that is no limiter state: an error under every policy, never an admission."""
+    """The key holds a value that is not limiter state. It is an error under every failure policy."""
 
     code = "broken-state"
 
@@ -109,12 +109,12 @@ class ErrorReply:
 
 
 def failure_of(reply: ErrorReply, endpoint: object) -> Failure:
-    """What an error reply means; raises what is the caller's fault or a broken key."""
+    """The failure for an error reply. Raises InvalidLimit for wrong arguments and BrokenState for a broken key."""
     if reply.prefix == "RLCTL_ARG":
         raise InvalidLimit(f"the script refuses its arguments: {reply.text}")
     if reply.prefix in {"RLCTL_STATE", "WRONGTYPE"}:
         raise BrokenState(
             f"{endpoint}: {reply.text}",
-            hint="the key holds something else; look at it, and UNLINK it as the admin user",
+            hint="the key holds a value of another kind: inspect it, then UNLINK it as the admin user",
         )
     return Failure(_BY_PREFIX.get(reply.prefix, Cause.ERROR), f"{endpoint}: {reply.text}")

@@ -1,4 +1,4 @@
-"""The one key of a limiter: rl:[service:]{identity}:rule:algorithm:state[:window]. Pure."""
+"""The key of a limiter: rl:[service:]{identity}:rule:algorithm:state[:window]. Pure."""
 
 import hashlib
 import re
@@ -9,21 +9,21 @@ from rlctl.limits.failures import InvalidLimit
 from rlctl.services import key_head
 
 _LONGEST = 128
-# Braces would move the hash tag, colons and percent signs would let two identities meet in one key.
+# Braces would change the hash tag; colons and percent signs could give two identities the same key.
 _UNSAFE = re.compile("[%{}:\x00-\x1f\x7f-\x9f]")
-# Two hexadecimal digits follow every other percent sign: no identity that is such a sha1 as text shares the key.
+# Every other percent sign is followed by two hexadecimal digits, so no identity is encoded to such a text.
 _HASHED = "%~"
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
 
 class Filled(str):
-    """A key template with its values filled in by `fill`: it goes into the key as it is."""
+    """An identity that `fill` made from a key template; it is already encoded."""
 
     __slots__ = ()
 
 
 def encode(value: str) -> str:
-    """One value as it stands in a key: percent-encoded, and `%~` with its sha1 where that is longer than 128 bytes."""
+    """Encode a value for a key: percent-encoded, or `%~` and its SHA1 if that is longer than 128 bytes."""
     if not value:
         raise InvalidLimit("an identity is not empty")
     safe = _UNSAFE.sub(_percent, value)
@@ -33,30 +33,30 @@ def encode(value: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> Filled:
-    """Fill `user:{user}` and the like; every place must have its value."""
+    """Fill a key template such as `user:{user}`; InvalidLimit if a value is missing."""
     places = _PLACE.findall(template)
     missing = [place for place in places if place not in values]
     rest = _PLACE.sub("", template)
     if not places or missing or "{" in rest or "}" in rest:
-        reason = f"no value for {', '.join(missing)}" if missing else "a template holds {places} and no other braces"
+        reason = f"no value for {', '.join(missing)}" if missing else "a template has names in braces and no other braces"
         raise InvalidLimit(f"key template {template!r}: {reason}")
     return Filled(_PLACE.sub(lambda place: encode(values[place[1]]), template))
 
 
 def tag_of(identity: str) -> bytes:
-    """The identity between the braces, which alone chooses the slot; a plain text is one value."""
+    """The hash tag of an identity, which alone determines the slot. Encodes a plain text."""
     return _utf8(identity if type(identity) is Filled else encode(identity))
 
 
 def key_end(algorithm: Algorithm, rule_id: str, state: int) -> bytes:
-    """What follows the identity in the key."""
+    """The part of the key after the identity."""
     end = f"}}:{encode(rule_id)}:{algorithm.name}:{state}"
     window_ms = algorithm.key_window_ms
     return _utf8(end if window_ms is None else f"{end}:{window_ms}")
 
 
 def key(identity: str, *, rule_id: str, algorithm: Algorithm, state: int, service: str | None = None) -> str:
-    """The whole key, as `rlctl` prints it; `state` is the script's state format in the manifest."""
+    """The key of an identity; `state` is the state format of the script in the manifest."""
     return (_utf8(key_head(service)) + tag_of(identity) + key_end(algorithm, rule_id, state)).decode(
         "utf-8", "surrogatepass"
     )
@@ -67,5 +67,5 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def _utf8(text: str) -> bytes:
-    # Texts from HTTP servers may hold lone surrogates; they name somebody all the same.
+    # Texts from HTTP servers may contain lone surrogates, which must not prevent a decision.
     return text.encode("utf-8", "surrogatepass")

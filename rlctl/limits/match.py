@@ -1,4 +1,4 @@
-"""Which key template fits a request, and whether a rule concerns it at all. Pure."""
+"""Which key template of a rule fits a request, and whether the rule concerns the request. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ ANY = "*"
 
 
 class Template:
-    """A key template such as `user:{user}:{endpoint}`, taken apart once."""
+    """A parsed key template such as `user:{user}:{endpoint}`."""
 
     __slots__ = ("_parts", "_tail", "names", "text")
 
@@ -23,15 +23,15 @@ class Template:
         self.names = tuple(dict.fromkeys(name for _literal, name in self._parts))
 
     def fits(self, dimensions: Mapping[str, str]) -> bool:
-        """Whether every place has a value; an empty one is none."""
+        """Whether all dimensions of the template have a value that is not empty."""
         return all(dimensions.get(name) for name in self.names)
 
     def fill(self, dimensions: Mapping[str, str], encode: Callable[[str], str]) -> str:
-        """The identity that stands in the key."""
+        """The identity in the key, with each value encoded by `encode`."""
         return "".join([literal + encode(dimensions[name]) for literal, name in self._parts]) + self._tail
 
     def read(self, tag: str) -> dict[str, str] | None:
-        """The values behind an identity in a key; of one that was too long only `%~` and its sha1 are there."""
+        """Parse an identity in a key into values; None if it does not match. Long values remain `%~` and their SHA1."""
         pattern = "".join(f"{re.escape(literal)}(.+?)" for literal, _name in self._parts) + re.escape(self._tail)
         found = re.fullmatch(pattern, tag)
         if found is None:
@@ -39,7 +39,7 @@ class Template:
         return dict(zip((name for _literal, name in self._parts), map(_decode, found.groups()), strict=True))
 
     def identity(self, dimensions: Mapping[str, str]) -> str:
-        """The values as they were typed: what a canary draws by."""
+        """The values without encoding, from which the bucket of a canary is computed."""
         return ":".join([dimensions[name] for name in self.names])
 
 
@@ -49,14 +49,13 @@ def first_fit(templates: Sequence[Template], dimensions: Mapping[str, str]) -> T
 
 
 def concerns(conditions: Mapping[str, Sequence[str]], dimensions: Mapping[str, str]) -> bool:
-    """Whether every condition holds; a dimension that is absent meets none."""
+    """Whether all conditions hold; a missing dimension meets no condition."""
     return all(
         any(_meets(pattern, dimensions.get(name, "")) for pattern in patterns) for name, patterns in conditions.items()
     )
 
 
 def _decode(value: str) -> str:
-    """A value from a key, as it was typed."""
     found = _ENCODED.sub(lambda match: bytes.fromhex(match[1].decode()), value.encode("utf-8", "surrogatepass"))
     return found.decode("utf-8", "replace")
 
@@ -68,14 +67,14 @@ def _meets(pattern: str, value: str) -> bool:
 
 
 def plain_dimension(templates: Sequence[Template]) -> str | None:
-    """What an identity without a name is: the dimension of the first template that has just one."""
+    """The dimension of an identity without names: that of the first template with a single one."""
     return next((template.names[0] for template in templates if len(template.names) == 1), None)
 
 
 def read_dimensions(templates: Sequence[Template], conditions: Mapping[str, object], text: str) -> dict[str, str]:
-    """An identity from a command line: a plain value, or `user=ada,endpoint=/x` with names that the rule knows.
+    """Parse an identity from a command line: a plain value, or `user=ada,endpoint=/x` with dimensions of the rule.
 
-    Empty where the rule wants names and there are none.
+    Empty if the rule has no template for a plain value.
     """
     known = {name for template in templates for name in template.names} | set(conditions)
     first = _PAIR.match(text)

@@ -12,7 +12,7 @@ REPLY = ("allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One call of a sequence on a fresh key, and its exact reply."""
+    """A call of a script and its exact reply; the examples of a script are a sequence on a new key."""
 
     args: tuple[Argument, ...]
     reply: tuple[int, ...]
@@ -20,9 +20,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One version of one script; its bytes are what the sha1 says.
+    """A version of a script; `source` has the SHA1 `sha1`.
 
-    `bounded`: no call of it blocks a shard, whatever a client sends.
+    `bounded`: no call of the script blocks a shard, whatever its arguments.
     """
 
     name: str
@@ -39,9 +39,9 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The scripts that go together; `reply` names the six integers every script answers with.
+    """A versioned set of scripts; `reply` names the six integers of a reply.
 
-    `known` are all versions that the manifest holds, also those of other releases.
+    `known` are all script versions in the manifest, including those of other releases.
     """
 
     version: str
@@ -52,14 +52,13 @@ class Release:
     known: tuple[Script, ...] = ()
 
     def script(self, name: str) -> Script | None:
-        """The release's version of a script."""
         return next((script for script in self.scripts if script.name == name), None)
 
     def loadable(self, name: str) -> tuple[Script, ...]:
-        """The release's version of a script and the bounded ones before it, the oldest first.
+        """The release's version of a script and its earlier bounded versions, oldest first.
 
-        Older rules and services still call those. A version that can block a shard is left out: a stolen password of
-        the runtime user would be enough.
+        Older rules and services still call the earlier versions. Versions that can block a shard are left out: a stolen
+        password of the runtime user would be enough to call them.
         """
         own = self.script(name)
         versions = [one for one in self.known if one.name == name]
@@ -75,15 +74,15 @@ class Release:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What all known versions of the scripts call, for the ACL of the runtime user.
+        """The commands of all known versions of the scripts, for the ACL of the runtime user.
 
-        Later versions too: going back to this release takes nothing from services that still call the later one.
+        Later versions are included: a return to this release must not break services that still call a later one.
         """
         names = {script.name for script in self.scripts}
         return tuple(sorted({command for one in self.known if one.name in names for command in one.commands}))
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `scripts list`."""
+        """`rlctl scripts list -o json`."""
         return {
             "schema": "rlctl.scripts-list/1",
             "release": self.version,
@@ -130,7 +129,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """What the fleet itself says was applied last."""
+    """The release that was applied last, as recorded in the fleet."""
 
     release: str
     digest: str

@@ -1,4 +1,4 @@
-"""The few words of RESP2 that a limiter needs: commands out, replies in. Pure."""
+"""The part of RESP2 that a limiter needs: encoding commands and parsing replies. Pure."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from rlctl.limits.failures import Cause, ErrorReply, Failure
 Reply = int | bytes | None | ErrorReply | list[Any]
 Numbers = list[int]
 
-# Nothing a limiter asks for comes near this; whatever claims more speaks another protocol.
+# Far beyond any reply to a limiter: a larger size is a sign of another protocol.
 _LARGEST = 64 * 1024 * 1024
 _LONGEST_LINE = 65536
 _MOST_ITEMS = 262_144
@@ -21,12 +21,12 @@ _LONGEST_DECISION = 4 + _NUMBERS * (_LONGEST_NUMBER + 3)
 
 
 def bulk(word: bytes) -> bytes:
-    """One word of a command."""
+    """Encode a word of a command as a bulk string."""
     return b"$%d\r\n%b\r\n" % (len(word), word)
 
 
 def command(*words: bytes) -> bytes:
-    """A whole command."""
+    """Encode a command."""
     return b"*%d\r\n" % len(words) + b"".join(map(bulk, words))
 
 
@@ -34,7 +34,7 @@ ASKING = command(b"ASKING")
 
 
 def decision_numbers(data: bytes) -> list[int] | None:
-    """The usual reply, six integers and nothing else, without the general parser; None for all others."""
+    """Parse the reply of a script, exactly six integers, faster than `parse`; None for any other data."""
     if data.startswith(_DECISION) and data.endswith(b"\r\n") and len(data) <= _LONGEST_DECISION:
         words = data[5:-2].split(b"\r\n:")
         if len(words) == _NUMBERS:
@@ -46,21 +46,21 @@ def decision_numbers(data: bytes) -> list[int] | None:
 
 
 class Incomplete(Exception):
-    """The reply goes on in what has not arrived yet."""
+    """The data ends before the reply does."""
 
 
 def parse(data: bytes, at: int = 0) -> tuple[Reply, int]:
-    """The reply that starts at `at`, and where the next one starts; Failure on what is no RESP2, or too much of it."""
+    """Parse the reply at `at`; returns it and where it ends. Failure for data that is not RESP2 or is too large."""
     try:
-        return _Reading(data).reply(at, _DEEPEST)
+        return _Parser(data).reply(at, _DEEPEST)
     except Incomplete:
         if len(data) - at > _LARGEST:
             raise _foreign(data, at) from None
         raise
 
 
-class _Reading:
-    """One reply being taken apart, with the items it may still have."""
+class _Parser:
+    """Parses one reply; `_room` is the number of array items that it may still have."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -110,7 +110,7 @@ class _Reading:
         return items, at
 
     def _number(self, line: bytes, at: int) -> int:
-        # int() alone would also take blanks, underscores and thousands of digits.
+        # int() would also accept blanks, underscores and thousands of digits.
         if len(line) > _LONGEST_NUMBER or not line.removeprefix(b"-").isdigit():
             raise _foreign(self._data, at)
         return int(line)

@@ -1,4 +1,4 @@
-"""Rules as frozen values: what a file says, and the revisions made of it. Pure, and light: services import it."""
+"""Rules, rule sets and revisions as values. Services import it, so it must stay cheap to import. Pure."""
 
 import hashlib
 import json
@@ -10,18 +10,18 @@ from typing import Any
 from rlctl.limits.bucket import WHOLE
 
 FORMAT = 1
-# The pointer; revisions and their history lie in the same slot, without an end.
+# Names the revision in force. Revisions and their history are in the same slot and never expire.
 POINTER_KEY = "rlctl:{rules}"
 HISTORY_KEY = "rlctl:{rules}:history"
 CHANNEL = "rlctl:rules"
 TAG = b"rules"
 Parameters = Mapping[str, int]
-# A tier, and whether it is the canary's.
+# A tier, and whether the variant is for the canary.
 VariantName = tuple[str | None, bool]
 
 
 class RuleClass(StrEnum):
-    """What a limit is for."""
+    """The purpose of a limit."""
 
     GENERAL = "general"
     SECURITY = "security"
@@ -35,13 +35,12 @@ class Canary:
     parameters: Parameters
 
     def to_json(self) -> dict[str, object]:
-        """Percent, as people say it."""
         return {"percent": percent(self.share), "parameters": dict(self.parameters)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """One rule as the file says it, in the scripts' own parameters."""
+    """A rule as in the rules file, with the parameters of its script."""
 
     id: str
     algorithm: str
@@ -58,21 +57,20 @@ class Definition:
 
     @property
     def share(self) -> int:
-        """How many of 10,000 identities the canary has."""
+        """The share of the canary, of 10,000; 0 without a canary."""
         return self.canary.share if self.canary is not None else 0
 
     def effective(self, tier: str | None, *, in_canary: bool) -> dict[str, int]:
-        """What holds for an identity: a canary is the rule as it would be, so that tiers stay above it."""
+        """The parameters for an identity: those of the rule, overridden by the canary, overridden by the tier."""
         canary = self.canary.parameters if in_canary and self.canary is not None else {}
         return {**self.parameters, **canary, **self.tiers.get(tier or "", {})}
 
     def variants(self) -> tuple[VariantName, ...]:
-        """Every combination of tier and canary that there is."""
+        """All combinations of tier and canary of the rule."""
         canaries = (False, True) if self.canary is not None else (False,)
         return tuple((tier, canary) for canary in canaries for tier in (None, *self.tiers))
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in a revision."""
         return {
             "id": self.id,
             "algorithm": self.algorithm,
@@ -91,7 +89,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRef:
-    """Which script decides: what EVALSHA and the key need of it."""
+    """The script of a rule, with what EVALSHA and the key need."""
 
     version: str
     sha1: str
@@ -99,13 +97,12 @@ class ScriptRef:
     args: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in a revision."""
         return {"version": self.version, "sha1": self.sha1, "state": self.state, "args": list(self.args)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A compiled rule: the script, and its arguments for each variant in lowest terms."""
+    """A compiled rule: its definition, its script, and the arguments of the script for each variant."""
 
     definition: Definition
     script: ScriptRef
@@ -113,16 +110,14 @@ class Rule:
 
     @property
     def id(self) -> str:
-        """The rule's name."""
         return self.definition.id
 
     def values(self, tier: str | None, drawn: int) -> Parameters:
-        """The script's arguments for an identity of this tier that drew this bucket; an unknown tier has the base's."""
+        """The arguments of the script for a tier and a canary bucket; an unknown tier counts as none."""
         definition = self.definition
         return self.arguments[tier if tier in definition.tiers else None, drawn < definition.share]
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in a revision."""
         variants = [
             {"tier": tier, "canary": canary, "arguments": dict(values)}
             for (tier, canary), values in self.arguments.items()
@@ -132,25 +127,24 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
-    """Rules that were put in force together."""
+    """The rules of a revision, compiled for a release of the scripts."""
 
     rules: tuple[Rule, ...]
     release: str
 
     @property
     def digest(self) -> str:
-        """Equal for equal rules, whoever compiled them and when."""
+        """A hash of the rules; equal rules have equal digests."""
         text = json.dumps([rule.to_json() for rule in self.rules], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def rule(self, rule_id: str) -> Rule | None:
-        """The rule of this name."""
         return next((rule for rule in self.rules if rule.id == rule_id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """Which revision is in force: its number, and the digest that tells it from one lost in a failover."""
+    """The revision in force. The digest distinguishes it from a revision of the same number lost in a failover."""
 
     revision: int
     digest: str
@@ -158,7 +152,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """An immutable rule set in a fleet: what, who, when, and what was in force before."""
+    """An immutable rule set in a fleet, with author, time, reason and the previous revision."""
 
     number: int
     parent: int | None
@@ -166,21 +160,21 @@ class Revision:
     by: str
     at: str
     why: str
-    # Of a ramp's step: the revision before the ramp, where a rollback goes to.
+    # For a step of a ramp: the revision before the ramp, to which a rollback returns.
     before_ramp: int | None = None
 
     @property
     def back_to(self) -> int | None:
-        """The revision that a rollback goes to; None where this one is the first."""
+        """The revision that a rollback restores; None for the first revision."""
         return self.parent if self.before_ramp is None else self.before_ramp
 
     @property
     def version(self) -> Version:
-        """What the pointer says when this one is in force."""
+        """The value of the pointer while this revision is in force."""
         return Version(revision=self.number, digest=self.rules.digest)
 
     def to_text(self) -> str:
-        """The stored form."""
+        """The JSON document that is stored in the fleet."""
         document = {
             "format": FORMAT,
             "revision": self.number,
@@ -197,7 +191,7 @@ class Revision:
 
 
 def read_revision(text: str | bytes) -> Revision:
-    """A stored revision; ValueError where it is none that this version can read."""
+    """Parse a stored revision; ValueError if this version of rlctl cannot read it."""
     try:
         document = json.loads(text)
         if document["format"] != FORMAT:
@@ -209,23 +203,23 @@ def read_revision(text: str | bytes) -> Revision:
             by=str(document["by"]),
             at=str(document["at"]),
             why=str(document["why"]),
-            # Earlier releases wrote none.
+            # Missing in revisions of earlier releases.
             before_ramp=document.get("before_ramp"),
         )
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as failure:
         raise ValueError(f"not a revision of rules: {failure!r:.200}") from failure
     if revision.rules.digest != document["digest"]:
-        raise ValueError(f"revision {revision.number} of the rules is not what its digest says")
+        raise ValueError(f"revision {revision.number} of the rules does not match its digest")
     return revision
 
 
 def revision_key(number: int) -> str:
-    """Where a revision is stored."""
+    """The key of a revision."""
     return f"{POINTER_KEY}:revision:{number}"
 
 
 def percent(share: int) -> int | float:
-    """A share of 10,000 in percent."""
+    """A share of 10,000 in percent, as an integer where possible."""
     return share * 100 // WHOLE if share * 100 % WHOLE == 0 else share * 100 / WHOLE
 
 

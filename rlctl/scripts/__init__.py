@@ -1,4 +1,4 @@
-"""The release of Lua limiter scripts: its manifest, what it may run, and how a node is given it.
+"""The release of Lua scripts: its manifest, the commands that scripts may call, and loading on a node.
 
 Pure: `manifest`, `rights`.
 """

@@ -1,4 +1,4 @@
-"""Loads scripts on one node and believes nothing: the SHA1 that comes back, and EXISTS, must agree."""
+"""Loads scripts on a node, and verifies the returned SHA1 and SCRIPT EXISTS."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 
 def load_scripts(link: NodeLink, scripts: Sequence[Script]) -> str | None:
-    """Load them; what went wrong, or None."""
+    """Load scripts on a node; returns the error, or None."""
     try:
         answers = link.pipeline([("SCRIPT", "LOAD", script.source) for script in scripts])
         held = link.call("SCRIPT", "EXISTS", *(script.sha1 for script in scripts))
@@ -17,5 +17,5 @@ def load_scripts(link: NodeLink, scripts: Sequence[Script]) -> str | None:
         if isinstance(answer, CommandFailed):
             return f"{script.name}: {answer}"
         if answer != script.sha1 or not exists:
-            return f"{script.name}: the node holds {answer}, the release says {script.sha1}"
+            return f"{script.name}: the node loaded {answer}, the release has {script.sha1}"
     return None

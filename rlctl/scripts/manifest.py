@@ -1,4 +1,4 @@
-"""manifest.yaml: which files make which release, pinned by SHA1. Pure: the caller reads the files."""
+"""Parses manifest.yaml: the scripts of each release, pinned by SHA1. Pure: the caller reads the files."""
 
 import hashlib
 import re
@@ -25,12 +25,12 @@ _EXAMPLE_KEYS = ("args", "reply")
 
 
 _Scripts = dict[tuple[str, str], Script]
-# Version, which version of each script it pins, and its line.
+# The version, the pinned version of each script, and the line.
 _Release = tuple[str, dict[str, str], int]
 
 
 def read_manifest(text: bytes, path: str, folder: str, read_file: Callable[[str], bytes]) -> Manifest:
-    """A manifest whose every file is what its SHA1 says; InvalidFile names each mistake with its line."""
+    """Parse a manifest, all of whose files must have their SHA1; InvalidFile names each mistake with its line."""
     mistakes = Mistakes(path, hint="the manifest and the scripts are released together; see lua/README.md")
     top = compose(text, mistakes)
     mistakes.raise_any()
@@ -55,24 +55,23 @@ def _check_pins(scripts: _Scripts, releases: list[_Release], mistakes: Mistakes)
     for version, pins, line in releases:
         for name, pin in pins.items():
             if (name, pin) not in scripts:
-                mistakes.add(line, f"release {version} wants {name} {pin}, which the manifest does not hold")
+                mistakes.add(line, f"release {version} pins {name} {pin}, which is not in the manifest")
 
 
 class _Reader:
-    """Reads the composed manifest; what is wrong is noted with its line."""
+    """Reads the composed manifest; records mistakes with their lines."""
 
     def __init__(self, mistakes: Mistakes, read_file: Callable[[str], bytes]) -> None:
         self._mistakes = mistakes
         self._read_file = read_file
 
     def known(self, entry: Mapping, keys: tuple[str, ...]) -> None:
-        """Note every key that is none of these."""
+        """Record unknown keys as mistakes."""
         for key, value in entry.entries.items():
             if key not in keys:
                 self._mistakes.add(value.line, f"unknown key {shown(key)}")
 
     def scripts(self, top: Mapping) -> _Scripts:
-        """All versions of all scripts."""
         found: _Scripts = {}
         for node in self.items(top, "scripts"):
             script = self._script(node)
@@ -125,14 +124,16 @@ class _Reader:
         )
 
     def items(self, entry: Mapping, key: str) -> tuple[Node, ...]:
-        """A list that must be there and hold something."""
+        """The items of a required list that is not empty."""
         found = entry.entries.get(key)
         if found is None or not isinstance(found.value, Sequence) or not found.value.items:
-            return self._mistakes.stop(found.line if found else entry.line, f"`{key}` is a list that holds something")
+            return self._mistakes.stop(
+                found.line if found else entry.line, f"`{key}` must be a list with at least one item"
+            )
         return found.value.items
 
     def word(self, entry: Mapping, key: str, shape: re.Pattern[str]) -> str:
-        """A text that must be there and look right."""
+        """The text of a required key that matches a pattern."""
         found = entry.entries.get(key)
         text = found.value.text if found is not None and isinstance(found.value, Scalar) else ""
         if not shape.fullmatch(text):
@@ -174,18 +175,18 @@ class _Reader:
         return int(text)
 
     def _command(self, node: Node) -> str:
-        """A plain name: it goes into the rule of the runtime user as it stands."""
+        """A command name, checked because it becomes part of the ACL rule of the runtime user."""
         text = self._text(node)
         if text not in GRANTABLE:
-            self._mistakes.stop(node.line, f"commands: {shown(text)} is no command that a limiter script may call")
+            self._mistakes.stop(node.line, f"commands: {shown(text)} is not a command that a limiter script may call")
         return text
 
     def _text(self, node: Node) -> str:
         if not isinstance(node, Scalar):
-            return self._mistakes.stop(node.line, "a text or number belongs here")
+            return self._mistakes.stop(node.line, "expected a text or a number")
         return node.text
 
     def _mapping(self, node: Node) -> Mapping:
         if not isinstance(node, Mapping):
-            return self._mistakes.stop(node.line, "keys and values belong here")
+            return self._mistakes.stop(node.line, "expected keys and values")
         return node

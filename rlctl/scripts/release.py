@@ -1,4 +1,4 @@
-"""Reads a release from its folder: the one that rlctl ships, or another with --lua."""
+"""Reads a release of scripts from its folder: the shipped one, or that of --lua."""
 
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from rlctl.limits.shipped import shipped_release
 
 
 def load_release(folder: Path | None = None, wanted: str | None = None) -> Release:
-    """The newest release in the folder, or the wanted one; InvalidFile where a file is not what was released."""
+    """Read the newest release in the folder, or the wanted one; InvalidFile where a file was changed."""
     if folder is None:
         return shipped_release(str(asset_folder("lua")), partial(read_asset, "lua"), wanted)
     from rlctl.scripts.manifest import read_manifest  # noqa: PLC0415  needs the YAML reader

@@ -269,7 +269,7 @@ def test_a_plan_shows_what_the_runtime_user_gains(shared_cluster: LocalFleet, tm
     manifest.write_text(text.replace("[get, set, time]", "[get, set, time, 'get ~* +@all']", 1), encoding="utf-8")
     refused = shared_cluster.run("scripts", "apply", "--lua", str(lua), "--yes", expect=3)
     assert "manifest.yaml:" in refused.err
-    assert "`get ~* +@all` is no command that a limiter script may call" in refused.err
+    assert "`get ~* +@all` is not a command that a limiter script may call" in refused.err
 
 
 def test_scripts_of_an_absent_fleet(cluster: LocalFleet) -> None:

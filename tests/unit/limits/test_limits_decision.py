@@ -123,7 +123,7 @@ def test_what_a_quota_says_is_built_once_for_each_limit(monkeypatch: pytest.Monk
     assert built == ["api", "api"]
     for limit in range(1000):
         assert decision(limit=limit, quota=quota).headers()["X-RateLimit-Limit"] == str(limit)
-    assert len(quota._constants) <= module._MOST_LIMITS
+    assert len(quota._header_parts) <= module._MOST_LIMITS
     assert quota == Quota(name="api", window_ms=60_000)
     assert repr(quota) == "Quota(name='api', window_ms=60000, unit=None)"
 

@@ -41,13 +41,13 @@ def test_scripts_are_loaded_and_then_looked_for() -> None:
         pytest.param(
             [FIRST.sha1, "0" * 40],
             [1, 1],
-            f"{SECOND.name}: the node holds {'0' * 40}, the release says {SECOND.sha1}",
+            f"{SECOND.name}: the node loaded {'0' * 40}, the release has {SECOND.sha1}",
             id="another script",
         ),
         pytest.param(
             [FIRST.sha1, SECOND.sha1],
             [0, 1],
-            f"{FIRST.name}: the node holds {FIRST.sha1}, the release says {FIRST.sha1}",
+            f"{FIRST.name}: the node loaded {FIRST.sha1}, the release has {FIRST.sha1}",
             id="gone again",
         ),
         pytest.param([FIRST.sha1, SECOND.sha1], CommandFailed("NOPERM"), "NOPERM", id="EXISTS is refused"),

@@ -151,7 +151,7 @@ MISTAKES = [
         pytest.param(
             "[get, time]",
             f"[get, {word!r}]",
-            f"14: commands: `{word}` is no command that a limiter script may call",
+            f"14: commands: `{word}` is not a command that a limiter script may call",
             id=f"command-{word}",
         )
         for word in ("get ~* +@all", "@all", "+get", "GET", "keys", "eval", "config|get", "flushall", "script")
@@ -166,18 +166,18 @@ MISTAKES = [
     pytest.param(
         "    scripts: {one: 1.0.0}\n", "", "3: `scripts` pins at least one script", id="a-release-without-scripts"
     ),
-    pytest.param("{one: 1.1.0}", "[one]", "6: keys and values belong here", id="pins-are-a-list"),
-    pytest.param("{one: 1.1.0}", "{one: [1]}", "6: a text or number belongs here", id="a-pin-is-a-list"),
+    pytest.param("{one: 1.1.0}", "[one]", "6: expected keys and values", id="pins-are-a-list"),
+    pytest.param("{one: 1.1.0}", "{one: [1]}", "6: expected a text or a number", id="a-pin-is-a-list"),
     pytest.param(
         "{one: 1.1.0}",
         "{one: 1.2.0}",
-        "5: release 1.1.0 wants one 1.2.0, which the manifest does not hold",
+        "5: release 1.1.0 pins one 1.2.0, which is not in the manifest",
         id="an-absent-version-is-pinned",
     ),
     pytest.param(
         "{one: 1.0.0}",
         "{two: 1.0.0}",
-        "3: release 1.0.0 wants two 1.0.0, which the manifest does not hold",
+        "3: release 1.0.0 pins two 1.0.0, which is not in the manifest",
         id="an-absent-script-is-pinned-by-an-older-release",
     ),
     pytest.param("- version: 1.1.0", "- version: 1.0.0", "5: release 1.0.0 is given twice", id="a-release-twice"),
@@ -196,11 +196,11 @@ MISTAKES = [
     pytest.param("state: 1", "state: one", "13: `state` is missing or malformed", id="state-in-words"),
     pytest.param("state: 1", f"state: {'9' * 5000}", "13: `state` is missing or malformed", id="state-without-end"),
     pytest.param("state: 1", "state: 1\n    flags: [x]", "14: unknown key `flags`", id="unknown-key-of-a-script"),
-    pytest.param("    args: [limit, now_us]\n", "", "8: `args` is a list that holds something", id="no-args"),
-    pytest.param("[limit, now_us]", "[]", "12: `args` is a list that holds something", id="empty-args"),
-    pytest.param("[limit, now_us]", "[[limit]]", "12: a text or number belongs here", id="an-arg-is-a-list"),
-    pytest.param("[get, time]", "get", "14: `commands` is a list that holds something", id="commands-is-a-text"),
-    pytest.param('{args: [1, ""], ', "{", "16: `args` is a list that holds something", id="example-without-args"),
+    pytest.param("    args: [limit, now_us]\n", "", "8: `args` must be a list with at least one item", id="no-args"),
+    pytest.param("[limit, now_us]", "[]", "12: `args` must be a list with at least one item", id="empty-args"),
+    pytest.param("[limit, now_us]", "[[limit]]", "12: expected a text or a number", id="an-arg-is-a-list"),
+    pytest.param("[get, time]", "get", "14: `commands` must be a list with at least one item", id="commands-is-a-text"),
+    pytest.param('{args: [1, ""], ', "{", "16: `args` must be a list with at least one item", id="example-without-args"),
     pytest.param(", 0, 0, 5, 0]", ", 0, 0, 5]", "16: a reply is 6 whole numbers", id="a-reply-of-five"),
     pytest.param(", 0, 0, 5, 0]", ", 0, 0, 5, 0, 0]", "16: a reply is 6 whole numbers", id="a-reply-of-seven"),
     pytest.param(", 0, 0, 5, 0]", ", 0, 0, x, 5, 0]", "16: a reply is 6 whole numbers", id="a-word-in-a-reply"),
