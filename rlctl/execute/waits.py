@@ -9,7 +9,7 @@ from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.info import ClusterInfo, ServerInfo, cluster_info
-from rlctl.observe.model import Link, Observed, Role
+from rlctl.observe.model import Observed, ReplicationLink, Role
 from rlctl.plan.finding import Finding
 from rlctl.plan.findings import NOT_OF_DEPLOY, assess
 from rlctl.plan.tilt import TILT_S, in_tilt
@@ -160,7 +160,7 @@ class _Settling:
         own = ServerInfo(answers[0])
         if own.role is Role.PRIMARY:
             self._primaries.add(spec)
-        elif own.link is not Link.UP:
+        elif own.link is not ReplicationLink.UP:
             return False
         return not self._is_cluster or self._knows_all(spec, cluster_info(answers[1]))
 

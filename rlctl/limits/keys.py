@@ -38,7 +38,9 @@ def fill(template: str, values: Mapping[str, str]) -> Filled:
     missing = [place for place in places if place not in values]
     rest = _PLACE.sub("", template)
     if not places or missing or "{" in rest or "}" in rest:
-        reason = f"no value for {', '.join(missing)}" if missing else "a template has names in braces and no other braces"
+        reason = (
+            f"no value for {', '.join(missing)}" if missing else "a template needs a name between each pair of braces"
+        )
         raise InvalidLimit(f"key template {template!r}: {reason}")
     return Filled(_PLACE.sub(lambda place: encode(values[place[1]]), template))
 

@@ -1,1 +1,1 @@
-"""What is really there: every node's own answer, as a frozen value. Pure: `info`, `model`, `parse`."""
+"""Observes a fleet: what every node answers, as immutable values. Pure: `info`, `model`, `parse`."""

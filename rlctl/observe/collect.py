@@ -1,4 +1,4 @@
-"""Ask every node, each by its own connection and with a deadline, and put the answers together."""
+"""Queries every node over its own connection and with a deadline, and combines the answers into `Observed`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ from rlctl.system.redis import (
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, node_id
 
-# A time-out that comes so much too late was ours: this process did not run, and an answer may lie there unread.
+# If a timeout is this late, this process was not scheduled, and an answer may be waiting unread.
 OVERSLEPT_S = 0.25
 WORKERS = 16
 
@@ -41,12 +41,12 @@ _PRESENCE = {
     "unproven": Presence.UNPROVEN,
 }
 _SECTIONS = ("server", "replication", "persistence", "memory", "keyspace")
-Question = tuple[object, ...]
-_CLUSTER_QUESTIONS: tuple[Question, ...] = (("CLUSTER", "MYID"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
+Command = tuple[object, ...]
+_CLUSTER_COMMANDS: tuple[Command, ...] = (("CLUSTER", "MYID"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 
 
 class Collector:
-    """Reads a fleet again and again over the same connections."""
+    """Reads a fleet, repeatedly and over the same connections."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Collector:
         self._is_new = is_new
 
     def collect(self) -> Observed:
-        """The whole fleet, all nodes at once."""
+        """Read all nodes in parallel."""
         specs = all_nodes(self._topology)
         disk = self._inspect(specs)
         pool = ThreadPoolExecutor(max_workers=min(WORKERS, len(specs)))
@@ -88,28 +88,28 @@ class Collector:
         )
         if not disk.reachable:
             return facts
-        was_open, asked_s = self._connector.is_open(spec), self._clock.monotonic()
+        was_open, started_s = self._connector.is_open(spec), self._clock.monotonic()
         try:
-            return self._ask(spec, facts)
+            return self._query(spec, facts)
         except LinkFailure as failure:
-            if _may_be_well(failure, was_open=was_open, took_s=self._clock.monotonic() - asked_s):
-                return self._ask_once_more(spec, facts)
+            if _is_worth_a_retry(failure, was_open=was_open, took_s=self._clock.monotonic() - started_s):
+                return self._query_again(spec, facts)
             return replace(facts, presence=self._presence(failure, disk), evidence=str(failure))
 
-    def _ask_once_more(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
+    def _query_again(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
         try:
-            return self._ask(spec, facts)
+            return self._query(spec, facts)
         except LinkFailure as failure:
             return replace(facts, presence=self._presence(failure, facts.disk), evidence=str(failure))
 
-    def _ask(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
+    def _query(self, spec: NodeSpec, facts: NodeFacts) -> NodeFacts:
         link = self._connector.link(spec)
-        questions = _sentinel_questions(self._topology.name) if spec.is_sentinel else self._data_questions()
+        commands = _sentinel_commands(self._topology.name) if spec.is_sentinel else self._data_commands()
         users = users_of(spec, self._secrets) if self._topology.security.acl else {}
-        answers = link.pipeline([*questions, *(("ACL", "GETUSER", user) for user in users)])
+        answers = link.pipeline([*commands, *(("ACL", "GETUSER", user) for user in users)])
         if isinstance(answers[0], CommandFailed) and answers[0].prefix == "BUSY":
             raise Silent(f"{link.endpoint}: {answers[0]}")
-        own, of_users = answers[: len(questions)], answers[len(questions) :]
+        own, of_users = answers[: len(commands)], answers[len(commands) :]
         try:
             known = _sentinel(facts, own) if spec.is_sentinel else self._data(facts, link.endpoint, own)
             return replace(known, users_off=_users_off(users, of_users)) if known.is_up else known
@@ -117,48 +117,54 @@ class Collector:
             raise InvalidReply(f"{link.endpoint}: {failure}") from failure
 
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
-        """A server that refuses us or is silent is ours only where our process runs, or where we cannot know."""
+        """The presence of a node after a failed query.
+
+        A server that refuses rlctl or does not answer counts as a node of the fleet if the process of the node runs, or
+        if its files cannot tell.
+        """
         presence = _PRESENCE[failure.reason]
         if disk.running and isinstance(failure, HandshakeDropped):
-            # Over TLS a server at maxclients hangs up before it could say so.
+            # A TLS server at maxclients closes the connection before it could answer with an error.
             return Presence.HUNG
         if presence is Presence.HUNG and disk.unknown is not None:
-            # A machine that is off keeps silent, too: nothing shows that there is a process.
+            # A machine that is off does not answer either: nothing shows that the process exists.
             return Presence.ABSENT
         if disk.running or presence not in {Presence.DENIED, Presence.HUNG, Presence.FULL}:
             return presence
-        # Without secrets a refusal proves nothing: it may well be our fleet, deployed by somebody else.
+        # Without secrets a refusal proves nothing: it may be this fleet, deployed from another machine.
         surely_not_ours = disk.own_id is not None or (self._is_new and presence is not Presence.DENIED)
         return Presence.STRANGER if surely_not_ours else presence
 
-    def _data_questions(self) -> tuple[Question, ...]:
+    def _data_commands(self) -> tuple[Command, ...]:
         return (
             ("INFO", *_SECTIONS),
-            # A server lowers its maxclients by itself, also where the topology leaves it at the default.
+            # Redis lowers maxclients if the limit of open files is too low, also if the topology does not set it.
             ("CONFIG", "GET", *tunables(self._topology), MAXCLIENTS),
             ("ACL", "GETUSER", REVISION_USER),
             ("SCRIPT", "EXISTS", *self._sha1s),
-            *(_CLUSTER_QUESTIONS if self._topology.kind is Kind.CLUSTER else ()),
+            *(_CLUSTER_COMMANDS if self._topology.kind is Kind.CLUSTER else ()),
         )
 
     def _data(self, facts: NodeFacts, endpoint: str, answers: Sequence[Reply]) -> NodeFacts:
         info = ServerInfo(_allowed(answers[0]))
         if info.is_loading:
             return replace(facts, presence=Presence.LOADING, evidence=f"{endpoint}: loading its data")
-        facts = replace(_general(facts, info, answers[1], answers[2]), scripts=self._held(answers[3]))
+        facts = replace(_general(facts, info, answers[1], answers[2]), scripts=self._loaded_scripts(answers[3]))
         return _cluster(facts, answers[4:]) if self._topology.kind is Kind.CLUSTER else self._proven(facts)
 
-    def _held(self, answer: Reply) -> frozenset[str] | None:
+    def _loaded_scripts(self, answer: Reply) -> frozenset[str] | None:
         if isinstance(answer, CommandFailed):
             return None
         held = parse.flags(answer, len(self._sha1s))
         return frozenset(sha1 for sha1, is_held in zip(self._sha1s, held, strict=True) if is_held)
 
     def _proven(self, facts: NodeFacts) -> NodeFacts:
-        """Sentinel's data nodes carry no id of ours: the password they took proves them, else their process."""
+        """Check by password or pid that a data node behind Sentinel belongs to the fleet: it has no node id."""
         if self._topology.security.acl or (facts.disk.running and facts.pid == facts.disk.pid):
             return facts
-        return replace(facts, presence=Presence.FOREIGN, evidence="neither a password nor a process of ours proves it")
+        return replace(
+            facts, presence=Presence.FOREIGN, evidence="neither a password nor a process of this fleet proves it"
+        )
 
 
 def _general(facts: NodeFacts, info: ServerInfo, config: Reply, acl: Reply) -> NodeFacts:
@@ -187,11 +193,11 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
         return replace(facts, presence=Presence.FOREIGN, evidence=f"not a cluster node: {answers[0]}")
     own_id = parse.own_id(answers[0])
     if own_id != facts.id:
-        return replace(facts, presence=Presence.FOREIGN, evidence=f"its node id is {own_id}, not ours")
+        return replace(facts, presence=Presence.FOREIGN, evidence=f"its node id is {own_id}, expected {facts.id}")
     table = parse.table(_allowed(answers[1]))
     own = next((peer for peer in table if peer.id == own_id), None)
     if own is None:
-        raise parse.BadReply("its own line is missing in its table", [peer.id for peer in table])
+        raise parse.BadReply("the table of a node does not contain the node itself", [peer.id for peer in table])
     return replace(
         facts,
         role=own.role,
@@ -203,11 +209,11 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
     )
 
 
-def _may_be_well(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool:
-    """Whether it is worth asking the node once more.
+def _is_worth_a_retry(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool:
+    """Whether to query the node once more.
 
-    A server that was just ending refuses the second time, also one that ended before it was proven; a stranger is there
-    again. Sentinel ends the connections of a node that it gives another role: that node is not dead.
+    A server that was shutting down refuses the second query; a foreign server answers the same again. Sentinel closes
+    the connections of a node whose role it changes: that node is alive.
     """
     match failure:
         case HandshakeDropped() | Unproven():
@@ -220,7 +226,7 @@ def _may_be_well(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool
             return False
 
 
-def _sentinel_questions(name: str) -> tuple[Question, ...]:
+def _sentinel_commands(name: str) -> tuple[Command, ...]:
     return (
         ("SENTINEL", "MYID"),
         ("INFO", "server", "sentinel"),
@@ -236,7 +242,7 @@ def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
     own, general, acl, primary, replicas, peers, quorum = answers
     own_id = parse.own_id(_allowed(own))
     if own_id != facts.id:
-        return replace(facts, presence=Presence.FOREIGN, evidence=f"its sentinel id is {own_id}, not ours")
+        return replace(facts, presence=Presence.FOREIGN, evidence=f"its sentinel id is {own_id}, expected {facts.id}")
     info = ServerInfo(_allowed(general))
     view = SentinelView()
     if not isinstance(primary, CommandFailed):
@@ -255,31 +261,31 @@ def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
 
 
 def _users_off(users: Mapping[str, Secret], answers: Sequence[Reply]) -> frozenset[str]:
-    """The fleet's own users that this node would turn away."""
+    """The users of the fleet that this node does not authenticate."""
     asked = zip(users.items(), answers, strict=True)
-    return frozenset(user for (user, password), answer in asked if not _lets_in(password, answer))
+    return frozenset(user for (user, password), answer in asked if not _authenticates(password, answer))
 
 
-def _lets_in(password: Secret, answer: Reply) -> bool:
-    # A server that does not answer the question has not said that it turns anybody away.
-    return isinstance(answer, CommandFailed) or parse.lets_in(answer, password.sha256())
+def _authenticates(password: Secret, answer: Reply) -> bool:
+    # A server that refuses ACL GETUSER has not shown that it refuses the user.
+    return isinstance(answer, CommandFailed) or parse.authenticates(answer, password.sha256())
 
 
 def _allowed(reply: Reply) -> Reply:
-    """The answer to a question that every user of rlctl's may ask."""
+    """The answer to a command that the users of rlctl may run; BadReply for an error reply."""
     if isinstance(reply, CommandFailed):
-        raise parse.BadReply("a question was refused", str(reply))
+        raise parse.BadReply("a command was refused", str(reply))
     return reply
 
 
 def _revision(reply: Reply) -> str | None:
-    """ACL GETUSER of the bookkeeping user: its one password hash."""
+    """The revision of the ACL: the password hash of the bookkeeping user."""
     user = None if isinstance(reply, CommandFailed) else parse.user(reply)
     return next(iter(parse.passwords(user)), None) if user is not None else None
 
 
 def _with_followed_ids(nodes: Sequence[NodeFacts], specs: Sequence[NodeSpec]) -> tuple[NodeFacts, ...]:
-    """Sentinel's replicas name their primary by address; the id is what stays the same."""
+    """Fill in the ids of the primaries that replicas behind Sentinel name by address."""
     ids = {(spec.address, spec.port): node.id for spec, node in zip(specs, nodes, strict=True)}
     return tuple(
         node

@@ -1,4 +1,4 @@
-"""Connections to a fleet's nodes as its admin, kept open for one operation."""
+"""Connections to the nodes of a fleet, kept open for one operation."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ ANSWER_S = 2.0
 
 
 class Connector:
-    """One connection a node; each node is only ever talked to by one thread at a time."""
+    """Opens and keeps one connection for each node. Only one thread at a time may use the connection of a node."""
 
     def __init__(
         self,
@@ -29,13 +29,13 @@ class Connector:
         self._links: dict[NodeName, NodeLink] = {}
 
     def link(self, spec: NodeSpec) -> NodeLink:
-        """The node's connection; it opens at its first call."""
+        """The connection of a node as admin, which opens at its first call."""
         if spec.name not in self._links:
             self._links[spec.name] = self.separate_link(spec)
         return self._links[spec.name]
 
     def separate_link(self, spec: NodeSpec, user: User = User.ADMIN, *, timeout_s: float = ANSWER_S) -> NodeLink:
-        """A connection of one's own, for another thread or user; whoever asks closes it."""
+        """A new connection, for another thread or user; the caller closes it."""
         security, authority = self._topology.security, self._secrets.authority
         login = Credentials(
             username=user.value if security.acl else None,
@@ -46,23 +46,23 @@ class Connector:
         return NodeLink(address, port, login, timeout_s=timeout_s, why_unproven=partial(self._why_unproven, spec))
 
     def hang_up(self, name: NodeName) -> None:
-        """Forget a node's connection: of a machine or container that died at once, no end was ever heard."""
+        """Close the connection of a node: a machine or container that dies may leave its connections open."""
         link = self._links.pop(name, None)
         if link is not None:
             link.close()
 
     def abort(self) -> None:
-        """End the calls that other threads make at this moment."""
+        """Abort the calls that other threads are waiting for."""
         for link in tuple(self._links.values()):
             link.abort()
 
     def is_open(self, spec: NodeSpec) -> bool:
-        """Whether the node has been talked to and did not hang up since."""
+        """Whether there is an open connection to the node."""
         link = self._links.get(spec.name)
         return link is not None and link.is_open
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         for link in self._links.values():
             link.close()
         self._links.clear()

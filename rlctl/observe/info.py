@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlctl.observe.model import Address, Link, Role
+from rlctl.observe.model import Address, ReplicationLink, Role
 from rlctl.observe.parse import BadReply, number, port, text
 
 _VERSION = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
@@ -71,11 +71,11 @@ class ServerInfo:
         return self._fields.get("master_host", ""), port(self._fields.get("master_port", "0"))
 
     @property
-    def link(self) -> Link:
+    def link(self) -> ReplicationLink:
         """A replica's connection to its primary."""
         if self.role is not Role.REPLICA:
-            return Link.NONE
-        return Link.UP if self._fields.get("master_link_status") == "up" else Link.DOWN
+            return ReplicationLink.NONE
+        return ReplicationLink.UP if self._fields.get("master_link_status") == "up" else ReplicationLink.DOWN
 
     @property
     def link_down_s(self) -> int | None:

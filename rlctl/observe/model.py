@@ -1,4 +1,4 @@
-"""Observed: what each node said of itself and of the others. Pure."""
+"""The observed state of a fleet: what each node reports about itself and the others. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,15 +26,13 @@ class Presence(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node does."""
-
     PRIMARY = "primary"
     REPLICA = "replica"
     SENTINEL = "sentinel"
 
 
-class Link(StrEnum):
-    """A replica's connection to its primary; none where there is nothing to connect to."""
+class ReplicationLink(StrEnum):
+    """The state of a replica's connection to its primary; NONE for other roles."""
 
     UP = "up"
     DOWN = "down"
@@ -42,7 +40,7 @@ class Link(StrEnum):
 
 
 class Saved(StrEnum):
-    """What a node would find on its disk when it starts."""
+    """The data that a node would load from disk at its start."""
 
     NOTHING = "nothing"
     SNAPSHOT = "snapshot"
@@ -51,7 +49,7 @@ class Saved(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One line of a node's table of the cluster."""
+    """An entry in the cluster table of a node (CLUSTER NODES)."""
 
     id: NodeId
     address: str
@@ -68,10 +66,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk:
-    """What the target knows of a node without asking it: its process and its files.
+    """The process and the files of a node, as its target finds them without a query to the node.
 
-    Where nothing can answer, it is not `reachable`; `misfit` says what of its place needs a new one to change;
-    `unknown` says why it knows nothing: a host that does not answer may hold a process and files of any kind.
+    `reachable` is False if no query can succeed. `misfit` says what can only change with a new container or process.
+    `unknown` says why the target knows nothing, such as a host that does not answer; there may be a process and files.
     """
 
     running: bool = False
@@ -89,10 +87,11 @@ class OnDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentinelView:
-    """What one sentinel thinks of the fleet's primary, silent for so long; it reaches these replicas and peers.
+    """The view of one sentinel: the primary, and the replicas and sentinels that it reaches.
 
-    `silent` are those that it knows and does not reach; others agree that the primary is down where it is `failed`.
-    `tilt_s`: for how many seconds it has been in TILT, or None. In TILT it keeps its opinion of who is down.
+    `silent` are the addresses it knows and does not reach. `down` is its own opinion of the primary; `failed` means
+    that enough sentinels agree. `silence_ms` is the time since the last valid reply of the primary. `tilt_s` is the
+    seconds in TILT mode, else None; in TILT mode a sentinel does not update `down`.
     """
 
     primary: Address | None = None
@@ -111,7 +110,7 @@ class SentinelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """One node; what was not learned is None."""
+    """What is known about a node; unknown values are None."""
 
     name: NodeName
     id: NodeId
@@ -121,7 +120,7 @@ class NodeFacts:
     role: Role | None = None
     follows: NodeId | None = None
     follows_address: Address | None = None
-    link: Link = Link.NONE
+    link: ReplicationLink = ReplicationLink.NONE
     slots: tuple[SlotRange, ...] = ()
     epoch: int = 0
     table: tuple[Peer, ...] = ()
@@ -144,40 +143,38 @@ class NodeFacts:
 
     @property
     def is_up(self) -> bool:
-        """Whether the node answers us as itself."""
+        """Whether the node answers, and is proven to be this node."""
         return self.presence is Presence.UP
 
     @property
     def is_dead(self) -> bool:
-        """Whether surely no process is there; a hung or loading one is not dead."""
+        """Whether certainly no process runs; a node that hangs or loads its data is not dead."""
         return self.presence is Presence.ABSENT and not self.disk.running and self.disk.unknown is None
 
     @property
     def known(self) -> frozenset[NodeId]:
-        """The members this node has in its table for good."""
+        """The ids in the cluster table of the node, without nodes in handshake."""
         return frozenset(peer.id for peer in self.table if not peer.handshake)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """The fleet at one moment, in the topology's order."""
+    """The fleet at one moment; nodes are in the order of the topology."""
 
     nodes: tuple[NodeFacts, ...]
 
     def node(self, name: NodeName) -> NodeFacts:
-        """The facts of one node."""
         return next(node for node in self.nodes if node.name == name)
 
     def by_id(self) -> dict[NodeId, NodeFacts]:
-        """The nodes by the id they carry."""
         return {node.id: node for node in self.nodes}
 
     @property
     def up(self) -> tuple[NodeFacts, ...]:
-        """The nodes that answer."""
+        """The nodes that answer and are proven."""
         return tuple(node for node in self.nodes if node.is_up)
 
     @property
     def exists(self) -> bool:
-        """Whether anything of the fleet is there: a process or files of one."""
+        """Whether any process or file of the fleet exists."""
         return any(node.presence is not Presence.ABSENT or node.disk.own_id or node.disk.running for node in self.nodes)

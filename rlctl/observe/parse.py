@@ -1,4 +1,4 @@
-"""From a server's replies to facts. Pure."""
+"""Parses replies of servers. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ _TABLE_FIELDS = 8
 _EPOCH_FIELD = 6
 _SLOTS = 16384
 _HIGHEST_PORT = 65_535
-# Far beyond what a node of a fleet answers; to judge more costs seconds.
+# Far beyond the replies of a real node; more data would take seconds to parse.
 _MOST_CHARS = 4 << 20
 _MOST_PEERS = 2_000
 _MOST_DIGITS = 19
@@ -22,7 +22,7 @@ _NODE_ID = re.compile("[0-9a-f]{40}")
 
 
 class BadReply(ValueError):
-    """A server's answer is none that Redis gives; the message shows what it was."""
+    """A reply that no Redis server sends; the message shows its beginning."""
 
     def __init__(self, what: str, found: object) -> None:
         super().__init__(f"{what}: {_shown(found)}")
@@ -41,14 +41,14 @@ def required(value: _Value | None, name: str) -> _Value:
 
 
 def text(reply: object) -> str:
-    """A reply that must be a text."""
+    """A reply that must be text of reasonable length."""
     if not isinstance(reply, str) or len(reply) > _MOST_CHARS:
-        raise BadReply("not a text, or too long a one", reply)
+        raise BadReply("not a text, or too long", reply)
     return reply
 
 
 def number(word: object, *, most: int | None = None) -> int:
-    """Decimal digits, as servers write numbers."""
+    """Parse an integer in decimal digits; with `most`, from 0 to that."""
     if not isinstance(word, str) or not word.removeprefix("-").isdecimal() or not word.isascii():
         raise BadReply("not a number", word)
     if len(word) > _MOST_DIGITS:
@@ -60,25 +60,24 @@ def number(word: object, *, most: int | None = None) -> int:
 
 
 def port(word: object) -> int:
-    """A TCP port."""
     return number(word, most=_HIGHEST_PORT)
 
 
 def own_id(reply: object) -> NodeId:
-    """CLUSTER MYID and SENTINEL MYID."""
+    """Parse the reply to CLUSTER MYID or SENTINEL MYID."""
     if not isinstance(reply, str) or _NODE_ID.fullmatch(reply) is None:
         raise BadReply("not a node id", reply)
     return NodeId(reply)
 
 
 def connection_ages(reply: object) -> tuple[int, ...]:
-    """CLIENT LIST: for how many seconds each connection has been open."""
+    """Parse CLIENT LIST into the age of each connection in seconds."""
     fields = (dict(word.partition("=")[::2] for word in line.split()) for line in text(reply).splitlines())
     return tuple(number(own["age"]) for own in fields if "age" in own)
 
 
 def table(reply: object) -> tuple[Peer, ...]:
-    """CLUSTER NODES, or a nodes.conf; lines of another shape are passed over."""
+    """Parse CLUSTER NODES, or a nodes.conf; malformed lines are skipped."""
     lines = [line.split() for line in text(reply).splitlines()]
     if len(lines) > _MOST_PEERS:
         raise BadReply(f"a table of {len(lines)} nodes", lines[0])
@@ -87,7 +86,7 @@ def table(reply: object) -> tuple[Peer, ...]:
 
 
 def myself(text: str) -> NodeId | None:
-    """The id of the node whose table this is."""
+    """The id of the node that wrote a cluster table; None if it is missing."""
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= _TABLE_FIELDS and "myself" in fields[2].split(","):
@@ -119,14 +118,14 @@ def _peer(fields: Sequence[str]) -> Peer | None:
 
 
 def _address(where: str) -> Address:
-    """`ip:port@bus[,hostname[,key=value...]]`."""
+    """Parse `ip:port@bus[,hostname[,key=value...]]`."""
     endpoint = where.split(",", 1)[0].split("@", 1)[0]
     address, _, digits = endpoint.rpartition(":")
     return address, port(digits) if digits.isdecimal() else 0
 
 
 def slot_ranges(words: Iterable[str]) -> tuple[SlotRange, ...]:
-    """`0-5460 7000`; slots on the move (`[12->-id]`) still belong to their owner."""
+    """Parse slot ranges such as `0-5460 7000`. A slot in migration (`[12->-id]`) still belongs to its owner."""
     ranges = []
     for word in words:
         if word.startswith("["):
@@ -140,26 +139,25 @@ def slot_ranges(words: Iterable[str]) -> tuple[SlotRange, ...]:
 
 
 def slot_count(ranges: Iterable[SlotRange]) -> int:
-    """How many slots the ranges hold."""
     return sum(last - first + 1 for first, last in ranges)
 
 
 def pairs(reply: object) -> dict[str, str]:
-    """A flat list of names and values, as RESP2 gives maps."""
+    """Parse a map, which RESP2 sends as a flat list of names and values."""
     if not isinstance(reply, list) or len(reply) % 2 or not all(isinstance(word, str) for word in reply):
         raise BadReply("not a list of names and values", reply)
     return dict(zip(reply[0::2], reply[1::2], strict=True))
 
 
 def flags(reply: object, count: int) -> tuple[bool, ...]:
-    """SCRIPT EXISTS: for each of `count` scripts whether it is held."""
+    """Parse SCRIPT EXISTS: whether each of `count` scripts is loaded."""
     if not isinstance(reply, list) or len(reply) != count or not all(one in (0, 1) for one in reply):
         raise BadReply(f"not {count} times 0 or 1", reply)
     return tuple(bool(one) for one in reply)
 
 
 def user(reply: object) -> Mapping[str, object] | None:
-    """ACL GETUSER: the fields of a user that exists."""
+    """Parse ACL GETUSER into the fields of a user; None for an unknown user."""
     if reply is None:
         return None
     if not isinstance(reply, list) or len(reply) % 2 or not all(isinstance(name, str) for name in reply[0::2]):
@@ -175,8 +173,8 @@ def passwords(own: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def lets_in(reply: object, password_hash: str) -> bool:
-    """ACL GETUSER: whether this user exists, is on, and has this password, given as the server keeps it."""
+def authenticates(reply: object, password_hash: str) -> bool:
+    """Whether the user in a reply to ACL GETUSER exists, is on, and has a password with this SHA-256 hash."""
     own = user(reply)
     if own is None:
         return False
@@ -185,7 +183,7 @@ def lets_in(reply: object, password_hash: str) -> bool:
 
 
 def sentinel_view(primary: object, replicas: object, peers: object, *, quorum_ok: bool) -> SentinelView:
-    """SENTINEL MASTER, REPLICAS, SENTINELS and CKQUORUM of one sentinel."""
+    """Parse the replies of one sentinel to SENTINEL MASTER, REPLICAS and SENTINELS; `quorum_ok` is that of CKQUORUM."""
     own = pairs(primary)
     marks = own.get("flags", "").split(",")
     followers, others = _entries(replicas), _entries(peers)
@@ -215,7 +213,7 @@ def _entries(reply: object) -> list[dict[str, str]]:
 
 
 def _is_reached(entry: Mapping[str, str]) -> bool:
-    """Whether the sentinel talks to this instance; one it only knows by name cannot vote or be promoted."""
+    """Whether the sentinel is connected to an instance. Others cannot vote or be promoted."""
     return not {"s_down", "o_down", "disconnected"} & set(entry.get("flags", "").split(","))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rlctl.observe.model import Link, Observed, Role
+from rlctl.observe.model import Observed, ReplicationLink, Role
 from rlctl.plan.desired import Desired
 from rlctl.plan.finding import Finding, critical, degraded, listed, unlinked
 from rlctl.plan.ownership import Shard, ownership, shards
@@ -69,7 +69,7 @@ def _shard(desired: Desired, observed: Observed, shard: Shard) -> Iterator[Findi
     for node in shard.others:
         if node.is_up and not (node.role is Role.REPLICA and node.follows == owner.id):
             yield degraded("wrong-role", node.name, f"{node.name} is no replica of {owner.name}")
-    linked = [node for node in shard.live_replicas() if node.link is Link.UP]
+    linked = [node for node in shard.live_replicas() if node.link is ReplicationLink.UP]
     yield from unlinked(node for node in shard.live_replicas())
     may_have_replica = bool(linked) or any(may_serve(desired, observed, node) for node in shard.others)
     if desired.topology.cluster.replicas and owner.is_up and not may_have_replica:

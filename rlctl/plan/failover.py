@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rlctl.errors import NotFound
-from rlctl.observe.model import Link, NodeFacts, Observed, Role
+from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
 from rlctl.plan.desired import Desired
 from rlctl.plan.ownership import Shard, shards
 from rlctl.plan.sentinel import ONLY_SHARD, address_of, believed_primary, data, named_primaries
@@ -106,7 +106,7 @@ def is_settled(desired: Desired, state: Observed, order: Handover) -> bool:
     new, old = new_primary(desired, state, order), state.node(order.old)
     if new is None or any(address != address_of(desired, new) for address in named_primaries(desired, state)):
         return False
-    follows = old.is_up and old.role is Role.REPLICA and old.follows == new.id and old.link is Link.UP
+    follows = old.is_up and old.role is Role.REPLICA and old.follows == new.id and old.link is ReplicationLink.UP
     return follows or old.is_dead or not order.is_old_up
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from rlctl.errors import Refused
-from rlctl.observe.model import Link, NodeFacts, Observed, Role
+from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
 from rlctl.plan.cluster import successor, was_revived
 from rlctl.plan.desired import Desired
 from rlctl.plan.failover import Handover, Mode, shard_of
@@ -43,7 +43,7 @@ class _Case:
     def replicas(self) -> tuple[NodeFacts, ...]:
         """Who may take over: live, not behind a fence, and where nothing may be lost also linked."""
         live = (node for node in self.shard.live_replicas() if not is_fenced(node))
-        return tuple(node for node in live if self.mode is not Mode.PLANNED or node.link is Link.UP)
+        return tuple(node for node in live if self.mode is not Mode.PLANNED or node.link is ReplicationLink.UP)
 
     @property
     def heir(self) -> NodeFacts | None:
@@ -194,7 +194,9 @@ def _no_sentinel(case: _Case) -> Refusal:
 
 def _out_of_touch(case: _Case) -> Refusal:
     """Sentinel elects by what it saw seconds ago: a replica that just lost its link may win."""
-    behind = [node.name for node in case.shard.live_replicas() if node.link is not Link.UP and _is_electable(node)]
+    behind = [
+        node.name for node in case.shard.live_replicas() if node.link is not ReplicationLink.UP and _is_electable(node)
+    ]
     if case.is_cluster or not behind or case.heir is None:
         return None
     return (

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rlctl.observe.model import Link, NodeFacts
+from rlctl.observe.model import NodeFacts, ReplicationLink
 
 
 class Severity(StrEnum):
@@ -56,5 +56,5 @@ def listed(names: Iterable[str]) -> str:
 def unlinked(replicas: Iterable[NodeFacts]) -> Iterator[Finding]:
     """The replicas whose link to their primary is down."""
     for node in replicas:
-        if node.link is Link.DOWN:
+        if node.link is ReplicationLink.DOWN:
             yield degraded("link-down", node.name, f"{node.name} has no link to its primary")

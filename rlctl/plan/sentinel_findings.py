@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from rlctl.observe.model import Link, NodeFacts, Observed, Role
+from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
 from rlctl.plan.desired import Desired
 from rlctl.plan.finding import Finding, critical, degraded, listed, unlinked
 from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
@@ -26,7 +26,7 @@ def sentinel_findings(desired: Desired, observed: Observed) -> Iterator[Finding]
     for node in strays:
         yield degraded("wrong-role", node.name, f"{node.name} is no replica of {primary.name}")
     yield from unlinked(node for node in others if node.role is Role.REPLICA)
-    may_have_replica = any(node.link is Link.UP and node.follows == primary.id for node in others) or any(
+    may_have_replica = any(node.link is ReplicationLink.UP and node.follows == primary.id for node in others) or any(
         may_serve(desired, observed, node) for node in nodes
     )
     if primary.is_up and not may_have_replica:

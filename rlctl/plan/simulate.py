@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from rlctl.observe.model import Link, NodeFacts, Observed, Peer, Presence, Role, SentinelView, SlotRange
+from rlctl.observe.model import NodeFacts, Observed, Peer, Presence, ReplicationLink, Role, SentinelView, SlotRange
 from rlctl.plan.desired import Desired
 from rlctl.plan.ownership import ownership
 from rlctl.plan.steps import (
@@ -78,7 +78,7 @@ def _started(desired: Desired, state: Observed, name: NodeName, follow: NodeName
         own = next((peer for peer in table if peer.id == node.id), _line(desired, node))
         started = replace(_up(desired, node, None), table=table, role=own.role, follows=own.follows, epoch=own.epoch)
         if own.role is Role.REPLICA:
-            return replace(started, link=Link.UP)
+            return replace(started, link=ReplicationLink.UP)
         wanted = frozenset(slot for first, last in own.slots for slot in range(first, last + 1))
         thief = next((other for other in state.up if wanted & owners.get(other.id, frozenset())), None)
         return _follower(started, thief) if thief else replace(started, slots=own.slots)
@@ -101,7 +101,7 @@ def _up(desired: Desired, node: NodeFacts, primary: NodeFacts | None) -> NodeFac
 
 
 def _follower(node: NodeFacts, primary: NodeFacts) -> NodeFacts:
-    return replace(node, role=Role.REPLICA, follows=primary.id, slots=(), link=Link.UP)
+    return replace(node, role=Role.REPLICA, follows=primary.id, slots=(), link=ReplicationLink.UP)
 
 
 def _sentinel_started(desired: Desired, state: Observed, name: NodeName, primary: NodeName) -> Observed:
@@ -131,7 +131,7 @@ def _elected(desired: Desired, state: Observed, dead: NodeName, successor: NodeN
     def after(node: NodeFacts) -> NodeFacts:
         if node.id == winner.id:
             slots = _joined((), tuple((slot, slot) for slot in sorted(lost)))
-            return replace(node, role=Role.PRIMARY, follows=None, link=Link.NONE, slots=slots, epoch=epoch)
+            return replace(node, role=Role.PRIMARY, follows=None, link=ReplicationLink.NONE, slots=slots, epoch=epoch)
         if node in followers:
             return replace(node, follows=winner.id)
         if node.sentinel is not None and node.sentinel.primary is not None:

@@ -16,7 +16,7 @@ from rlctl.limits.release import Registered
 from rlctl.limits.rule import POINTER_KEY
 from rlctl.limits.slots import key_slot
 from rlctl.observe.info import ServerInfo
-from rlctl.observe.model import Link, NodeFacts, Observed, Role
+from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
 from rlctl.observe.parse import required
 from rlctl.plan.fence import FENCE, SETTING, lacks_replicas
 from rlctl.plan.ownership import shards
@@ -165,7 +165,9 @@ def _lock_replicas_out(scene: Scene) -> None:
     off = ("ACL", "SETUSER", User.REPLICA.value, "off")
     scene.send(scene.cast.victim, off, ("CLIENT", "KILL", "TYPE", "replica"))
     replicas = [spec.name for spec in scene.cast.replicas]
-    scene.wait(lambda seen: all(seen.node(name).link is Link.DOWN for name in replicas), "replicas without a link")
+    scene.wait(
+        lambda seen: all(seen.node(name).link is ReplicationLink.DOWN for name in replicas), "replicas without a link"
+    )
 
 
 def _fill_nearly(scene: Scene) -> None:
@@ -263,7 +265,7 @@ def _is_back(observed: Observed, spec: NodeSpec) -> bool:
     node = observed.node(spec.name)
     replicas = [one for one in observed.up if one.follows == node.id]
     serves = node.is_up and node.role is Role.PRIMARY and node.fleet_ok is not False
-    return serves and bool(replicas) and all(one.link is Link.UP for one in replicas)
+    return serves and bool(replicas) and all(one.link is ReplicationLink.UP for one in replicas)
 
 
 def _lock_limiter_out(scene: Scene) -> None:

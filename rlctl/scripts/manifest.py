@@ -127,9 +127,7 @@ class _Reader:
         """The items of a required list that is not empty."""
         found = entry.entries.get(key)
         if found is None or not isinstance(found.value, Sequence) or not found.value.items:
-            return self._mistakes.stop(
-                found.line if found else entry.line, f"`{key}` must be a list with at least one item"
-            )
+            return self._mistakes.stop(found.line if found else entry.line, f"`{key}` must be a non-empty list")
         return found.value.items
 
     def word(self, entry: Mapping, key: str, shape: re.Pattern[str]) -> str:

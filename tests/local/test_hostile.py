@@ -232,7 +232,7 @@ def test_a_foreign_cluster_without_acl_of_ours_is_refused(make_fleet: MakeFleet,
     fleet = make_fleet(cluster_document(security={"acl": False}))
     with foreign_server(tmp_path / "foreign", fleet.base_port, "--cluster-enabled", "yes") as stranger:
         refused = fleet.deploy(expect=8).error()
-        assert "not ours" in refused["message"]
+        assert "its node id is" in refused["message"]
         assert_nothing_made(fleet)
         assert stranger.is_untouched
 
@@ -499,7 +499,7 @@ def test_a_node_that_was_given_another_identity_gets_its_own_back(cluster: Local
     client = cluster.connect("node-5")
     client.execute_command("CLUSTER", "RESET", "HARD")
     client.close()
-    assert "not ours" in cluster.deploy(expect=8).error()["message"]
+    assert "its node id is" in cluster.deploy(expect=8).error()["message"]
     cluster.kill("node-5")
     cluster.deploy()
     assert cluster.status()["state"] == "healthy"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from rlctl.observe.model import Link, NodeFacts, Observed, OnDisk, Peer, Presence, Role, Saved, SentinelView
+from rlctl.observe.model import NodeFacts, Observed, OnDisk, Peer, Presence, ReplicationLink, Role, Saved, SentinelView
 from rlctl.plan.desired import Desired
 from rlctl.render.redis_conf import tunables
 from rlctl.render.sentinel_conf import sentinel_options
@@ -109,7 +109,7 @@ def reset(state: Observed, node: str) -> Observed:
     own = state.node(name(node))
     line = next(peer for peer in own.table if peer.id == own.id)
     alone = replace(line, slots=(), epoch=0, role=Role.PRIMARY, follows=None)
-    facts = {"role": Role.PRIMARY, "follows": None, "link": Link.NONE, "slots": (), "epoch": 0, "keys": 0}
+    facts = {"role": Role.PRIMARY, "follows": None, "link": ReplicationLink.NONE, "slots": (), "epoch": 0, "keys": 0}
     return changed(state, node, table=(alone,), **facts)
 
 
@@ -134,13 +134,13 @@ def promoted(state: Observed, node: str) -> Observed:
     def after(one: NodeFacts) -> NodeFacts:
         one = replace(one, table=tuple(_told(peer, winner, old, slots, epoch) for peer in one.table))
         if one.id == winner.id:
-            return replace(one, role=Role.PRIMARY, follows=None, link=Link.NONE, slots=slots, epoch=epoch)
+            return replace(one, role=Role.PRIMARY, follows=None, link=ReplicationLink.NONE, slots=slots, epoch=epoch)
         if one.sentinel is not None:
             return replace(one, sentinel=replace(one.sentinel, primary=address, epoch=epoch))
         if one.is_up and one.follows == old.id:
             return replace(one, follows=winner.id)
         if one.id == old.id and one.is_up:
-            return replace(one, role=Role.REPLICA, follows=winner.id, link=Link.UP, slots=())
+            return replace(one, role=Role.REPLICA, follows=winner.id, link=ReplicationLink.UP, slots=())
         return one
 
     return Observed(nodes=tuple(after(one) for one in state.nodes))
@@ -167,7 +167,7 @@ def without_slots(state: Observed, node: str, *, half: bool = False) -> Observed
 
 def following(state: Observed, node: str, primary: str) -> Observed:
     """The fleet with a replica that follows another primary than before."""
-    return changed(state, node, role=Role.REPLICA, follows=id_of(primary), slots=(), link=Link.UP)
+    return changed(state, node, role=Role.REPLICA, follows=id_of(primary), slots=(), link=ReplicationLink.UP)
 
 
 def damaged(state: Observed, damages: Iterable[Damage]) -> Observed:
@@ -189,7 +189,7 @@ def _down_links(state: Observed, dead: NodeId) -> Observed:
 
     def after(one: NodeFacts) -> NodeFacts:
         table = tuple(replace(peer, failed=True, linked=False) if peer.id == dead else peer for peer in one.table)
-        return replace(one, table=table, link=Link.DOWN if one.follows == dead else one.link)
+        return replace(one, table=table, link=ReplicationLink.DOWN if one.follows == dead else one.link)
 
     return Observed(nodes=tuple(after(one) for one in state.nodes))
 
@@ -263,7 +263,7 @@ def _running(topology: Topology, spec: NodeSpec, role: Role) -> NodeFacts:
         presence=Presence.UP,
         disk=OnDisk(running=True, pid=1_000 + spec.index, own_id=id_of(spec.name)),
         role=role,
-        link=Link.UP if role is Role.REPLICA else Link.NONE,
+        link=ReplicationLink.UP if role is Role.REPLICA else ReplicationLink.NONE,
         offset=5_000 + spec.index,
         lag_bytes=0 if role is Role.REPLICA else None,
         keys=10,

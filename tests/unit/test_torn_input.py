@@ -83,7 +83,7 @@ def test_torn_info_is_read_or_refused(text: str) -> None:
     [
         *(observe.text, observe.number, observe.port, ServerInfo, observe.own_id, observe.connection_ages),
         *(observe.table, observe.pairs, observe.user),
-        lambda reply: observe.lets_in(reply, "hash"),
+        lambda reply: observe.authenticates(reply, "hash"),
         lambda reply: observe.flags(reply, len(reply) if isinstance(reply, list) else 1),
         lambda reply: observe.sentinel_view(reply, [], [], quorum_ok=True),
         lambda reply: observe.sentinel_view(SENTINELS[0]["master"], reply, [reply], quorum_ok=True),

@@ -16,7 +16,7 @@ from rlctl.capacity.warnings import CapacityWarning
 from rlctl.errors import NotFound, Unreachable
 from rlctl.execute.session import FleetSession
 from rlctl.observe.info import ServerInfo
-from rlctl.observe.model import Link, Observed, Role
+from rlctl.observe.model import Observed, ReplicationLink, Role
 from rlctl.observe.parse import BadReply
 from rlctl.operations.status import NodeStatus, status_of
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
@@ -230,7 +230,7 @@ class FleetMeasurer:
 
 def _is_in_sync(node: MeasuredNode) -> bool:
     status = node.status
-    return status.link == Link.UP and status.lag_bytes is not None and status.lag_bytes <= IN_SYNC_BYTES
+    return status.link == ReplicationLink.UP and status.lag_bytes is not None and status.lag_bytes <= IN_SYNC_BYTES
 
 
 def _results(work: Mapping[NodeName, "Future[ShardSample | None]"]) -> dict[NodeName, ShardSample]:

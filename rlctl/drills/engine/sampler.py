@@ -8,7 +8,7 @@ from rlctl.drills.record.sample import SILENT, Sample
 from rlctl.lab.run_folder import RunJournal
 from rlctl.observe import parse
 from rlctl.observe.info import ServerInfo
-from rlctl.observe.model import Link, Role
+from rlctl.observe.model import ReplicationLink, Role
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 from rlctl.topology.model import Kind
@@ -19,7 +19,7 @@ EVERY_S = 0.04
 TELL_S = 0.2
 # Samples are recorded in Redis' own words.
 _ROLE_WORDS = {Role.PRIMARY: "master", Role.REPLICA: "slave", None: ""}
-_LINK_WORDS = {Link.UP: "up", Link.DOWN: "down", Link.NONE: ""}
+_LINK_WORDS = {ReplicationLink.UP: "up", ReplicationLink.DOWN: "down", ReplicationLink.NONE: ""}
 
 
 class Sampler:

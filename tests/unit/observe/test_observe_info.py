@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlctl.observe.info import ClusterInfo, CommandStats, ServerInfo, cluster_info
-from rlctl.observe.model import Link, Role
+from rlctl.observe.model import ReplicationLink, Role
 from rlctl.observe.parse import BadReply, required
 
 DATA = Path(__file__).parents[2] / "data"
@@ -25,21 +25,26 @@ def read(name: str) -> ServerInfo:
 
 def test_a_primary() -> None:
     info = read("info-primary.txt")
-    assert (info.role, info.link, info.primary_address, info.is_loading) == (Role.PRIMARY, Link.NONE, None, False)
+    assert (info.role, info.link, info.primary_address, info.is_loading) == (
+        Role.PRIMARY,
+        ReplicationLink.NONE,
+        None,
+        False,
+    )
     assert (info.flavor, info.version, info.keys) == ("redis", "7.0.15", 2)
     assert info.offset == info.written_offset
 
 
 def test_a_replica() -> None:
     info = read("info-replica.txt")
-    assert (info.role, info.link, info.keys) == (Role.REPLICA, Link.UP, 2)
+    assert (info.role, info.link, info.keys) == (Role.REPLICA, ReplicationLink.UP, 2)
     assert info.primary_address == ("127.0.0.1", 21_102)
     assert info.offset == info.received_offset
 
 
 def test_a_replica_that_never_reached_its_primary_has_no_offset() -> None:
     info = read("info-replica-never-linked.txt")
-    assert (info.link, info.link_down_s, info.offset) == (Link.DOWN, -1, None)
+    assert (info.link, info.link_down_s, info.offset) == (ReplicationLink.DOWN, -1, None)
 
 
 def test_values_may_hold_colons_and_lines_may_be_odd() -> None:

@@ -199,7 +199,7 @@ def test_a_failover_in_progress_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "lets_in"),
+    ("user", "authenticates"),
     [
         pytest.param(None, False, id="no such user"),
         pytest.param(["flags", ["on"], "passwords", ["aa"], "commands", "-@all"], True, id="as deployed"),
@@ -210,8 +210,8 @@ def test_a_failover_in_progress_shows() -> None:
         pytest.param(["passwords", ["aa"]], False, id="no flags"),
     ],
 )
-def test_whom_a_server_lets_in(user: list[object] | None, *, lets_in: bool) -> None:
-    assert parse.lets_in(user, "aa") is lets_in
+def test_whom_a_server_authenticates(user: list[object] | None, *, authenticates: bool) -> None:
+    assert parse.authenticates(user, "aa") is authenticates
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ READERS: dict[str, Callable[[object], object]] = {
     "table": parse.table,
     "pairs": parse.pairs,
     "flags": lambda reply: parse.flags(reply, 2),
-    "lets_in": lambda reply: parse.lets_in(reply, "ab"),
+    "authenticates": lambda reply: parse.authenticates(reply, "ab"),
     "sentinel primary": lambda reply: parse.sentinel_view(reply, [], [], quorum_ok=True),
     "sentinel replicas": lambda reply: parse.sentinel_view(["ip", "h", "port", "1"], reply, [], quorum_ok=True),
 }
@@ -299,7 +299,7 @@ def test_the_most_that_is_read(read: Callable[[int], object], most: int) -> None
 @pytest.mark.parametrize(
     ("found", "shown"),
     [
-        pytest.param(7, "not a text, or too long a one: 7", id="a number"),
+        pytest.param(7, "not a text, or too long: 7", id="a number"),
         pytest.param("a" * 80, f"not a node id: '{'a' * 79}...", id="80 characters and their quotes"),
         pytest.param("a" * 78, f"not a node id: '{'a' * 78}'", id="78 characters"),
         pytest.param("b" * 9_000, f"not a node id: '{'b' * 79}...", id="many"),

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from rlctl.observe.model import Link, Observed, OnDisk, Peer, Presence, Role, SentinelView
+from rlctl.observe.model import Observed, OnDisk, Peer, Presence, ReplicationLink, Role, SentinelView
 from rlctl.plan.finding import Finding, Severity, State
 from rlctl.plan.findings import assess, state_of
 from rlctl.topology.change import RefusedEdit
@@ -297,7 +297,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
         ),
         pytest.param(
             cluster(3, 2),
-            [fact("node-4", link=Link.DOWN)],
+            [fact("node-4", link=ReplicationLink.DOWN)],
             "link-down",
             DEGRADED,
             "node-4",
@@ -333,7 +333,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
         ),
         pytest.param(
             watched(),
-            [fact("node-1", role=Role.PRIMARY, follows=None, link=Link.NONE)],
+            [fact("node-1", role=Role.PRIMARY, follows=None, link=ReplicationLink.NONE)],
             "two-primaries",
             CRITICAL,
             "fleet",
@@ -351,7 +351,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
         ),
         pytest.param(
             watched(),
-            [fact("node-2", link=Link.DOWN)],
+            [fact("node-2", link=ReplicationLink.DOWN)],
             "link-down",
             DEGRADED,
             "node-2",
@@ -575,7 +575,7 @@ def test_the_gravest_come_first_then_subject_and_code() -> None:
     damages = [
         *kill("node-1"),
         fact("node-5", acl_revision="x", settings={"maxmemory": "1"}),
-        fact("node-3", link=Link.DOWN),
+        fact("node-3", link=ReplicationLink.DOWN),
     ]
     keys = [(finding.severity, finding.subject, finding.code) for finding in found(cluster(), damages)]
     assert keys == [

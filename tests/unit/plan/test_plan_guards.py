@@ -68,8 +68,8 @@ def refusal(topology: Topology, state: Observed) -> RlctlError:
         ),
         pytest.param(
             cluster(),
-            changed(fresh(cluster()), "node-0", presence=Presence.FOREIGN, evidence="its node id is abc, not ours"),
-            "node-0: 127.0.0.1:7000 is not of this fleet: its node id is abc, not ours",
+            changed(fresh(cluster()), "node-0", presence=Presence.FOREIGN, evidence="its node id is abc, expected def"),
+            "node-0: 127.0.0.1:7000 is not of this fleet: its node id is abc, expected def",
             "left untouched",
             id="foreign",
         ),

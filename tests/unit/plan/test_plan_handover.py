@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from rlctl.errors import NotFound, Refused
-from rlctl.observe.model import Link, Observed, Presence, Role, SentinelView
+from rlctl.observe.model import Observed, Presence, ReplicationLink, Role, SentinelView
 from rlctl.plan.failover import Handover, Mode, Syncs, is_all_kept, is_settled, new_primary, unlinked_nodes
 from rlctl.plan.failover_choice import choose
 from rlctl.plan.fence import FENCE, SETTING
@@ -64,7 +64,7 @@ def doubting(node: str, doubted: str) -> Damage:
 
 
 def rival(node: str) -> Damage:
-    return fact(node, role=Role.PRIMARY, follows=None, link=Link.NONE, slots=((4_000, 5_460),), epoch=1)
+    return fact(node, role=Role.PRIMARY, follows=None, link=ReplicationLink.NONE, slots=((4_000, 5_460),), epoch=1)
 
 
 def chosen(topology: Topology, damages: list[Damage], mode: Mode = PLANNED, shard: int = 0) -> Handover:
@@ -78,7 +78,7 @@ def chosen(topology: Topology, damages: list[Damage], mode: Mode = PLANNED, shar
         pytest.param(cluster(3, 2), [fact("node-3", offset=9_000)], PLANNED, "node-0", "node-3", id="highest offset"),
         pytest.param(
             cluster(3, 2),
-            [fact("node-3", offset=9_000, link=Link.DOWN)],
+            [fact("node-3", offset=9_000, link=ReplicationLink.DOWN)],
             PLANNED,
             "node-0",
             "node-6",
@@ -135,7 +135,7 @@ def chosen(topology: Topology, damages: list[Damage], mode: Mode = PLANNED, shar
         ),
         pytest.param(
             watched(),
-            [fact("node-2", priority=0, link=Link.DOWN)],
+            [fact("node-2", priority=0, link=ReplicationLink.DOWN)],
             PLANNED,
             "node-0",
             "node-1",
@@ -217,7 +217,13 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Mode, o
         ),
         pytest.param(cluster(), [dead("node-3")], PLANNED, "no-replica", "link up", "deploy", id="dead replica"),
         pytest.param(
-            cluster(), [fact("node-3", link=Link.DOWN)], PLANNED, "no-replica", "link up", "deploy", id="no link"
+            cluster(),
+            [fact("node-3", link=ReplicationLink.DOWN)],
+            PLANNED,
+            "no-replica",
+            "link up",
+            "deploy",
+            id="no link",
         ),
         pytest.param(cluster(), [dead("node-3")], FORCE, "no-replica", "in touch", "deploy", id="force, no replica"),
         pytest.param(cluster(), [dead("node-3")], TAKEOVER, "no-replica", "in touch", "deploy", id="takeover likewise"),
@@ -313,7 +319,7 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Mode, o
         ),
         pytest.param(
             watched(),
-            [fact("node-1", link=Link.DOWN)],
+            [fact("node-1", link=ReplicationLink.DOWN)],
             PLANNED,
             "out-of-touch",
             "node-1 has no link",
@@ -451,7 +457,7 @@ def test_nothing_has_changed_yet() -> None:
     [
         pytest.param(cluster(), "node-3", [], True, id="cluster"),
         pytest.param(watched(), "node-2", [], True, id="behind Sentinel"),
-        pytest.param(cluster(), "node-3", [fact("node-0", link=Link.DOWN)], False, id="no link yet"),
+        pytest.param(cluster(), "node-3", [fact("node-0", link=ReplicationLink.DOWN)], False, id="no link yet"),
         pytest.param(cluster(), "node-3", [fact("node-0", presence=Presence.LOADING)], False, id="still loading"),
         pytest.param(cluster(), "node-3", [dead("node-0")], True, id="it has died meanwhile"),
         pytest.param(cluster(), "node-3", [fact("node-3", presence=Presence.HUNG)], False, id="the new one is silent"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rlctl.errors import Exit, InvalidFile, StalePlan
-from rlctl.observe.model import Link, Observed, Saved
+from rlctl.observe.model import Observed, ReplicationLink, Saved
 from rlctl.plan.planner import fingerprint, make_plan
 from rlctl.plan.saved import SavedPlan, to_text
 from rlctl.topology.model import Topology
@@ -77,7 +77,7 @@ def test_the_fingerprint_ignores_what_always_moves(topology: Topology) -> None:
         run_id="x",
         used_bytes=8,
         keys=99,
-        link=Link.DOWN,
+        link=ReplicationLink.DOWN,
         evidence="slow",
     )
     assert fingerprint(moved) == fingerprint(state)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlctl.observe.model import Link, NodeFacts, Observed, Role, SentinelView
+from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role, SentinelView
 from rlctl.plan.fence import FENCE, SETTING
 from rlctl.plan.views import Primary, View, Views, views_of
 from rlctl.topology.model import Topology
@@ -81,7 +81,7 @@ def split(state: Observed) -> Observed:
 
 def rival(state: Observed) -> Observed:
     """A replica behind sentinels, promoted by hand."""
-    return changed(state, "node-1", role=Role.PRIMARY, follows=None, link=Link.NONE)
+    return changed(state, "node-1", role=Role.PRIMARY, follows=None, link=ReplicationLink.NONE)
 
 
 @pytest.mark.parametrize("topology", [cluster(), watched()], ids=["cluster", "sentinel"])
@@ -294,7 +294,7 @@ def test_whom_a_member_does_not_know(forget: Callable[[Observed], Observed]) -> 
 
 
 def test_whom_sentinels_promote_wins_before_they_name_it() -> None:
-    rival = fact("node-1", role=Role.PRIMARY, follows=None, follows_address=None, link=Link.NONE)
+    rival = fact("node-1", role=Role.PRIMARY, follows=None, follows_address=None, link=ReplicationLink.NONE)
     before = seen(watched(), rival)
     assert (primary(before, "node-0").wins, primary(before, "node-1").wins) == (True, False)
     meanwhile = seen(watched(), rival, opinion("sentinel-2", failing_over=True))
