@@ -1,4 +1,4 @@
-"""Shows runs to people and to CI: a page that needs nothing else, lines for a terminal, JUnit.
+"""Reports of drill runs: an HTML page, text for a terminal, JUnit XML.
 
 Pure: `colours`, `html`, `junit`, `labels`, `latency`, `notes`, `overview`, `slope`, `spans`, `targets`, `text`,
 `timeline`, `values`, `words`.
@@ -14,7 +14,7 @@ from rlctl.system.files import write_private
 
 
 def write_report(folder: RunFolder, run: Document, series: Document) -> Path:
-    """Write the page of a run into its folder; says where."""
+    """Write the page of a run into its folder; returns its path."""
     # Templates and plots take longer to load than most commands run.
     from rlctl.drills.report.html import page  # noqa: PLC0415
 
@@ -23,7 +23,7 @@ def write_report(folder: RunFolder, run: Document, series: Document) -> Path:
 
 
 def write_overview(path: Path, runs: Sequence[Document]) -> Path:
-    """Write the page of several runs, with links to those that have one of their own."""
+    """Write the page of several runs, with links to the pages of the runs."""
     from rlctl.drills.report.html import overview  # noqa: PLC0415  likewise
 
     links = {run["id"]: Path(os.path.relpath(run["report"], path.parent)).as_posix() for run in runs if run["report"]}

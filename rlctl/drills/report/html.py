@@ -1,4 +1,4 @@
-"""A run, or several, as one page that needs nothing else: no network, no script, no file beside it. Pure."""
+"""The HTML pages of a run and of several runs. Pure."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -33,7 +33,7 @@ _FILTERS = {
 
 
 def page(run: Document, series: Document) -> str:
-    """The report of one run."""
+    """The page of a run."""
     return (
         _environment()
         .get_template("run.html.j2")
@@ -50,7 +50,7 @@ def page(run: Document, series: Document) -> str:
 
 
 def overview(runs: Sequence[Document], links: Mapping[str, str]) -> str:
-    """Several runs side by side; `links` lead from a run's id to its own page."""
+    """The page that compares runs; `links` are the pages of runs by their ids."""
     return _environment().get_template("overview.html.j2").render(groups=groups(runs), runs=runs, links=links)
 
 

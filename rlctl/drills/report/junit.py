@@ -1,4 +1,4 @@
-"""Runs as JUnit XML, for CI: a test case a run; not as expected is a failure, inconclusive an error. Pure."""
+"""Drill runs as JUnit XML: a test case for each run; `fail` is a failure, `inconclusive` an error. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
@@ -7,17 +7,17 @@ from rlctl.drills.report.values import Document
 
 _SUITE = "rlctl.failover-drill"
 _NESTED = {"fail": "failure", "inconclusive": "error"}
-# What XML 1.0 cannot hold, however it is written.
+# Characters that XML 1.0 does not allow in any notation.
 _FORBIDDEN = dict.fromkeys(
     (*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\N{REPLACEMENT CHARACTER}"
 )
 
 
 def junit(runs: Sequence[Document], elapsed_s: Mapping[str, float]) -> str:
-    """One suite; `elapsed_s` is how long each run took, by its id."""
+    """A test suite of runs; `elapsed_s` is the duration of each run by its id."""
     suite = ET.Element("testsuite", name=_SUITE, tests=str(len(runs)), skipped="0")
-    suite.set("failures", _counted(runs, "fail"))
-    suite.set("errors", _counted(runs, "inconclusive"))
+    suite.set("failures", _count(runs, "fail"))
+    suite.set("errors", _count(runs, "inconclusive"))
     suite.set("time", f"{sum(elapsed_s.values()):.3f}")
     if runs:
         suite.set("timestamp", runs[0]["started"])
@@ -27,7 +27,7 @@ def junit(runs: Sequence[Document], elapsed_s: Mapping[str, float]) -> str:
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _counted(runs: Sequence[Document], verdict: str) -> str:
+def _count(runs: Sequence[Document], verdict: str) -> str:
     return str(sum(run["verdict"] == verdict for run in runs))
 
 
@@ -47,7 +47,7 @@ def _case(run: Document, elapsed_s: float) -> ET.Element:
 
 
 def _properties(run: Document) -> Iterator[tuple[str, object]]:
-    """Key figures; what was not measured is left out."""
+    """Key figures, without those that were not measured."""
     yield from {"run": run["id"], "timers": run["timers"]}.items()
     yield from ((f"ops.{name}", value) for name, value in run["ops"].items())
     yield from ((name, value) for name, value in run["metrics"].items() if value is not None)

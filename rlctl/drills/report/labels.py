@@ -1,29 +1,29 @@
-"""Where the labels of marked instants stand, so that none covers another and no line runs through one. Pure."""
+"""Places the labels of a timeline so that no label covers another and no line crosses one. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """An instant and what happened at it; the tool did it, or it was seen."""
+class TimelineLabel:
+    """An instant with what rlctl did (`is_done`), or what it observed."""
 
     at_ms: float
     text: str
     is_done: bool
 
 
-def reach_ms(marks: Sequence[Mark], start_ms: float, end_ms: float, share_per_letter: float) -> float:
-    """Where the axis has to end for every label to fit in, when it stands to the right of its line."""
-    ends = (start_ms + (one.at_ms - start_ms) / (1 - share_per_letter * len(one.text)) for one in marks)
-    return max(end_ms, *ends) if marks else end_ms
+def reach_ms(labels: Sequence[TimelineLabel], start_ms: float, end_ms: float, share_per_letter: float) -> float:
+    """The end of the axis that leaves room for every label to the right of its line."""
+    ends = (start_ms + (one.at_ms - start_ms) / (1 - share_per_letter * len(one.text)) for one in labels)
+    return max(end_ms, *ends) if labels else end_ms
 
 
-def rows(marks: Sequence[Mark], ms_per_letter: float) -> tuple[tuple[Mark, int], ...]:
-    """Each label's row, 0 the lowest; a label stands higher than every later one that begins below it."""
-    placed: list[tuple[Mark, int]] = []
-    for mark in sorted(marks, key=lambda one: -one.at_ms):
-        end_ms = mark.at_ms + ms_per_letter * len(mark.text)
+def rows(labels: Sequence[TimelineLabel], ms_per_letter: float) -> tuple[tuple[TimelineLabel, int], ...]:
+    """Assign each label a row, from 0 at the bottom; a label is above every later one that begins below its text."""
+    placed: list[tuple[TimelineLabel, int]] = []
+    for label in sorted(labels, key=lambda one: -one.at_ms):
+        end_ms = label.at_ms + ms_per_letter * len(label.text)
         below = [row for later, row in placed if later.at_ms < end_ms]
-        placed.append((mark, max(below, default=-1) + 1))
+        placed.append((label, max(below, default=-1) + 1))
     return tuple(reversed(placed))

@@ -1,4 +1,4 @@
-"""The plot of how long answers took, a point for each batch that was acknowledged. Pure."""
+"""The plot of latency over time, with a point for each acknowledged batch. Pure."""
 
 from markupsafe import Markup
 
@@ -12,9 +12,9 @@ _HEIGHT_IN = 2.6
 
 
 def latency(run: Document, series: Document) -> Markup:
-    """One SVG, on a scale on which a time-out and a good answer are both seen."""
+    """The plot, with a logarithmic scale that shows both fast answers and timeouts."""
     with drawing("latency", f"Latency over time in {run['scenario']}, logarithmic", height_in=_HEIGHT_IN) as plot:
-        axes = plot.panel(0.3, _HEIGHT_IN - 0.8, "from sending to the answer, ms")
+        axes = plot.panel(0.3, _HEIGHT_IN - 0.8, "from sending to the reply, ms")
         for points, colour in zip(series["latency"].values(), SERIES, strict=False):
             shown = [(at_ms / 1000, took_ms) for at_ms, took_ms in points if at_ms >= 0]
             if shown:
@@ -26,10 +26,10 @@ def latency(run: Document, series: Document) -> Markup:
         axes.yaxis.set_major_formatter(lambda value, _place: f"{value:,g}")
         axes.yaxis.set_minor_formatter(lambda _value, _place: "")
         axes.set_xlim(0, end_ms(series) / 1000)
-        axes.set_xlabel("seconds since the load was under way")
+        axes.set_xlabel("seconds since the load began")
         return plot.svg()
 
 
 def slowest_ms(series: Document, client: str) -> float | None:
-    """The slowest acknowledged answer; thinning keeps the slowest of each group, so this one is exact."""
+    """The latency of the slowest acknowledged batch. It is exact: thinning keeps the slowest of each group."""
     return max((took_ms for _, took_ms in series["latency"].get(client, ())), default=None)

@@ -1,4 +1,4 @@
-"""Runs of the same scenario side by side: what each variant cost, and how loss grows with the lag. Pure."""
+"""Compares runs of a scenario: the cost of each variant, and how loss grows with the lag. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from statistics import median
 from markupsafe import Markup
 
 from rlctl.drills.report.colours import COLOURS
-from rlctl.drills.report.slope import Line, Point, fitted
+from rlctl.drills.report.slope import FittedLine, Point, fitted
 from rlctl.drills.report.values import Document
 from rlctl.reports.drawing import INK, drawing
 
-# What the price of a setting is told in.
+# The figures in which the cost of a setting is shown.
 PRICES = ("lost", "over", "gap_ms", "p99_ms", "refused")
 _LEAST_POINTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One run; `change` is each price against the group's first run, None where either was not measured."""
+class OverviewRow:
+    """A run; `change` is the difference of each price to the first run, None if either was not measured."""
 
     run: Document
     knobs: dict[str, str]
@@ -27,70 +27,70 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
-    """How the loss grew with the injected lag, and how many operations a second were acknowledged meanwhile."""
+class LagFit:
+    """The fit of loss against injected lag, and the acknowledged operations per second."""
 
-    line: Line
+    line: FittedLine
     per_s: float | None
     points: tuple[Point, ...]
     plot: Markup
 
     @property
     def lost_per_s(self) -> float:
-        """The slope: lost operations for each second of lag."""
+        """The slope: operations lost for each second of lag."""
         return self.line.slope * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The runs of one scenario on one kind of fleet."""
+class ScenarioRuns:
+    """The runs of a scenario on one kind of fleet."""
 
     name: str
     kind: str
     title: str
-    rows: tuple[Row, ...]
-    sweep: Sweep | None
+    rows: tuple[OverviewRow, ...]
+    lag_fit: LagFit | None
 
 
-def groups(runs: Sequence[Document]) -> tuple[Group, ...]:
-    """In the order in which they were run."""
+def groups(runs: Sequence[Document]) -> tuple[ScenarioRuns, ...]:
+    """Group runs by scenario and kind, in the order of the runs."""
     keys = dict.fromkeys((run["scenario"], run["kind"]) for run in runs)
     return tuple(_group([run for run in runs if (run["scenario"], run["kind"]) == key]) for key in keys)
 
 
 def prices(run: Document) -> dict[str, float | None]:
-    """The figures that settings are weighed by; latency of the client that follows the fleet."""
+    """The prices of a run; latency is that of the client that follows the fleet."""
     followers = [one for one in run["clients"] if one["side"] == "majority"]
     p99_ms = followers[0]["p99_ms"] if followers else None
     return {**{name: run["metrics"][name] for name in PRICES if name != "p99_ms"}, "p99_ms": p99_ms}
 
 
-def sweep_points(runs: Sequence[Document]) -> tuple[Point, ...]:
-    """Injected lag in ms, as it was measured, and operations lost; a run that proves nothing is no point."""
+def lag_points(runs: Sequence[Document]) -> tuple[Point, ...]:
+    """Pairs of measured lag in ms and lost operations, without inconclusive runs."""
     proven = (run for run in runs if run["verdict"] != "inconclusive" and run["lost"] is not None)
     return tuple((run["fault"]["cut_ms"] or 0.0, float(run["lost"])) for run in proven)
 
 
-def _group(runs: Sequence[Document]) -> Group:
+def _group(runs: Sequence[Document]) -> ScenarioRuns:
     first = runs[0]
-    is_sweep = first["scenario"] == "lag-sweep"
-    return Group(
+    is_lag_sweep = first["scenario"] == "lag-sweep"
+    return ScenarioRuns(
         name=first["scenario"],
         kind=first["kind"],
         title=first["title"],
         rows=tuple(_rows(runs)),
-        sweep=_sweep(runs) if is_sweep else None,
+        lag_fit=_lag_fit(runs) if is_lag_sweep else None,
     )
 
 
-def _rows(runs: Sequence[Document]) -> Iterator[Row]:
+def _rows(runs: Sequence[Document]) -> Iterator[OverviewRow]:
     base = prices(runs[0])
     differing = [name for name in _knobs(runs[0]) if len({_knobs(run).get(name) for run in runs}) > 1]
     for run in runs:
         own = prices(run)
         change = {name: _difference(own[name], base[name]) for name in PRICES}
         knobs = {name: _knobs(run).get(name, "") for name in differing}
-        yield Row(run=run, knobs=knobs, prices=own, change=change)
+        yield OverviewRow(run=run, knobs=knobs, prices=own, change=change)
 
 
 def _knobs(run: Document) -> dict[str, str]:
@@ -103,13 +103,13 @@ def _difference(value: float | None, base: float | None) -> float | None:
     return None if value is None or base is None else value - base
 
 
-def _sweep(runs: Sequence[Document]) -> Sweep | None:
-    points = sweep_points(runs)
+def _lag_fit(runs: Sequence[Document]) -> LagFit | None:
+    points = lag_points(runs)
     line = fitted(points) if len(points) >= _LEAST_POINTS else None
     if line is None:
         return None
     rates = [one["acked_per_s"] for run in runs for one in run["clients"] if one["acked_per_s"] is not None]
-    return Sweep(
+    return LagFit(
         line=line,
         per_s=median(rates) if rates else None,
         points=points,
@@ -117,7 +117,7 @@ def _sweep(runs: Sequence[Document]) -> Sweep | None:
     )
 
 
-def _plot(name: str, points: Sequence[Point], line: Line) -> Markup:
+def _plot(name: str, points: Sequence[Point], line: FittedLine) -> Markup:
     with drawing(name, "Lost operations against the injected lag", height_in=2.9) as plot:
         axes = plot.panel(0.35, 2.0, "operations lost")
         widest = max(x for x, _ in points) * 1.05

@@ -1,4 +1,4 @@
-"""What published designs of rate limiters promise of a failure, beside what a run measured. Pure."""
+"""Compares a run with the targets for failures in published designs of rate limiters. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ LOST_PERCENT = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """One promise; `met` is None where the run measured nothing of it."""
+class PublishedTarget:
+    """A published target; `met` is None if the run did not measure it."""
 
     promise: str
     measured: str
@@ -19,24 +19,24 @@ class Target:
     how: str
 
 
-def targets(run: Document) -> tuple[Target, ...]:
-    """All of them; the share of lost counts is told with what it depends on."""
+def targets(run: Document) -> tuple[PublishedTarget, ...]:
+    """Compare a run with all targets."""
     serve_ms, gap_ms, share = (run["metrics"][name] for name in ("serve_ms", "gap_ms", "lost_percent"))
     unknown = run["lost"] is None or share is None
     return (
-        Target(
+        PublishedTarget(
             promise="failover in 10 to 30 s",
             measured=brief(serve_ms),
             met=None if serve_ms is None else serve_ms <= FAILOVER_MS,
             how="from the fault to the first acknowledgement by the new primary",
         ),
-        Target(
+        PublishedTarget(
             promise="recovery below 30 s",
             measured=brief(gap_ms),
             met=None if gap_ms is None else gap_ms < RECOVERY_MS,
-            how="longest time without an acknowledgement, client that follows the fleet",
+            how="longest time without an acknowledgement, for the client that follows the fleet",
         ),
-        Target(
+        PublishedTarget(
             promise="at most 5 % of counts lost in a failure",
             measured=UNMEASURED if unknown else percent(share),
             met=None if unknown else share <= LOST_PERCENT,
@@ -46,9 +46,9 @@ def targets(run: Document) -> tuple[Target, ...]:
 
 
 def _share(run: Document) -> str:
-    """A share of a run of some seconds says little: how long a time would have to be for the loss to be 5 % of it."""
+    """The share depends on the length of the run: say for which length the loss would be 5 %."""
     span_ms = run["metrics"]["lost_span_ms"]
-    told = "share of all acknowledged operations of this run, which is short"
+    words = "share of all acknowledged operations of this run, which is short"
     if not run["lost"] or not span_ms:
-        return told
-    return f"{told}; {brief(span_ms)} of writes are 5 % of what a steady load counts in {brief(span_ms * 20)}"
+        return words
+    return f"{words}; {brief(span_ms)} of writes are 5 % of what a steady load counts in {brief(span_ms * 20)}"

@@ -1,4 +1,4 @@
-"""A run in a few lines and rows of a terminal: the verdict first, what was claimed, what was seen. Pure."""
+"""The summary of a run for a terminal: verdict, claim, expectations, key figures. Pure."""
 
 from collections.abc import Iterator
 from textwrap import wrap
@@ -25,7 +25,7 @@ FIGURE_HEADERS = ("figure", "measured")
 
 
 def heading(run: Document) -> Iterator[str]:
-    """The verdict, on what, and where it did not pass, why."""
+    """The verdict, the reasons if it is not `pass`, and the claim."""
     yield from _folded(f"{run['verdict']} {label(run)}, {place(run)}, {timers(run)}")
     if run["verdict"] != "pass":
         for reason in run["reasons"]:
@@ -34,21 +34,23 @@ def heading(run: Document) -> Iterator[str]:
 
 
 def expected_rows(run: Document) -> Iterator[tuple[str, str, str, str]]:
-    """Each expectation beside what was seen."""
+    """Each expectation with the measured value."""
     for one in run["expected"]:
         yield ("ok" if one["ok"] else "missed", METRICS[Metric(one["metric"])].label, wanted(one), seen(one))
 
 
 def figure_rows(run: Document) -> Iterator[tuple[str, str]]:
-    """The figures that everybody asks for."""
+    """The key figures."""
     ops = run["ops"]
     yield "acknowledged", f"{count(ops['acked'])} of {count(ops['attempted'])} attempted"
     yield "unanswered", f"{count(ops['refused'])} refused, {count(ops['indeterminate'])} indeterminate"
     yield "lost", lost(run)
     admission = run["admission"]
     if admission is not None:
-        told = f"{count(admission['admitted'])} at a limit of {count(admission['limit'])} ({times(admission['ratio'])})"
-        yield "admitted", f"{told}: over {count(admission['over'])}, under {count(admission['under'])}"
+        admitted = (
+            f"{count(admission['admitted'])} at a limit of {count(admission['limit'])} ({times(admission['ratio'])})"
+        )
+        yield "admitted", f"{admitted}: over {count(admission['over'])}, under {count(admission['under'])}"
     for client in run["clients"]:
         yield f"longest gap, {client['name']}", brief(client["longest_gap_ms"])
     measured = [
@@ -62,7 +64,7 @@ def figure_rows(run: Document) -> Iterator[tuple[str, str]]:
 
 
 def closing(run: Document) -> Iterator[str]:
-    """Where to read on, and how to see it again; a path or a command is never folded."""
+    """The report, and the command to run the drill again; not folded, so that both can be copied."""
     if run["report"]:
         yield f"report: {run['report']}"
     yield f"again: {run['rerun']}"

@@ -1,4 +1,4 @@
-"""The plot of a run over time: faults, rates of each client, lost acknowledgements, and the role of each node. Pure."""
+"""The timeline plot of a run: faults, rates of each client, lost operations, and roles of each node. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from rlctl.drills.report.colours import COLOURS
-from rlctl.drills.report.labels import Mark, reach_ms, rows
-from rlctl.drills.report.spans import Span, faults, lane, last_ms, marks
+from rlctl.drills.report.labels import TimelineLabel, reach_ms, rows
+from rlctl.drills.report.spans import Interval, faults, lane, last_ms, timeline_labels
 from rlctl.drills.report.values import Document
 from rlctl.drills.report.words import SIDES
 from rlctl.reports.drawing import INK, Drawing, drawing, panel_letters
@@ -31,24 +31,21 @@ _ROLES = {
 
 
 def timeline(run: Document, series: Document) -> Markup:
-    """One SVG."""
     return _Timeline(run, series).drawn()
 
 
 def end_ms(series: Document) -> float:
-    """Where the axis of time ends in all plots of a run, so that they can be read one below the other."""
-    return reach_ms(tuple(marks(series)), 0.0, last_ms(series) * 1.01, 1 / panel_letters())
+    """The end of the time axis, the same in all plots of a run."""
+    return reach_ms(tuple(timeline_labels(series)), 0.0, last_ms(series) * 1.01, 1 / panel_letters())
 
 
 class _Timeline:
-    """What all strips of the plot share."""
-
     def __init__(self, run: Document, series: Document) -> None:
         self._run = run
         self._series = series
-        self._marks = tuple(marks(series))
+        self._all_labels = tuple(timeline_labels(series))
         self._end_ms = end_ms(series)
-        self._placed = rows(self._marks, self._end_ms / panel_letters())
+        self._placed = rows(self._all_labels, self._end_ms / panel_letters())
         self._strip_in = _ROW_IN * (max((row for _, row in self._placed), default=0) + 1)
         self._has_losses = any(series["lost"])
         self._nodes = sorted(series["nodes"], reverse=True)
@@ -72,11 +69,11 @@ class _Timeline:
         if self._has_losses:
             strips.append(self._losses(plot.panel(top_in + _TITLE_IN, _LOST_IN, "acknowledged and later lost, /s")))
             top_in += _TITLE_IN + _LOST_IN
-        lanes = plot.panel(top_in + _TITLE_IN, _LANE_IN * max(1, len(self._nodes)), "what each node says it is")
+        lanes = plot.panel(top_in + _TITLE_IN, _LANE_IN * max(1, len(self._nodes)), "role reported by each node")
         self._lanes(lanes)
         for strip in strips:
             strip.tick_params(labelbottom=False)
-        lanes.set_xlabel("seconds since the load was under way")
+        lanes.set_xlabel("seconds since the load began")
         self._overlay([*strips, lanes])
         labels_in = height_in - 0.1 - _FOOT_IN
         self._labels(plot.panel(0.1, labels_in), labels_in)
@@ -103,21 +100,21 @@ class _Timeline:
 
     def _lanes(self, axes: "Axes") -> None:
         for place, node in enumerate(self._nodes):
-            for span in lane(self._series["nodes"][node], self._end_ms):
-                self._bar(axes, place, span)
+            for interval in lane(self._series["nodes"][node], self._end_ms):
+                self._bar(axes, place, interval)
         axes.set_yticks(range(len(self._nodes)), self._nodes)
         axes.set_ylim(-0.5, max(1, len(self._nodes)) - 0.5)
         axes.grid(visible=False)
         axes.spines["left"].set_visible(False)
 
-    def _bar(self, axes: "Axes", place: int, span: Span) -> None:
-        start, end = max(0.0, span.start_ms), min(span.end_ms, self._end_ms)
-        alpha = 0.85 if span.name in {"no answer", "replica without link"} else 0.45
+    def _bar(self, axes: "Axes", place: int, interval: Interval) -> None:
+        start, end = max(0.0, interval.start_ms), min(interval.end_ms, self._end_ms)
+        alpha = 0.85 if interval.name in {"no answer", "replica without link"} else 0.45
         axes.barh(
-            place, (end - start) / 1000, 0.76, start / 1000, color=_ROLES[span.name], alpha=alpha, lw=0, zorder=1.5
+            place, (end - start) / 1000, 0.76, start / 1000, color=_ROLES[interval.name], alpha=alpha, lw=0, zorder=1.5
         )
-        if (end - start) / self._end_ms * panel_letters() > len(span.text) + 2:
-            axes.text(start / 1000 + self._letters_s(0.8), place, span.text, va="center_baseline", size=8.5)
+        if (end - start) / self._end_ms * panel_letters() > len(interval.text) + 2:
+            axes.text(start / 1000 + self._letters_s(0.8), place, interval.text, va="center_baseline", size=8.5)
 
     def _overlay(self, strips: Sequence["Axes"]) -> None:
         """Draw the bands of the faults and the lines of the instants through every strip."""
@@ -126,21 +123,21 @@ class _Timeline:
             for fault in faults(self._series):
                 colour = COLOURS["cut" if fault.name == "cut" else "kill"]
                 axes.axvspan(fault.start_ms / 1000, fault.end_ms / 1000, color=colour, alpha=0.13, lw=0, zorder=0)
-            for mark in self._marks:
-                axes.axvline(mark.at_ms / 1000, **_line(mark))
+            for label in self._all_labels:
+                axes.axvline(label.at_ms / 1000, **_line(label))
 
     def _labels(self, axes: "Axes", height_in: float) -> None:
-        """One strip behind all others carries the labels, and the lines from there down."""
+        """Draw the labels, and the lines down from them, on axes behind all strips."""
         axes.set_axis_off()
         axes.set_zorder(-1)
         axes.set_xlim(0, self._end_ms / 1000)
         axes.set_ylim(height_in, 0)
-        for mark, row in self._placed:
+        for label, row in self._placed:
             below_in = self._strip_in - _ROW_IN * row
-            axes.plot([mark.at_ms / 1000] * 2, [height_in, below_in - _ROW_IN], **_line(mark))
-            weight = "bold" if mark.is_done else "normal"
-            x = mark.at_ms / 1000 + self._letters_s(0.5)
-            axes.text(x, below_in - 0.05, mark.text, size=8.5, weight=weight, va="baseline")
+            axes.plot([label.at_ms / 1000] * 2, [height_in, below_in - _ROW_IN], **_line(label))
+            weight = "bold" if label.is_done else "normal"
+            x = label.at_ms / 1000 + self._letters_s(0.5)
+            axes.text(x, below_in - 0.05, label.text, size=8.5, weight=weight, va="baseline")
 
     def _scaled(self, axes: "Axes") -> "Axes":
         from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  loaded with the first plot only
@@ -155,7 +152,7 @@ class _Timeline:
         return [value * 1000 / self._series["bin_ms"] for value in bins]
 
     def _edges(self, bins: int) -> list[float]:
-        """Where the bins begin and end, in seconds."""
+        """The edges of the bins in seconds."""
         width_ms = self._series["bin_ms"]
         return [place * width_ms / 1000 for place in range(bins + 1)]
 
@@ -163,6 +160,6 @@ class _Timeline:
         return letters * self._end_ms / panel_letters() / 1000
 
 
-def _line(mark: Mark) -> dict[str, Any]:
-    """How the line of an instant is drawn: whole where rlctl did it, broken where it was seen."""
-    return {"color": INK, "lw": 0.7, "ls": "-" if mark.is_done else (0, (2, 2)), "alpha": 0.55, "zorder": 1}
+def _line(label: TimelineLabel) -> dict[str, Any]:
+    """The style of the line of an instant: solid for what rlctl did, dashed for what it observed."""
+    return {"color": INK, "lw": 0.7, "ls": "-" if label.is_done else (0, (2, 2)), "alpha": 0.55, "zorder": 1}

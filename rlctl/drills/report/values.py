@@ -1,4 +1,4 @@
-"""How figures are written for people, the same in every form of a report. Pure."""
+"""Formats figures, in the same way in every form of a report. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,45 +6,41 @@ from typing import Any
 from rlctl.drills.report.words import METRICS, Unit
 from rlctl.drills.scenario.model import Metric
 
-# A result or a series as JSON has it: this package renders what result.py wrote down.
+# A result or a series as a JSON document.
 Document = Mapping[str, Any]
 UNMEASURED = "not measured"
 
 
 def count(value: float | None) -> str:
-    """A number of things."""
     return UNMEASURED if value is None else f"{value:,.15g}"
 
 
 def ms(value: float | None) -> str:
-    """A time to the tenth of a millisecond, as it was measured."""
+    """A time with tenths of a millisecond."""
     return UNMEASURED if value is None else f"{value:,.1f} ms"
 
 
 def fine_ms(value: float | None) -> str:
-    """A latency to the microsecond."""
+    """A latency with microseconds."""
     return UNMEASURED if value is None else f"{value:,.3f} ms"
 
 
 def brief(value: float | None) -> str:
-    """A time at a glance."""
+    """A rounded time in seconds or milliseconds."""
     if value is None:
         return UNMEASURED
     return f"{value / 1000:.2f} s" if value >= 1000 else f"{value:.0f} ms"
 
 
 def percent(value: float | None) -> str:
-    """A share of a hundred."""
     return UNMEASURED if value is None else f"{value:.3g} %" if value < 1 else f"{value:.2f} %"
 
 
 def times(value: float | None) -> str:
-    """A multiple."""
     return UNMEASURED if value is None else f"{value:.2f} times"
 
 
 def amount(value: float | None, unit: Unit) -> str:
-    """A figure in its unit."""
     match unit:
         case Unit.COUNT:
             return count(value)
@@ -57,12 +53,12 @@ def amount(value: float | None, unit: Unit) -> str:
 
 
 def seen(expected: Document) -> str:
-    """What was seen of an expectation."""
+    """The measured value of an expectation."""
     return amount(expected["seen"], METRICS[Metric(expected["metric"])].unit)
 
 
 def wanted(expected: Document) -> str:
-    """The bounds of an expectation."""
+    """The expected range."""
     low, high = expected["least"], expected["most"]
     suffix = {Unit.MS: " ms", Unit.PERCENT: " %", Unit.TIMES: " times", Unit.COUNT: ""}[
         METRICS[Metric(expected["metric"])].unit
@@ -73,12 +69,12 @@ def wanted(expected: Document) -> str:
 
 
 def lost(run: Document) -> str:
-    """The loss with its share; none among n is told with the share that it does not rule out."""
+    """The loss with its share; for no loss, with the upper bound of the share."""
     return UNMEASURED if run["lost"] is None else f"{count(run['lost'])} ({lost_share(run)})"
 
 
 def lost_share(run: Document) -> str:
-    """The loss as a part of what was acknowledged."""
+    """The loss as a share of the acknowledged operations."""
     acked = run["ops"]["acked"]
     if run["lost"] is None or not acked:
         return f"of {count(acked)} acknowledged"
@@ -96,7 +92,7 @@ def label(run: Document) -> str:
 
 
 def timers(run: Document) -> str:
-    """Which timers the fleet ran with; they decide how long everything takes."""
+    """The timers of the fleet, which determine how long a failover takes."""
     timeout_ms = run["configuration"].get("timeout_ms")
     name = "node time-out" if run["kind"] == "cluster" else "down-after"
     which = "short timers" if run["timers"] == "short" else "the topology's own timers"
@@ -104,5 +100,5 @@ def timers(run: Document) -> str:
 
 
 def place(run: Document) -> str:
-    """On what it was run."""
+    """The fleet that the drill ran on."""
     return "the deployed fleet" if run["live"] else "a twin"

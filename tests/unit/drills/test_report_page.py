@@ -107,7 +107,7 @@ def test_every_figure_of_the_run_is_there(name: str) -> None:
 
 def test_verdict_comes_first() -> None:
     words = rendered("write-loss-cluster").words
-    order = ["✓ pass", "What was claimed", "Key figures", "Timeline", "Latency", "The books", "doomed writes"]
+    order = ["✓ pass", "Expected and measured", "Key figures", "Timeline", "Latency", "Accounting", "Lost writes"]
     places = [words.index(title) for title in order]
     assert places == sorted(places)
 
@@ -143,7 +143,7 @@ def test_a_missed_expectation_is_marked() -> None:
 def test_wait_has_two_ledgers() -> None:
     run, series = recorded("write-loss-cluster")
     words = Page(page(changed(run, configuration__wait_replicas=1, lost_local=4321), series)).words
-    assert "without regard to WAIT" in words
+    assert "regardless of WAIT" in words
     assert "4,321" in words
 
 
@@ -162,7 +162,7 @@ def test_a_killed_run_has_a_page() -> None:
     assert "This run proves nothing about Redis" in written(words)
     assert "the server did not start" in words
     assert "not measured" in words
-    assert "ended before any load was under way" in words
+    assert "ended before the load began" in words
 
 
 def test_other_peoples_text_is_no_markup() -> None:
@@ -217,10 +217,10 @@ def test_overview_shows_each_price_against_the_first() -> None:
 
 def test_overview_fits_loss_against_lag_without_what_proves_nothing() -> None:
     [group] = groups(sweep())
-    assert group.sweep is not None
-    assert len(group.sweep.points) == 4
-    assert group.sweep.lost_per_s == pytest.approx(15_115, abs=1)
-    assert group.sweep.line.fit > 0.99
+    assert group.lag_fit is not None
+    assert len(group.lag_fit.points) == 4
+    assert group.lag_fit.lost_per_s == pytest.approx(15_115, abs=1)
+    assert group.lag_fit.line.fit > 0.99
 
 
 def test_overview_names_the_settings_that_differ() -> None:
@@ -229,7 +229,7 @@ def test_overview_names_the_settings_that_differ() -> None:
     [group] = groups(runs)
     assert [row.knobs for row in group.rows] == [{"min_replicas": "0"}, {"min_replicas": "1"}]
     assert group.rows[1].change["lost"] is None
-    assert group.sweep is None
+    assert group.lag_fit is None
 
 
 def test_overview_links_to_the_pages_there_are(tmp_path: Any) -> None:

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from rlctl.drills.judge.admission import CAUSES
 from rlctl.drills.report import values, words
-from rlctl.drills.report.labels import Mark, reach_ms, rows
+from rlctl.drills.report.labels import TimelineLabel, reach_ms, rows
 from rlctl.drills.report.slope import fitted
-from rlctl.drills.report.spans import faults, lane, marks
+from rlctl.drills.report.spans import faults, lane, timeline_labels
 from rlctl.drills.report.targets import targets
 from rlctl.drills.scenario.model import Metric, Side
 from tests.unit.drill_documents import changed, recorded
@@ -98,7 +98,7 @@ def test_least_squares_by_hand() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 5000), st.integers(1, 30)), max_size=14))
 def test_no_label_covers_another_and_no_line_runs_through_one(given: list[tuple[float, int]]) -> None:
-    placed = rows([Mark(at_ms=at_ms, text="x" * letters, is_done=True) for at_ms, letters in given], 8.0)
+    placed = rows([TimelineLabel(at_ms=at_ms, text="x" * letters, is_done=True) for at_ms, letters in given], 8.0)
     assert len(placed) == len(given)
     for first, (mark, row) in enumerate(placed):
         end_ms = mark.at_ms + 8.0 * len(mark.text)
@@ -109,7 +109,7 @@ def test_no_label_covers_another_and_no_line_runs_through_one(given: list[tuple[
 
 @given(st.lists(st.tuples(st.floats(0, 5000), st.integers(1, 30)), max_size=9))
 def test_axis_is_long_enough_for_every_label(given: list[tuple[float, int]]) -> None:
-    found = [Mark(at_ms=at_ms, text="x" * letters, is_done=False) for at_ms, letters in given]
+    found = [TimelineLabel(at_ms=at_ms, text="x" * letters, is_done=False) for at_ms, letters in given]
     end_ms = reach_ms(found, 0.0, 4000.0, 1 / 130)
     assert end_ms >= 4000
     assert all(one.at_ms + len(one.text) * end_ms / 130 <= end_ms + 1e-6 for one in found)
@@ -147,6 +147,6 @@ def test_lanes_tell_roles_and_epochs() -> None:
 
 def test_marks_are_what_was_done_and_what_was_seen() -> None:
     _, series = recorded("write-loss-cluster")
-    texts = {(one.text, one.is_done) for one in marks(series)}
+    texts = {(one.text, one.is_done) for one in timeline_labels(series)}
     assert {("cut", True), ("kill node-0", True), ("promoted", False), ("served again", False)} <= texts
     assert not any("loaded" in text for text, _ in texts)
