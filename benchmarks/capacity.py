@@ -1,4 +1,4 @@
-"""What measuring costs and how exact it is: a sample of a million keys beside a full scan, on the primary itself."""
+"""The cost and the accuracy of `capacity measure`: a sample of a million keys compared with a full scan."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from table import render_table
 
 from rlctl.capacity.layout.allocator import classes_of
 from rlctl.capacity.measure.estimate import RuleRow, rows_of
-from rlctl.capacity.measure.sampled import Place, RuleName, name_of
+from rlctl.capacity.measure.sampled import RuleName, SampledServer, name_of
 from rlctl.capacity.measure.sampling import KeySampler
 from rlctl.capacity.request import ServerVersion
 from rlctl.observe.info import ServerInfo
@@ -30,7 +30,7 @@ BATCH = 1_000
 BUDGET_S, IDLE_S = 10.0, 5.0
 HOUR_MS = 3_600_000
 NOW_US = 1_791_504_000_000_000
-# Share of the keys, script, and the arguments of the call that makes one; logs are of different lengths.
+# Percent of the keys, script, and the arguments of the call for a user; logs differ in length.
 RULES: dict[str, tuple[int, str, Callable[[int], tuple[int, ...]]]] = {
     "api": (50, "sliding_counter", lambda _user: (1000, HOUR_MS, 1, NOW_US)),
     "burst": (30, "token_bucket", lambda _user: (10_000, 1, HOUR_MS, 1, NOW_US)),
@@ -41,19 +41,19 @@ RULES: dict[str, tuple[int, str, Callable[[int], tuple[int, ...]]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one way of looking took of the server's main thread, and for how long."""
+    """Processor time of the server's main thread during a measurement."""
 
     busy_s: float
     elapsed_s: float
 
     @property
     def share(self) -> float:
-        """Of one core."""
+        """The share of one core."""
         return self.busy_s / self.elapsed_s
 
 
 def calls(keys: int, sha1s: Mapping[str, str], states: Mapping[str, int]) -> Iterator[tuple[object, ...]]:
-    """One call for each key."""
+    """Yield one call for each key."""
     for name, (percent, script, arguments) in RULES.items():
         for user in range(keys * percent // 100):
             key = f"rl:{{user-{user:07d}}}:{name}:{script}:{states[script]}"
@@ -61,7 +61,7 @@ def calls(keys: int, sha1s: Mapping[str, str], states: Mapping[str, int]) -> Ite
 
 
 def fill(link: NodeLink, keys: int) -> dict[str, int]:
-    """Through the real scripts; returns their state formats."""
+    """Fill the server through the real scripts; returns their state formats."""
     release = load_release()
     if problem := load_scripts(link, release.scripts):
         sys.exit(problem)
@@ -73,7 +73,7 @@ def fill(link: NodeLink, keys: int) -> dict[str, int]:
 
 
 def busy_s(link: NodeLink) -> float:
-    """CPU seconds of the main thread so far."""
+    """Processor time of the main thread since the start of the server."""
     return required(ServerInfo(link.call("INFO", "cpu")).main_thread_cpu_s, "used_cpu_sys_main_thread")
 
 
@@ -91,7 +91,7 @@ def full_scan(link: NodeLink) -> dict[RuleName, list[int]]:
 
 
 def rows(sampled: tuple[RuleRow, ...], full: Mapping[RuleName, list[int]]) -> Iterator[list[str]]:
-    """A line for each rule: the sample, its band, the truth, and what lies between."""
+    """Yield a row for each rule: sample with confidence interval, full scan, and error."""
     for row in sampled:
         sizes = full[row.name]
         of_bytes, of_keys = row.memory_usage / fmean(sizes) - 1, row.keys.value / len(sizes) - 1
@@ -110,14 +110,14 @@ def rows(sampled: tuple[RuleRow, ...], full: Mapping[RuleName, list[int]]) -> It
 
 
 def measure(keys: int, sample: int) -> str:
-    """Fill, sample, scan, compare."""
+    """Fill a server, sample it, scan it, and compare."""
     clock = SystemClock()
     program = find_any_server(ProcessRunner())
     with scratch_server(program.path, {}, clock) as scratch:
-        link, looking = scratch.link(), scratch.link()
+        link, reader = scratch.link(), scratch.link()
         states = fill(link, keys)
-        place = Place(
-            server=ServerVersion.of(program.flavor, program.version),
+        server = SampledServer(
+            version=ServerVersion.of(program.flavor, program.version),
             allocator=classes_of(str(link.call("MEMORY", "MALLOC-STATS"))),
             policy=None,
             keys=int(link.call("DBSIZE")),
@@ -128,14 +128,14 @@ def measure(keys: int, sample: int) -> str:
         clock.sleep(IDLE_S)
         idle = Cost(busy_s=busy_s(link) - before, elapsed_s=clock.monotonic() - started_s)
         before, started_s = busy_s(link), clock.monotonic()
-        sampler = KeySampler(link=looking, clock=clock, sample=sample, ends_s=started_s + BUDGET_S)
-        seen = sampler.run(place, ())
+        sampler = KeySampler(link=reader, clock=clock, sample=sample, ends_s=started_s + BUDGET_S)
+        seen = sampler.run(server, ())
         cost = Cost(busy_s=busy_s(link) - before, elapsed_s=clock.monotonic() - started_s)
         before, started_s = busy_s(link), clock.monotonic()
-        full = full_scan(looking)
+        full = full_scan(reader)
         whole = Cost(busy_s=busy_s(link) - before, elapsed_s=clock.monotonic() - started_s)
         link.close()
-        looking.close()
+        reader.close()
     sampled = rows_of([seen], is_complete=True)
     total = sum(row.keys.value * row.memory_usage for row in sampled) / sum(map(sum, full.values())) - 1
     header = ["rule", "algorithm", "keys seen", "MEMORY USAGE", "full scan", "off", "keys", "off", "verdict"]
@@ -143,7 +143,7 @@ def measure(keys: int, sample: int) -> str:
     verdict = "met" if added < GOAL_SHARE else "MISSED"
     parts = [
         f"{render_table(header, list(rows(sampled, full)))}\n",
-        f"{place.keys} keys; {seen.looked_at} names, {len(seen.keys)} keys looked at; all bytes off by {total:+.2%}",
+        f"{server.keys} keys; {seen.looked_at} names, {len(seen.keys)} keys sampled; error of all bytes {total:+.2%}",
         f"main thread: {cost.busy_s * 1000:.0f} ms in {cost.elapsed_s:.1f} s, {cost.share:.2%} of a core",
         f"idle {idle.share:.2%}, so sampling adds {added:.2%} (goal < {GOAL_SHARE:.0%}: {verdict})",
         f"a full scan takes {whole.busy_s * 1000:.0f} ms, {whole.share:.0%} of a core while it lasts",

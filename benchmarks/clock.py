@@ -1,4 +1,4 @@
-"""One clock for everything timed: the one in which the kernel also notes when a process started."""
+"""The clock of all timings: the one in which the kernel records the start of processes."""
 
 import os
 import time
@@ -8,12 +8,11 @@ import psutil
 
 
 def now_s() -> float:
-    """Seconds on that clock."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.time()
 
 
 def started_s(pid: int) -> float:
-    """When a process was started, to 10 ms on Linux; psutil alone would round to the boot's second."""
+    """The start of a process, to 10 ms on Linux; psutil rounds to whole seconds since boot."""
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
         return psutil.Process(pid).create_time()

@@ -1,4 +1,4 @@
-"""The limiters that are set side by side, each called as its users call it: `limit` calls admit or deny."""
+"""The limiters to compare, each called as its users call it."""
 
 import time
 from collections.abc import Callable
@@ -25,13 +25,13 @@ DAY_MS, MINUTE_MS = 86_400_000, 60_000
 MANY = 1_000_000
 BUDGET_MS = 5_000
 
-# One decision: whether it was admitted.
+# Makes one decision; returns whether it was admitted.
 Decide = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """One limiter of one library with one rule; `family` is what it is compared in."""
+    """A limiter of a library with a rule; limiters of one `family` are compared."""
 
     family: str
     library: str
@@ -41,12 +41,11 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """As the tables call it."""
         return f"{self.library} {self.label}"
 
 
 def peer(module: str) -> ModuleType | None:
-    """A library that may not be installed."""
+    """Import a library; None if it is not installed."""
     try:
         return import_module(module)
     except ModuleNotFoundError:
@@ -54,12 +53,12 @@ def peer(module: str) -> ModuleType | None:
 
 
 def all_contenders(limiter: Limiter, port: int) -> list[Contender]:
-    """Ours first, then every peer that is installed, then plain INCR."""
+    """The limiters of rlctl, then those of installed peers, then INCR."""
     return [*ours(limiter), *of_limits(port), *of_throttled(port), *of_pyrate(port), plain_incr(port)]
 
 
 def ours(limiter: Limiter) -> list[Contender]:
-    """All seven scripts through the runtime library; logs at two lengths, the long one to show that it is flat."""
+    """All seven scripts through the runtime library; the log also at 10,000 entries, where its cost is the same."""
     rules: list[tuple[str, str, Any, Any]] = [
         ("token bucket", "token_bucket", TokenBucket(MANY, MANY, 1000), TokenBucket(10, 1, DAY_MS)),
         ("gcra", "gcra", Gcra(MANY, MANY, 1000), Gcra(10, 1, DAY_MS)),
@@ -80,7 +79,7 @@ def ours(limiter: Limiter) -> list[Contender]:
 
 
 def of_limits(port: int) -> list[Contender]:
-    """alisaifee/limits: fixed window, a list as the log, two counters."""
+    """alisaifee/limits: a fixed window, a log as a list, and two counters."""
     limits, strategies = peer("limits"), peer("limits.strategies")
     if limits is None or strategies is None:
         return []
@@ -108,7 +107,7 @@ def of_limits(port: int) -> list[Contender]:
 
 
 def of_throttled(port: int) -> list[Contender]:
-    """throttled-py: five algorithms behind one class."""
+    """throttled-py: five algorithms."""
     throttled = peer("throttled")
     if throttled is None:
         return []
@@ -150,7 +149,7 @@ def of_pyrate(port: int) -> list[Contender]:
     found = []
     for admits, rate in ((True, pyrate.Rate(MANY, MINUTE_MS)), (False, pyrate.Rate(100, DAY_MS))):
         bucket = pyrate.RedisBucket.init([rate], client, f"pyrate-{admits}")
-        # Without its own thread that tidies up now and then, which no decision waits for.
+        # Without its thread that removes old entries, for which no decision waits.
         factory = import_module("pyrate_limiter.limiter").SingleBucketFactory(bucket, schedule_leak=False)
         acquire = pyrate.Limiter(factory).try_acquire
         decide = _bind(acquire, "user", 1, False)
@@ -159,7 +158,7 @@ def of_pyrate(port: int) -> list[Contender]:
 
 
 def plain_incr(port: int) -> Contender:
-    """No limiter at all, through the client library that the peers use."""
+    """INCR through the client library of the peers."""
     client = Redis(host="127.0.0.1", port=port)
     return Contender(
         family="none", library="redis-py", label="INCR", admits=True, decide=lambda: bool(client.incr("plain"))
@@ -167,7 +166,7 @@ def plain_incr(port: int) -> Contender:
 
 
 def warm_up(contenders: list[Contender]) -> None:
-    """Fill what denies, and check that everyone does what the table says."""
+    """Bring every limiter to the answer that it is measured for; RuntimeError if one does not give it."""
     for one in contenders:
         deadline_s = time.monotonic() + 30
         while one.decide() is not one.admits:

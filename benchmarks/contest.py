@@ -1,4 +1,4 @@
-"""What the contestants share: shapes, timings, and the contract of a run."""
+"""Shapes of fleets, timings, and the type of a contestant."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +20,11 @@ class Shape:
 
     @property
     def data_nodes(self) -> int:
-        """How many nodes hold data."""
         return self.shards * (1 + self.replicas)
 
     @property
     def label(self) -> str:
-        """The shape in an operator's short form."""
+        """The shape in short form, such as `cluster 3+3`."""
         if self.sentinels:
             return f"sentinel {self.shards}+{self.replicas}+{self.sentinels}"
         return f"cluster {self.shards}+{self.shards * self.replicas}"
@@ -33,7 +32,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """One run: first spawn to healthy, and the user's whole wait from the first command to the last."""
+    """The times of a run: from the first process to healthy, and from the first command to the end of the last."""
 
     healthy_s: float
     whole_s: float

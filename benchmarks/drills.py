@@ -1,4 +1,4 @@
-"""How often drills keep their promises: each flagship N times on both kinds, and seconds from nothing to verdict."""
+"""How often drills have the expected result: each main scenario N times on both kinds, with its duration."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from typing import Any
 KINDS = ("cluster", "sentinel")
 LOST_SPAN_MS = 50
 TWICE = 1.9
-# Seconds from nothing to the verdict on two quiet cores.
+# Seconds from the command to the verdict on two idle cores.
 GOALS_S = {
     ("write-loss", "cluster"): 10,
     ("split-brain", "cluster"): 12,
@@ -26,14 +26,14 @@ GOALS_S = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One run: what it found, and how long it took from nothing."""
+    """The result of a run and its duration."""
 
     run: dict[str, Any]
     seconds: float
 
 
 def kept(name: str, run: dict[str, Any]) -> bool:
-    """Whether a run keeps what its scenario promises; all take everything of theirs away."""
+    """Whether a run has the expected result and left nothing behind."""
     promises = {
         "control": run["lost"] == run["admission"]["over"] == run["ops"]["indeterminate"] == 0,
         "write-loss": bool(run["lost"]) and (run["metrics"]["lost_span_off_ms"] or 0) <= LOST_SPAN_MS,
@@ -45,7 +45,7 @@ def kept(name: str, run: dict[str, Any]) -> bool:
 
 
 def tried(name: str, kind: str, home: str) -> Tried:
-    """Run a scenario through the command line, as a user would."""
+    """Run a scenario through the command line."""
     argv = [sys.executable, "-m", "rlctl", "failover-drill", "run", name, "--kind", kind, "-o", "json", "-q"]
     started = time.monotonic()
     done = subprocess.run(
@@ -58,7 +58,7 @@ def tried(name: str, kind: str, home: str) -> Tried:
 
 
 def rows(times: int, home: str) -> Iterator[str]:
-    """One line for each scenario and kind."""
+    """Yield a line for each scenario and kind."""
     for kind in KINDS:
         for name in ("control", "write-loss", "write-loss-wait", "split-brain"):
             runs = [tried(name, kind, home) for _ in range(times)]

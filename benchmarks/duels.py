@@ -1,4 +1,4 @@
-"""From rounds to medians, and from medians to goals."""
+"""Compares the limiters: medians over the rounds, ratios to peers, and goals."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,13 @@ its own, which is not in its figure. limits' fixed window counts denied calls to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One contender over all rounds."""
+    """The medians of a limiter over all rounds."""
 
     contender: Contender
     server_us: float
     per_s: float
 
     def to_json(self) -> dict[str, Any]:
-        """One line for programs."""
         return {
             "family": self.contender.family,
             "library": self.contender.library,
@@ -37,14 +36,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """At most so many times the peer's server time."""
+    """The largest ratio of server time to that of the fastest peer."""
 
     label: str
     peers: tuple[str, ...]
     ratio: float
 
     def rivals(self, results: Sequence[Result], *, admits: bool) -> list[Result]:
-        """The peers' results in the same answer."""
+        """The results of the peers for the same answer."""
         return [one for one in results if one.contender.name in self.peers and one.contender.admits is admits]
 
 
@@ -65,7 +64,7 @@ GOALS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duel:
-    """Ours against the fastest of its peers."""
+    """A limiter of rlctl and the fastest of its peers."""
 
     ours: Result
     rival: Result
@@ -73,22 +72,20 @@ class Duel:
 
     @property
     def ratio(self) -> float:
-        """Our server time as a share of the rival's."""
+        """Server time relative to the peer."""
         return self.ours.server_us / self.rival.server_us
 
     @property
     def is_met(self) -> bool:
-        """Whether the goal was met in this run."""
         return self.ratio <= self.goal
 
 
 def result_of(contender: Contender, server_us: Sequence[float], per_s: Sequence[float]) -> Result:
-    """The medians."""
     return Result(contender=contender, server_us=median(server_us), per_s=median(per_s))
 
 
 def duels(results: Sequence[Result]) -> Iterator[Duel]:
-    """Every goal, admitting and denying, as far as its peers are installed."""
+    """Yield a comparison for each goal, admitting and denying, whose peers are installed."""
     for goal in GOALS:
         for admits in (True, False):
             rivals = goal.rivals(results, admits=admits)
@@ -99,23 +96,22 @@ def duels(results: Sequence[Result]) -> Iterator[Duel]:
 
 
 def fastest_client(results: Sequence[Result], *, ours: bool) -> Result | None:
-    """The library whose best limiter makes the most decisions a second, INCR left out."""
+    """The limiter with the most decisions per second, without INCR."""
     found = [one for one in results if (one.contender.library == OURS) is ours and one.contender.family != "none"]
     return max(found, key=lambda one: one.per_s, default=None)
 
 
 def is_ours(result: Result, label: str) -> bool:
-    """Whether this is our limiter of that name."""
+    """Whether a result is that of rlctl's limiter with this name."""
     return result.contender.library == OURS and result.contender.label == label
 
 
 def answer(contender: Contender) -> str:
-    """In a word."""
     return "admit" if contender.admits else "deny"
 
 
 def as_text(results: Sequence[Result]) -> str:
-    """The report for people."""
+    """The report as text."""
     incr = next(one for one in results if one.contender.family == "none")
     rows = [
         [
@@ -133,7 +129,7 @@ def as_text(results: Sequence[Result]) -> str:
 
 
 def as_json(results: Sequence[Result]) -> dict[str, Any]:
-    """The report for programs."""
+    """The report as JSON."""
     return {
         "schema": "rlctl-benchmark.limiters/1",
         "results": [one.to_json() for one in results],

@@ -1,4 +1,4 @@
-"""rlctl as its user runs it: a topology file and `rlctl deploy`."""
+"""rlctl as a contestant: a topology file and `rlctl deploy`."""
 
 import json
 import os
@@ -20,12 +20,12 @@ NAME = "bench"
 
 
 def rlctl_argv(*args: str) -> list[str]:
-    """The rlctl of the running interpreter's environment."""
+    """The command line of rlctl in the environment of this interpreter."""
     return [str(Path(sys.executable).with_name("rlctl")), *args]
 
 
 def topology_of(shape: Shape, base_port: int) -> str:
-    """A file with nothing in it but the shape: everything else is rlctl's default."""
+    """A topology file with the shape only; everything else is the default."""
     shard_lines = f"cluster: {{shards: {shape.shards}, replicas: {shape.replicas}}}"
     if shape.sentinels:
         shard_lines = f"sentinel: {{replicas: {shape.replicas}, sentinels: {shape.sentinels}}}"
@@ -35,7 +35,7 @@ def topology_of(shape: Shape, base_port: int) -> str:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The user's environment with a home of its own."""
+    """The environment of the user with another RLCTL_HOME."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RLCTL_")}
     kept = {name: os.environ[name] for name in ("RLCTL_REDIS_SERVER",) if name in os.environ}
     return inherited | kept | {"RLCTL_HOME": str(folder / "home")}
@@ -43,7 +43,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def deploying(folder: Path, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`rlctl deploy` under way; the block's end destroys the fleet."""
+    """Run `rlctl deploy` during the block, then destroy the fleet."""
     argv = rlctl_argv("deploy", "-f", "topology.yaml", "--yes", "-o", "json")
     with (folder / "deploy.log").open("wb") as log:
         process = subprocess.Popen(argv, cwd=folder, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -55,17 +55,16 @@ def deploying(folder: Path, env: Mapping[str, str]) -> Iterator[subprocess.Popen
             destroy = rlctl_argv("destroy", "-f", "topology.yaml", "--confirm", NAME)
             subprocess.run(
                 destroy, cwd=folder, env=env, check=False, capture_output=True, timeout=TIMEOUT_S
-            )  # what this leaves, the scratch folder ends
+            )  # the scratch folder ends processes that this leaves
 
 
 def endpoint(text: str) -> tuple[str, int]:
-    """Split host:port."""
     host, _, port = text.rpartition(":")
     return host, int(port)
 
 
 def access_from(answer: Mapping[str, Any]) -> Access:
-    """The answer of `rlctl env -o json`."""
+    """Read the output of `rlctl env -o json`."""
     return Access(
         nodes=[endpoint(node) for node in answer["nodes"]],
         username=answer["username"],
@@ -78,7 +77,7 @@ def access_from(answer: Mapping[str, Any]) -> Access:
 
 
 def ask_for_access(folder: Path, env: Mapping[str, str]) -> Access | None:
-    """The admin's settings, once there are any."""
+    """The connection settings of the admin user; None before they exist."""
     argv = rlctl_argv("env", "--as", "admin", "-f", "topology.yaml", "-o", "json")
     asked = subprocess.run(argv, cwd=folder, env=env, check=False, capture_output=True, timeout=TIMEOUT_S)
     return access_from(json.loads(asked.stdout)) if asked.returncode == 0 else None

@@ -1,4 +1,4 @@
-"""How long a fleet takes to form: rlctl beside `redis-cli --cluster create`, in one run on one machine."""
+"""How long a fleet takes to form: rlctl compared with `redis-cli --cluster create`, on one machine."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def contestants_for(shape: Shape, only: str | None) -> dict[str, Contestant]:
-    """redis-cli makes clusters only."""
+    """The contestants for a shape; redis-cli can only form clusters."""
     return {
         name: run
         for name, run in CONTESTANTS.items()
@@ -42,7 +42,7 @@ def contestants_for(shape: Shape, only: str | None) -> dict[str, Contestant]:
 
 
 def measure(shape: Shape, contestants: dict[str, Contestant], repeats: int) -> list[Result]:
-    """Repeat round by round, so that a noisy minute meets everyone."""
+    """Measure in rounds, so that noise of the machine affects all contestants."""
     runs: dict[str, list[Timing]] = {name: [] for name in contestants}
     for repeat in range(1, repeats + 1):
         for name, run in contestants.items():
@@ -53,12 +53,12 @@ def measure(shape: Shape, contestants: dict[str, Contestant], repeats: int) -> l
 
 
 def report(text: str) -> None:
-    """Progress goes to stderr."""
+    """Print progress to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run_contest(args: argparse.Namespace) -> str:
-    """All shapes, then the start-up times."""
+    """Measure all shapes, then the start-up times."""
     shapes = [shape for shape in GOALS if not args.shape or shape.label in args.shape]
     results = [
         result
@@ -81,7 +81,7 @@ def main() -> int:
         report(f"benchmark: {error}")
         return 1
     except KeyboardInterrupt:
-        report("benchmark: interrupted; what was started has been ended")
+        report("benchmark: interrupted; all processes were ended")
         return 130
     return 0
 

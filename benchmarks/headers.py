@@ -1,4 +1,4 @@
-"""What the response headers of a decision cost: admitted and denied."""
+"""The time to build the response headers of a decision, admitted and denied."""
 
 from dataclasses import dataclass
 from timeit import repeat
@@ -20,11 +20,9 @@ class Headers:
 
     @property
     def is_met(self) -> bool:
-        """Whether the goal was met in this run."""
         return max(self.admitted_us, self.denied_us) < GOAL_US
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
         return {
             "admitted_us": self.admitted_us,
             "denied_us": self.denied_us,
@@ -40,7 +38,6 @@ class Headers:
 
 
 def measure_headers() -> Headers:
-    """Time both answers of one quota."""
     return Headers(admitted_us=_headers_us(allowed=True), denied_us=_headers_us(allowed=False))
 
 

@@ -1,4 +1,4 @@
-"""The end condition, asked from outside and the same for every contestant."""
+"""Checks from outside whether a fleet is healthy, in the same way for every contestant."""
 
 import time
 from collections import deque
@@ -20,12 +20,12 @@ Check = Callable[[], bool]
 
 
 class NotHealthyError(RuntimeError):
-    """A fleet did not come up."""
+    """A fleet did not become healthy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Where the nodes are and who may ask them."""
+    """The addresses of the nodes and the credentials for them."""
 
     nodes: Sequence[tuple[str, int]]
     username: str | None = None
@@ -36,16 +36,14 @@ class Access:
     master_name: str = ""
 
     def node_clients(self) -> list[Redis]:
-        """A client for every data node."""
         return [connect(host, port, self.username, self.password) for host, port in self.nodes]
 
     def sentinel_clients(self) -> list[Redis]:
-        """A client for every sentinel."""
         return [connect(host, port, self.sentinel_username, self.sentinel_password) for host, port in self.sentinels]
 
 
 def connect(host: str, port: int, username: str | None, password: str | None) -> Redis:
-    """A client that neither retries nor waits long."""
+    """A client without retries and with a short timeout."""
     return Redis(
         host=host,
         port=port,
@@ -66,14 +64,14 @@ def answers(client: Redis) -> bool:
 
 
 def is_replication_settled(info: dict[str, Any], replicas: int) -> bool:
-    """A replica's link is up; a primary has all its replicas."""
+    """Whether the link of a replica is up, or a primary has all its replicas."""
     if info["role"] == "slave":
         return bool(info["master_link_status"] == "up")
     return bool(info["connected_slaves"] == replicas)
 
 
 def is_cluster_node_settled(client: Redis, shards: int, replicas: int) -> bool:
-    """The node says ok, knows every node and every slot, and replicates."""
+    """Whether a node reports ok, knows all nodes and slots, and replicates."""
     try:
         pipe: Any
         with client.pipeline(transaction=False) as pipe:
@@ -92,7 +90,7 @@ def is_cluster_node_settled(client: Redis, shards: int, replicas: int) -> bool:
 
 
 def is_data_node_settled(client: Redis, replicas: int) -> bool:
-    """The same for a node under Sentinel."""
+    """Whether a data node behind Sentinel replicates."""
     try:
         return is_replication_settled(client.info("replication"), replicas)
     except RedisError:
@@ -100,7 +98,7 @@ def is_data_node_settled(client: Redis, replicas: int) -> bool:
 
 
 def is_sentinel_settled(client: Redis, master_name: str, replicas: int, others: int) -> bool:
-    """The sentinel sees the primary up and knows all replicas and all other sentinels."""
+    """Whether a sentinel considers the primary up and knows all replicas and other sentinels."""
     try:
         master: Any = client.sentinel_master(master_name)
     except RedisError:
@@ -145,6 +143,6 @@ def wait_healthy(checks: Sequence[Check], *, timeout_s: float, abort: Check = la
 
 
 def first_spawn_s(access: Access) -> float:
-    """When the first process of the fleet was started, by the kernel's record."""
+    """The start of the first process of the fleet."""
     clients = [*access.node_clients(), *access.sentinel_clients()]
     return min(started_s(int(client.info("server")["process_id"])) for client in clients)

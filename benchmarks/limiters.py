@@ -1,4 +1,4 @@
-"""What a decision costs: our scripts, the limiters that people use instead, and plain INCR, in one run."""
+"""The cost of a decision: scripts of rlctl, other libraries, and INCR."""
 
 import argparse
 import json
@@ -30,12 +30,12 @@ def parse_args() -> argparse.Namespace:
 
 
 def measure(client: Redis, link: NodeLink, contenders: list[Contender], rounds: int) -> list[Result]:
-    """Round by round and in another order each time, so that a noisy moment meets everyone."""
+    """Measure in rounds and in random order, so that noise of the machine affects all limiters."""
     warm_up(contenders)
     commands = [commands_of(client, one.decide) for one in contenders]
     figures: list[list[tuple[float, float]]] = [[] for _ in contenders]
     order = list(range(len(contenders)))
-    shuffled = random.Random(1)  # noqa: S311  an order of turns
+    shuffled = random.Random(1)  # noqa: S311  an order, not a secret
     for number in range(1, rounds + 1):
         shuffled.shuffle(order)
         for index in order:
@@ -48,7 +48,7 @@ def measure(client: Redis, link: NodeLink, contenders: list[Contender], rounds: 
 
 
 def one_round(link: NodeLink, contender: Contender, commands: frozenset[str]) -> tuple[float, float]:
-    """Server microseconds a decision, and decisions a second."""
+    """Server microseconds for each decision, and decisions per second."""
     decide = contender.decide
     before = spent_on(link, commands)
     started_s = time.perf_counter()
@@ -60,12 +60,12 @@ def one_round(link: NodeLink, contender: Contender, commands: frozenset[str]) ->
 
 
 def report(text: str) -> None:
-    """Progress goes to stderr."""
+    """Print progress to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run_contest(args: argparse.Namespace) -> str:
-    """Everyone on one scratch server, which is stopped for a moment at the end."""
+    """Measure all limiters on one scratch server, then decisions while it is stopped."""
     with scratch_server() as server:
         link = NodeLink("127.0.0.1", server.port, Credentials())
         with our_limiter(server, BUDGET_MS) as limiter:
@@ -88,7 +88,7 @@ def main() -> int:
         report(f"benchmark: {error}")
         return 1
     except KeyboardInterrupt:
-        report("benchmark: interrupted; what was started has been ended")
+        report("benchmark: interrupted; all processes were ended")
         return 130
     return 0
 

@@ -1,4 +1,4 @@
-"""What a decision costs while Redis is stopped: a frozen server, the policy open, and the budget of a service."""
+"""The latency of decisions while Redis is stopped with SIGSTOP, under the policy `open`."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ DECISIONS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """Every decision's wait, in the order in which they were made."""
+    """The latency of each decision, in order."""
 
     waits_ms: list[float]
     budget_ms: float
@@ -27,7 +27,6 @@ class Outage:
         return [wait_ms for wait_ms in self.waits_ms if wait_ms > 1]
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
         return {
             "budget_ms": self.budget_ms,
             "decisions": len(self.waits_ms),
@@ -45,7 +44,7 @@ class Outage:
 
 
 def measure_outage(port: int, pid: int) -> Outage:
-    """Freeze the server in the middle of a service's life, decide, and let it go on."""
+    """Stop the server while a service uses it, make decisions, and continue it."""
     settings = {"kind": "single", "host": "127.0.0.1", "port": port}
     rule = Gcra(1000, 1000, 1000)
     with Limiter.connect(settings, policy="open", budget_ms=BUDGET_MS) as limiter:
@@ -71,6 +70,6 @@ def _wait_ms(limiter: Limiter, rule: Gcra) -> float:
     wait_ms = (time.perf_counter() - began_s) * 1000
     if decision.source is not Source.OPEN or not decision.allowed:
         raise RuntimeError(f"a stopped server decided: {decision}")
-    # As a service would, that has other things to do: time for the breaker to let probes through.
+    # A service does other work between decisions, so the breaker has time for probes.
     time.sleep(0.001)
     return wait_ms

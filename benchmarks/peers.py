@@ -1,4 +1,4 @@
-"""The peer: plain server processes joined by `redis-cli --cluster create`."""
+"""redis-cli as a contestant: server processes joined by `redis-cli --cluster create`."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ from processes import scratch
 
 from rlctl.system.ports import free_base_port
 
-# rlctl's defaults for the same shape, so that both form the same fleet.
+# The defaults of rlctl for the same shape, so that both form the same fleet.
 DIRECTIVES = {
     "--bind": "127.0.0.1",
     "--cluster-enabled": "yes",
@@ -35,7 +35,7 @@ def tool(*names: str) -> str:
 
 
 def server_argv(port: int, folder: Path, sync_delay_s: int | None) -> list[str]:
-    """One plain cluster node; without a delay given it has the server's default of 5 s."""
+    """The command line of a cluster node; `sync_delay_s` None leaves the default of 5 s."""
     own = {"--port": str(port), "--dir": str(folder), "--logfile": str(folder / "server.log")}
     if sync_delay_s is not None:
         own["--repl-diskless-sync-delay"] = str(sync_delay_s)
@@ -43,7 +43,7 @@ def server_argv(port: int, folder: Path, sync_delay_s: int | None) -> list[str]:
 
 
 def create_argv(ports: Sequence[int], replicas: int) -> list[str]:
-    """What a user types to join them."""
+    """The command line that joins the nodes."""
     addresses = [f"127.0.0.1:{port}" for port in ports]
     options = ["--cluster-replicas", str(replicas), "--cluster-yes"]
     return [tool("redis-cli", "valkey-cli"), "--cluster", "create", *addresses, *options]
@@ -51,7 +51,7 @@ def create_argv(ports: Sequence[int], replicas: int) -> list[str]:
 
 @contextmanager
 def plain_servers(folder: Path, ports: Sequence[int], sync_delay_s: int | None) -> Iterator[None]:
-    """Start them all at once, and end them by pid."""
+    """Start all servers, and end them by pid."""
     servers: list[subprocess.Popen[bytes]] = []
     try:
         for port in ports:
@@ -69,7 +69,7 @@ def plain_servers(folder: Path, ports: Sequence[int], sync_delay_s: int | None) 
 
 @contextmanager
 def create(folder: Path, argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`redis-cli --cluster create` under way; it never outlives the block."""
+    """Run `redis-cli --cluster create`; the end of the block ends it."""
     with (folder / "create.log").open("wb") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         try:
@@ -80,14 +80,14 @@ def create(folder: Path, argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes
 
 
 def finish(process: subprocess.Popen[bytes], log: Path, name: str) -> float:
-    """Wait for the command's good end and return that moment."""
+    """Wait for the command to succeed; returns the time of its end."""
     if process.wait(timeout=TIMEOUT_S) != 0:
         raise ContestError(f"{name} ended with {process.returncode}:\n{log.read_text(errors='replace')[-2000:]}")
     return now_s()
 
 
 def form_with_redis_cli(shape: Shape, sync_delay_s: int | None) -> Timing:
-    """Time one cluster."""
+    """Time the formation of a cluster."""
     base = free_base_port(shape.data_nodes)
     ports = range(base, base + shape.data_nodes)
     access = Access(nodes=[("127.0.0.1", port) for port in ports])

@@ -1,4 +1,4 @@
-"""A scratch folder that takes every process living in it along when it goes."""
+"""A scratch folder; its end also ends all processes that work in it."""
 
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ END_S = 5.0
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder of our own; whatever still runs in it at the end is ended by pid."""
+    """A new folder; at the end, processes that still work in it are ended by pid."""
     with tempfile.TemporaryDirectory(prefix="rlctl-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve()
         try:
@@ -27,7 +27,7 @@ def living_in(folder: Path) -> list[psutil.Process]:
 
 
 def is_inside(process: psutil.Process, folder: Path) -> bool:
-    """Whether that process works in the folder; what may not be asked is not ours."""
+    """Whether a process works in the folder; False if that cannot be read."""
     try:
         return Path(process.cwd()).is_relative_to(folder)
     except (psutil.Error, OSError):
@@ -35,7 +35,7 @@ def is_inside(process: psutil.Process, folder: Path) -> bool:
 
 
 def end_all(processes: list[psutil.Process]) -> None:
-    """End them, at once where asking does not help."""
+    """End processes with SIGTERM, then with SIGKILL."""
     for process in processes:
         signal_quietly(process, gentle=True)
     _, left = psutil.wait_procs(processes, timeout=END_S)
@@ -45,7 +45,7 @@ def end_all(processes: list[psutil.Process]) -> None:
 
 
 def signal_quietly(process: psutil.Process, *, gentle: bool) -> None:
-    """Signal a process that may be gone already."""
+    """Signal a process that may have ended."""
     try:
         if gentle:
             process.terminate()

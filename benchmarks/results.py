@@ -1,4 +1,4 @@
-"""From single runs to medians, ratios and goals."""
+"""Medians of the runs, ratios to peers, and goals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ STATUS_GOAL = 2.0
 LEGEND = """\
 healthy: median from the first process's start until every node says so and all links are up
 ratio: healthy against the faster redis-cli
-whole: median of the user's wait, from the first command typed to the last one's end"""
+whole: median time from the start of the first command to the end of the last"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """At most so many seconds, or so many times the faster peer's time, from first spawn to healthy."""
+    """The longest time to healthy, in seconds or relative to the faster peer."""
 
     seconds: float | None = None
     ratio: float | None = None
@@ -31,7 +31,7 @@ class Goal:
         return f"ratio <= {self.ratio:g}" if self.ratio is not None else f"<= {self.seconds:g} s"
 
     def is_met(self, seconds: float, ratio: float | None) -> bool | None:
-        """None when there was no peer to compare with."""
+        """Whether the goal is met; None without a peer to compare with."""
         if self.ratio is not None:
             return None if ratio is None else ratio <= self.ratio
         return self.seconds is None or seconds <= self.seconds
@@ -47,7 +47,7 @@ GOALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """All runs of one contestant at one shape; `baseline_s` is the faster peer's median."""
+    """The runs of a contestant at a shape; `baseline_s` is the median of the faster peer."""
 
     shape: Shape
     contestant: str
@@ -56,39 +56,37 @@ class Result:
 
     @property
     def healthy_s(self) -> float:
-        """Median from first spawn to healthy."""
+        """The median time from the first process to healthy."""
         return median(run.healthy_s for run in self.runs)
 
     @property
     def whole_s(self) -> float:
-        """Median of the user's whole wait."""
+        """The median time from the first command to the end of the last."""
         return median(run.whole_s for run in self.runs)
 
     @property
     def ratio(self) -> float | None:
-        """Against the faster peer."""
+        """Time to healthy relative to the faster peer."""
         return None if self.baseline_s is None else self.healthy_s / self.baseline_s
 
     @property
     def goal(self) -> Goal | None:
-        """Only rlctl has goals."""
+        """The goal for rlctl; None for peers."""
         return GOALS.get(self.shape) if self.contestant == OURS else None
 
     @property
     def is_met(self) -> bool | None:
-        """Whether its goal was met; None without a goal or without a peer."""
         return self.goal.is_met(self.healthy_s, self.ratio) if self.goal else None
 
 
 def results_of(shape: Shape, runs: dict[str, list[Timing]]) -> list[Result]:
-    """Put the contestants of one shape side by side."""
+    """Combine the runs of all contestants at a shape."""
     peers = [median(run.healthy_s for run in runs[name]) for name in (PEER_DEFAULT, PEER_FAST) if name in runs]
     baseline_s = min(peers, default=None)
     return [Result(shape=shape, contestant=name, runs=timings, baseline_s=baseline_s) for name, timings in runs.items()]
 
 
 def row(result: Result) -> list[str]:
-    """One line of the table."""
     seconds = sorted(run.healthy_s for run in result.runs)
     return [
         result.shape.label,
@@ -103,7 +101,7 @@ def row(result: Result) -> list[str]:
 
 
 def as_text(results: Sequence[Result], startup: Startup | None) -> str:
-    """The report for people."""
+    """The report as text."""
     header = ["shape", "made by", "healthy s", "range", "ratio", "whole s", "goal", "verdict"]
     parts = [render_table(header, [row(result) for result in results]), LEGEND]
     if startup:
@@ -126,7 +124,7 @@ def startup_text(startup: Startup) -> str:
 
 
 def as_json(results: Sequence[Result], startup: Startup | None) -> dict[str, Any]:
-    """The report for programs."""
+    """The report as JSON."""
     return {
         "schema": "rlctl-benchmark.formation/1",
         "results": [result_json(result) for result in results],
@@ -147,7 +145,6 @@ def as_json(results: Sequence[Result], startup: Startup | None) -> dict[str, Any
 
 
 def result_json(result: Result) -> dict[str, Any]:
-    """One contestant at one shape."""
     return {
         "shape": result.shape.label,
         "contestant": result.contestant,

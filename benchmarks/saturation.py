@@ -1,4 +1,4 @@
-"""Which share of decisions Redis makes when more callers decide at once than this machine can serve."""
+"""The share of decisions by Redis under more concurrent callers than this machine can serve."""
 
 import argparse
 import asyncio
@@ -19,19 +19,19 @@ from table import render_table
 from rlctl.limiter import AsyncLimiter, Decision, Gcra, Limiter, Source
 
 BUDGET_MS = 5.0
-# What a service does for a request beside the decision.
+# The work of a service for a request besides the decision.
 WORK_S = 0.0001
 CALLERS = (64, 200)
 GOAL = 0.95
 RULE = Gcra(1_000_000_000, 1_000_000_000, 1000)
 LEGEND = """\
-by redis: decisions that Redis made; all others were the policy's
-wait: how long a decision took, own turns of the event loop or of the interpreter included"""
+by redis: decisions that Redis made; the failure policy made all others
+wait: latency of a decision, including waits for the event loop or the interpreter"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """All decisions of one kind of callers."""
+    """All decisions of one kind of caller."""
 
     kind: str
     callers: int
@@ -43,16 +43,14 @@ class Result:
 
     @property
     def share(self) -> float:
-        """Decisions by Redis among all."""
+        """The share of decisions by Redis."""
         return self.sources[Source.REDIS] / self.sources.total()
 
     @property
     def is_met(self) -> bool:
-        """Whether the goal was met in this run."""
         return self.share >= GOAL
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "kind": self.kind,
             "callers": self.callers,
@@ -70,15 +68,14 @@ class Result:
 
 
 @dataclass(slots=True)
-class Seen:
-    """What one caller saw; each has its own, so that counting costs no lock."""
+class CallerCounts:
+    """The counts of one caller; callers share no counter, so they need no lock."""
 
     sources: Counter[Source]
     causes: Counter[str]
     waits_ms: list[float]
 
     def add(self, decision: Decision, began_s: float) -> None:
-        """One more decision."""
         self.waits_ms.append((time.perf_counter() - began_s) * 1000)
         self.sources[decision.source] += 1
         if decision.cause is not None:
@@ -86,20 +83,20 @@ class Seen:
 
 
 def percentile(values: list[float], share: int) -> float:
-    """The value below which this percentage of the values lies."""
+    """The percentile of the values."""
     return sorted(values)[min(len(values) - 1, len(values) * share // 100)]
 
 
 def work() -> None:
-    """Keep this processor busy, as a request's handler does."""
+    """Use the processor, as the handler of a request does."""
     until_s = time.perf_counter() + WORK_S
     while time.perf_counter() < until_s:
         pass
 
 
 def with_threads(server: Scratch, callers: int, seconds: float) -> Result:
-    """Each caller is a thread that decides without a pause."""
-    everything = [Seen(Counter(), Counter(), []) for _ in range(callers)]
+    """Measure threads that decide without pauses."""
+    everything = [CallerCounts(Counter(), Counter(), []) for _ in range(callers)]
     with Limiter.connect(settings_of(server), budget_ms=BUDGET_MS, warm=callers) as limiter:
         until_s = time.perf_counter() + seconds
 
@@ -117,8 +114,8 @@ def with_threads(server: Scratch, callers: int, seconds: float) -> Result:
 
 
 def with_asyncio(server: Scratch, callers: int, seconds: float, kind: str, run: Callable[..., Any]) -> Result:
-    """Each caller is a task that decides without a pause."""
-    everything = [Seen(Counter(), Counter(), []) for _ in range(callers)]
+    """Measure asyncio tasks that decide without pauses."""
+    everything = [CallerCounts(Counter(), Counter(), []) for _ in range(callers)]
 
     async def story() -> int:
         async with await AsyncLimiter.connect(settings_of(server), budget_ms=BUDGET_MS) as limiter:
@@ -136,8 +133,8 @@ def with_asyncio(server: Scratch, callers: int, seconds: float, kind: str, run: 
     return summed(kind, everything, seconds, run(story()))
 
 
-def summed(kind: str, everything: list[Seen], seconds: float, breakers_opened: int) -> Result:
-    """All callers together."""
+def summed(kind: str, everything: list[CallerCounts], seconds: float, breakers_opened: int) -> Result:
+    """Sum the counts of all callers."""
     return Result(
         kind=kind,
         callers=len(everything),
@@ -150,12 +147,12 @@ def summed(kind: str, everything: list[Seen], seconds: float, breakers_opened: i
 
 
 def settings_of(server: Scratch) -> dict[str, object]:
-    """How the library reaches the scratch server."""
+    """The settings of the library for the scratch server."""
     return {"kind": "single", "host": "127.0.0.1", "port": server.port}
 
 
 def measure(seconds: float) -> list[Result]:
-    """Every kind of callers, on one server."""
+    """Measure all kinds of callers on one server."""
     with scratch_server() as server:
         load_scripts(server)
         results = []
@@ -178,7 +175,7 @@ def installed_uvloop() -> Any:  # noqa: ANN401  the module is optional
 
 
 def as_text(results: list[Result]) -> str:
-    """The report for people."""
+    """The report as text."""
     rows = [
         [
             one.kind,

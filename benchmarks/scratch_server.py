@@ -1,4 +1,4 @@
-"""A plain redis-server of one's own on loopback, and what it spent on whom."""
+"""A redis-server on loopback for one benchmark, and the time it spent on commands."""
 
 import subprocess
 import time
@@ -33,7 +33,7 @@ class Scratch:
 
 @contextmanager
 def scratch_server() -> Iterator[Scratch]:
-    """Started without persistence; gone with its folder at the end."""
+    """Start a server without persistence; the end of the block stops it and removes its folder."""
     port = free_base_port(1)
     with scratch() as folder:
         argv = [tool("redis-server", "valkey-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
@@ -59,7 +59,7 @@ def load_scripts(server: Scratch) -> Release:
 
 @contextmanager
 def our_limiter(server: Scratch, budget_ms: float) -> Iterator[Limiter]:
-    """The runtime library on that server, with the shipped release loaded."""
+    """A limiter of the runtime library on the server, with the shipped release loaded."""
     release = load_scripts(server)
     settings = {"kind": "single", "host": "127.0.0.1", "port": server.port}
     with Limiter.connect(settings, policy="closed", budget_ms=budget_ms, release=release) as limiter:
@@ -67,13 +67,13 @@ def our_limiter(server: Scratch, budget_ms: float) -> Iterator[Limiter]:
 
 
 def spent_on(link: NodeLink, commands: frozenset[str]) -> CommandCost:
-    """What the server has spent on these commands so far."""
+    """The cost of these commands since the start of the server."""
     info = ServerInfo(link.call("INFO", "commandstats"))
     return sum((command_cost(info, command) for command in commands), NO_COST)
 
 
 def commands_of(client: Any, decide: Callable[[], bool]) -> frozenset[str]:  # noqa: ANN401  monitor() is untyped
-    """What one decision sends; what a script calls inside is in the time of its script already."""
+    """The commands that a decision sends, without the calls inside scripts: their time is part of the script."""
     with client.monitor() as monitor:
         decide()
         client.echo("end")

@@ -1,4 +1,4 @@
-"""What rlctl costs from start to end: `--help` beside a bare Python, `status` beside one round trip of redis-py."""
+"""The time of `rlctl --help` compared with bare Python, and of `status` with one round trip of redis-py."""
 
 import resource
 import subprocess
@@ -41,17 +41,17 @@ class Startup:
 
     @property
     def extra_ms(self) -> float:
-        """What `rlctl --help` adds to a bare Python."""
+        """The time that `rlctl --help` adds to bare Python."""
         return self.help.wall_ms - self.python.wall_ms
 
     @property
     def extra_cpu_ms(self) -> float:
-        """The same in processor time: nothing waits there, so a quiet machine's clock shows as much."""
+        """The same in processor time, which other load on the machine hardly changes."""
         return self.help.cpu_ms - self.python.cpu_ms
 
     @property
     def ratio(self) -> float:
-        """`rlctl status` against one round trip of redis-py."""
+        """The time of `rlctl status` relative to one round trip of redis-py."""
         return self.status.wall_ms / self.round_trip.wall_ms
 
     @property
@@ -61,7 +61,7 @@ class Startup:
 
 
 def measure_startup() -> Startup:
-    """Run all four commands by turns, on a fleet and a server of their own."""
+    """Run the four commands in turn, on a new fleet and a new server."""
     with scratch() as folder, scratch_server() as server:
         (folder / "topology.yaml").write_text(topology_of(FLEET, free_base_port(FLEET.data_nodes)), encoding="utf-8")
         env = environment(folder)
@@ -74,13 +74,13 @@ def measure_startup() -> Startup:
                 "round_trip": [sys.executable, "-c", ROUND_TRIP.format(port=server.port)],
                 "status": rlctl_argv("status", "-f", "topology.yaml"),
             }
-            # The first round warms the caches.
+            # The first round warms the caches and is dropped.
             rounds = [{name: run(argv, folder, env) for name, argv in commands.items()} for _ in range(RUNS + 1)][1:]
     return Startup(**{name: medians([one[name] for one in rounds]) for name in commands})
 
 
 def run(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> Cost:
-    """Run a command to its end, which has to be a success."""
+    """Run a command, which must succeed; returns its cost."""
     used_s, started_s = used_by_children_s(), time.perf_counter()
     subprocess.run(argv, cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
     wall_s = time.perf_counter() - started_s
@@ -88,11 +88,11 @@ def run(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> Cost:
 
 
 def used_by_children_s() -> float:
-    """Processor time of all processes that were waited for so far."""
+    """Processor time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def medians(costs: Sequence[Cost]) -> Cost:
-    """The middle of each."""
+    """The medians of the wall times and of the processor times."""
     return Cost(wall_ms=median(one.wall_ms for one in costs), cpu_ms=median(one.cpu_ms for one in costs))

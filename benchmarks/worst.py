@@ -1,4 +1,4 @@
-"""The longest calls that are known of the shipped scripts, in milliseconds of the server's processor.
+"""The longest known calls of the shipped scripts, in milliseconds of processor time of the server.
 
 usage: worst.py [-n ROUNDS]
 """
@@ -20,7 +20,7 @@ Call = tuple[str, tuple[object, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Calls that lead to a state, and the one that is measured."""
+    """Calls that prepare a state, and the call to measure."""
 
     name: str
     before: tuple[Call, ...]
@@ -58,7 +58,7 @@ CASES = (
 
 
 def measure_ms(client: Any, case: Case) -> float:  # noqa: ANN401  the client's commands are untyped
-    """One case on an empty server."""
+    """Measure a case on an empty server."""
     sha1s = {script.name: script.sha1 for script in load_release().scripts}
 
     def play(calls: Sequence[Call]) -> None:
@@ -83,7 +83,7 @@ def _spent_ms(client: Any, work: Callable[[], None]) -> float:  # noqa: ANN401
 
 
 def main() -> None:
-    """Print the median and the most of each case."""
+    """Print the median and the maximum of each case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-n", "--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
