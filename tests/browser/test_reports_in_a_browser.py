@@ -11,7 +11,7 @@ from tests.unit.capacity.test_capacity_report import pages
 from tests.unit.drill_documents import NAMES, killed, recorded, sweep
 
 PAGES = {name: (lambda name=name: page(*recorded(name))) for name in NAMES}
-PAGES |= {f"capacity {name}": (lambda name=name: pages()[name]) for name in ("model", "plan")}
+PAGES |= {f"capacity {name}": (lambda name=name: pages()[name]) for name in ("model", "plan", "measure")}
 PAGES |= {"killed": lambda: page(*killed()), "overview": lambda: overview(sweep(), {})}
 # How much lighter one of two colours is, by the formula of WCAG 2; 4.5 is what it asks of text.
 CONTRAST = """

@@ -5,11 +5,17 @@ from collections.abc import Mapping
 
 import pytest
 
+from rlctl.capacity.measure.estimate import Estimate, RuleRow
+from rlctl.capacity.measure.fleet import FleetMeasurement
+from rlctl.capacity.measure.sampled import RuleName
 from rlctl.capacity.plan import Mix, Reserve, plan
 from rlctl.capacity.published import check_claims
-from rlctl.capacity.report import model_page, plan_page
+from rlctl.capacity.report import measure_page, model_page, plan_page
+from rlctl.capacity.server_memory import forecast, server_memory
+from rlctl.observe.info import ServerInfo
 from rlctl.reports.drawing import INK, LINE, SERIES, drawing
 from rlctl.reports.page import Chapter, Table, page
+from rlctl.topology.nodes import NodeName
 from tests.unit.capacity.asked import STATES, ask
 
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
@@ -23,6 +29,43 @@ def check_stands_alone(text: str) -> None:
     assert "prefers-color-scheme: dark" in text
 
 
+def measurement() -> FleetMeasurement:
+    """Two primaries that grow, and a rule with a hostile name."""
+    info = "redis_version:7.0.15\nrole:master\nrun_id:a\nmaxmemory:100000000\nused_memory:{}\n"
+    series = {
+        NodeName(f"node-{node}"): [
+            server_memory(ServerInfo(info.format(50_000_000 + 200_000 * step * (node + 1))), "", float(step))
+            for step in range(10)
+        ]
+        for node in range(2)
+    }
+    rows = [
+        RuleRow(
+            name=RuleName(rule=rule, algorithm="gcra", state=1),
+            sampled=100,
+            keys=Estimate(value=5_000, error=120),
+            key_length=40,
+            encodings={"int": 1.0},
+            no_ttl=0,
+            memory_usage=88.0,
+            bytes=Estimate(value=120.5, error=1.5),
+            predicted=121.0,
+            total_bytes=602_500,
+        )
+        for rule in ("api-per-key", "<script>$x$")
+    ]
+    return FleetMeasurement(
+        name="limiter",
+        nodes=(),
+        unreachable=(),
+        missing_shards=(2,),
+        rows=tuple(rows),
+        series=series,
+        forecast=forecast(series),
+        warnings=(),
+    )
+
+
 def pages() -> Mapping[str, str]:
     base = ask(algorithm="gcra")
     claims = check_claims(base, STATES, users=1000, limit=100, concurrent=50, requests_per_s=10)
@@ -30,6 +73,7 @@ def pages() -> Mapping[str, str]:
     return {
         "model": model_page(claims, base, STATES),
         "plan": plan_page(plan(mix, Reserve(), shards=3, ram=2**30)),
+        "measure": measure_page(measurement()),
         "plan of one shard": plan_page(plan(mix, Reserve(), shards=1, ram=None)),
     }
 
@@ -39,7 +83,7 @@ def made() -> Mapping[str, str]:
     return pages()
 
 
-@pytest.mark.parametrize("name", ["model", "plan", "plan of one shard"])
+@pytest.mark.parametrize("name", ["model", "plan", "plan of one shard", "measure"])
 def test_a_page_stands_alone_and_takes_its_colours_from_its_style(made: Mapping[str, str], name: str) -> None:
     check_stands_alone(made[name])
     assert made[name].count("<svg") >= 2
