@@ -27,7 +27,7 @@ from rlctl.topology.nodes import NodeName, all_nodes
 
 TIMEOUT_S = 5.0
 # All keys of a bench take less. A server that is nearly full would evict keys of services for them.
-HEAD_ROOM_BYTES = 16 * MIB
+HEADROOM_BYTES = 16 * MIB
 _AT_ONCE = 500
 
 
@@ -128,7 +128,7 @@ def bench_session(fleet: FleetSession, progress: Progress) -> Iterator[Session]:
             primaries.append(_connect(fleet, node))
         if not primaries:
             raise Unreachable("no primary serves decisions", hint="`rlctl status` shows why, `rlctl deploy` repairs")
-        _check_head_room(primaries)
+        _check_headroom(primaries)
         yield session
     except Failure as failure:
         raise Unreachable(
@@ -176,12 +176,12 @@ def _check_scripts(fleet: FleetSession, node: NodeFacts) -> None:
         )
 
 
-def _check_head_room(primaries: Sequence[BenchPrimary]) -> None:
+def _check_headroom(primaries: Sequence[BenchPrimary]) -> None:
     for primary in primaries:
         room = primary.headroom_bytes()
-        if room is not None and room < HEAD_ROOM_BYTES:
+        if room is not None and room < HEADROOM_BYTES:
             raise Refused(
-                f"{primary.name} is nearly full: {room} bytes below maxmemory, and a bench needs {HEAD_ROOM_BYTES}",
+                f"{primary.name} is nearly full: {room // MIB}mb are left, and a bench needs {HEADROOM_BYTES // MIB}mb",
                 hint="the keys of the bench could evict other keys; free memory or raise maxmemory first",
             )
 

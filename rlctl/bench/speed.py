@@ -61,7 +61,7 @@ def speed_rows(
 
 
 def _rows(bench_cases: Sequence[BenchCase], found: dict[tuple[int, Pattern], list[Measurement]]) -> Iterator[SpeedRow]:
-    """BenchCase by case; INCR is the first of them."""
+    """Yield the rows of each case; INCR is the first case."""
     for index, case in enumerate(bench_cases):
         for pattern in PATTERNS:
             yield speed_row(case, pattern, found[index, pattern], found[0, pattern])

@@ -146,7 +146,7 @@ class RequestParser:
 def _read(name: str, value: object) -> Any:  # noqa: ANN401  each option has a type of its own
     option = f"--{name.replace('_', '-')}"
     if name not in READERS:
-        raise UsageFault(f"unknown option {shown(name)}", hint=f"known are {', '.join(READERS)}")
+        raise UsageFault(f"unknown option {shown(name)}", hint=f"known options: {', '.join(READERS)}")
     try:
         return READERS[name](value)
     except ValueError as failure:

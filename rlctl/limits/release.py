@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rlctl.errors import NotFound
 
 Argument = str | int
-# What the six integers are that every script answers with.
+# The names of the six integers in the reply of every script.
 REPLY = ("allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "reason")
 
 
@@ -103,7 +103,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All versions of all scripts; `releases` says which versions each release pins, the newest release last."""
+    """All versions of all scripts; `releases` has the pinned versions of each release, the newest release last."""
 
     path: str
     folder: str

@@ -1,7 +1,6 @@
-"""The releases of scripts that rlctl ships, read from JSON: a service needs no YAML reader. Pure.
+"""Reads the releases of scripts that rlctl ships from JSON, so that a service needs no YAML reader. Pure.
 
-`lua/manifest.json` holds what `lua/manifest.yaml` says: `python -m tests.unit.scripts.shipped` writes it, and a test
-compares both.
+`python -m tests.unit.scripts.shipped` writes `lua/manifest.json` from `lua/manifest.yaml`, and a test compares both.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ FILE_NAME = "manifest.json"
 
 
 def shipped_release(folder: str, read_file: Callable[[str], bytes], wanted: str | None = None) -> Release:
-    """The newest release in rlctl's folder of scripts, or the wanted one; InvalidFile where a script was edited."""
+    """Read the newest shipped release, or the wanted one; InvalidFile where a script was edited."""
     document = json.loads(read_file(FILE_NAME))
     manifest = Manifest(
         path=f"{folder}/{FILE_NAME}",

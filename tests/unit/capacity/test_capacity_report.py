@@ -13,8 +13,7 @@ from rlctl.capacity.published import check_claims
 from rlctl.capacity.report import measure_page, model_page, plan_page
 from rlctl.capacity.server_memory import forecast, server_memory
 from rlctl.observe.info import ServerInfo
-from rlctl.reports.drawing import INK, LINE, SERIES, drawing
-from rlctl.reports.page import Chapter, Table, page
+from rlctl.reports.drawing import INK, LINE, SERIES
 from rlctl.topology.nodes import NodeName
 from tests.unit.capacity.asked import STATES, ask
 
@@ -99,19 +98,3 @@ def test_the_same_figures_make_the_same_page(made: Mapping[str, str]) -> None:
 
 def test_the_cliff_is_in_the_picture(made: Mapping[str, str]) -> None:
     assert "listpack cap 128" in made["model"]
-
-
-def test_text_from_outside_is_escaped() -> None:
-    found = page("<h6>", "<b>", "a & b", [Chapter(title="<i>", text="x", table=Table(head=("<u>",), rows=[("<s>",)]))])
-    assert not re.search(r"<(h6|b|i|u|s)>", found)
-    check_stands_alone(found)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_label_is_drawn_as_the_text_it_is() -> None:
-    odd = (r"$\frac{$", "\u65e5\u672c")
-    with drawing("odd", "odd names") as plot:
-        plot.axes.bar([0, 1], [1, 2])
-        plot.axes.set_xticks([0, 1], odd)
-        svg = plot.svg()
-    assert all(name in svg for name in odd)
