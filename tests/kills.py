@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlctl.execute.journal import Operation, read
+from rlctl.execute.journal import JournalEntry, read
 from rlctl.state.home import Home
 from tests.driver import PATIENCE_S, Fleet
 from tests.seed import chance
@@ -28,7 +28,7 @@ class Killed:
 
     step: int
     of: int
-    operation: Operation
+    operation: JournalEntry
 
 
 def kill_in(fleet: Fleet, stretch: int, *words: str, stretches: int) -> Killed:
@@ -68,7 +68,7 @@ def kill_at_line(fleet: Fleet, line: int, *words: str) -> tuple[int, str]:
     return command.returncode, b"".join(said).decode()
 
 
-def kill_at_journal_line(fleet: Fleet, line: int, *words: str) -> Operation:
+def kill_at_journal_line(fleet: Fleet, line: int, *words: str) -> JournalEntry:
     """Kill a command once it has written this many lines of its journal. It may write more until it dies."""
     lines = _lines(fleet) + line
     command = fleet.spawn(*words)
@@ -82,7 +82,7 @@ def kill_at_journal_line(fleet: Fleet, line: int, *words: str) -> Operation:
     return last_operation(fleet)
 
 
-def last_operation(fleet: Fleet) -> Operation:
+def last_operation(fleet: Fleet) -> JournalEntry:
     return read(_journal(fleet))[-1]
 
 

@@ -18,7 +18,7 @@ from rlctl.limits.failures import Failure
 from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import NodeFacts, Observed, SlotRange
 from rlctl.observe.parse import required
-from rlctl.operations.env import As, connection
+from rlctl.operations.env import EnvUser, connection
 from rlctl.operations.script_check import serving
 from rlctl.operations.script_drift import missing
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
@@ -156,13 +156,13 @@ def _server(fleet: FleetSession, observed: Observed) -> str:
 def _connect(fleet: FleetSession, node: NodeFacts) -> BenchPrimary:
     spec = next(spec for spec in all_nodes(fleet.topology) if spec.name == node.name)
     where = Endpoint(*fleet.target.route(spec))
-    links = [_open(fleet, who, where) for who in (As.LIMITER, As.ADMIN)]
+    links = [_open(fleet, who, where) for who in (EnvUser.LIMITER, EnvUser.ADMIN)]
     return BenchPrimary(
         name=node.name, slots=node.slots, limiter=links[0], admin=links[1], control=fleet.connector.link(spec)
     )
 
 
-def _open(fleet: FleetSession, who: As, where: Endpoint) -> Connection:
+def _open(fleet: FleetSession, who: EnvUser, where: Endpoint) -> Connection:
     login = read_settings(connection(fleet, who).to_json()).login
     return Connection.open(where, login, tls_context(login), TIMEOUT_S)
 

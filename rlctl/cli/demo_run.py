@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlctl.drills.engine.launch import Programme
 from rlctl.drills.scenario.library import flagships
 from rlctl.errors import Refused
-from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.execute.stop import StopFlag
@@ -15,7 +15,7 @@ from rlctl.lab.throw_away import note_swept, sweep_throw_away, throw_away
 from rlctl.limiter import Decision, Limiter, SlidingCounter
 from rlctl.operations.deploy import DeployOptions, DeployReport, run_deploy
 from rlctl.operations.destroy import run_destroy
-from rlctl.operations.env import As, connection
+from rlctl.operations.env import EnvUser, connection
 from rlctl.operations.status import FleetStatus, read_status
 from rlctl.plan.planner import Plan
 from rlctl.state.home import Home
@@ -82,8 +82,8 @@ def run_demo(user_home: Home, progress: Progress, stop: StopFlag, timeout_s: flo
     with _throw_away(topology, user_home, progress) as home:
         progress.note(f"deploying 3 primaries and 3 replicas from port {topology.local.base_port} on")
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=timeout_s)
-        with hold(topology, home, "demo", stop, progress, waiting=Waiting(wanted=False)) as held:
-            deployed = run_deploy(held, options, progress, stop, _agree)
+        with lock_fleet(topology, home, "demo", stop, progress, waiting=LockWait(wanted=False)) as locked:
+            deployed = run_deploy(locked, options, progress, stop, _agree)
         with open_fleet(topology, home) as fleet:
             status, decisions = read_status(fleet), _decide(fleet)
     drills = _drill(user_home, progress, stop)
@@ -102,9 +102,9 @@ def _throw_away(topology: Topology, user_home: Home, progress: Progress) -> Iter
             yield home
         finally:
             # A stop flag of its own: the fleet is removed also after the user asked to stop.
-            waiting = Waiting(wanted=True)
-            with hold(topology, home, "demo", StopFlag(), progress, waiting=waiting, removing=True) as held:
-                run_destroy(held, ARGV, progress)
+            waiting = LockWait(wanted=True)
+            with lock_fleet(topology, home, "demo", StopFlag(), progress, waiting=waiting, removing=True) as locked:
+                run_destroy(locked, ARGV, progress)
 
 
 def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, object], ...]:
@@ -131,7 +131,7 @@ def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, ob
 def _decide(fleet: FleetSession) -> tuple[DemoDecision, ...]:
     """Make one call more than the limit for each user, with the credentials that `rlctl env` prints."""
     rule = SlidingCounter(limit=LIMIT, window_ms=60_000)
-    settings = connection(fleet, As.LIMITER).to_json()
+    settings = connection(fleet, EnvUser.LIMITER).to_json()
     with Limiter.connect(settings, policy="closed", budget_ms=BUDGET_MS, release=fleet.release) as limiter:
         answers = [(user, limiter.decide(rule, user, rule_id="demo")) for user in USERS for _ in range(LIMIT + 1)]
     return tuple(DemoDecision(identity=user, decision=decision) for user, decision in answers)

@@ -7,7 +7,7 @@ import click
 from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpCommand
 from rlctl.errors import Exit, UsageFault
-from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.operations.deploy import DeployOptions, DeployReport, plan_deploy, read_saved, run_deploy
@@ -62,14 +62,14 @@ def deploy(
         with open_fleet(topology, app.home) as fleet:
             return _dry_run(app, plan_deploy(fleet, app.output), plan_out)
     options = DeployOptions(argv=app.argv, saved=saved, timeout_s=app.timeout(DEPLOY_S))
-    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+    waiting = LockWait(wanted=wait, at_most_s=app.timeout_s)
     stop = StopFlag()
 
     def agree(plan: Plan) -> None:
         _agree(app, plan, yes=yes, confirm=confirm)
 
-    with stop.armed(), hold(topology, app.home, "deploy", stop, app.output, waiting=waiting) as held:
-        report = run_deploy(held, options, app.output, stop, agree)
+    with stop.armed(), lock_fleet(topology, app.home, "deploy", stop, app.output, waiting=waiting) as locked:
+        report = run_deploy(locked, options, app.output, stop, agree)
     if app.output.as_json:
         app.output.result(report.to_json())
     else:

@@ -5,7 +5,7 @@ import click
 from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpCommand
 from rlctl.errors import UsageFault
-from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.operations.destroy import DestroyReport, run_destroy
 from rlctl.topology.model import TargetName
@@ -38,13 +38,13 @@ def destroy(app: App, confirm: str | None, packages: bool, wait: bool) -> None:
     where = "on its hosts and on this machine" if topology.target is TargetName.HOSTS else "on this machine"
     losses = (f"all counters, data and secrets of fleet {topology.name} {where}",)
     app.agree_to_loss(topology.name, losses, confirmed=confirm)
-    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+    waiting = LockWait(wanted=wait, at_most_s=app.timeout_s)
     stop = StopFlag()
     with (
         stop.armed(),
-        hold(topology, app.home, "destroy", stop, app.output, waiting=waiting, removing=True) as held,
+        lock_fleet(topology, app.home, "destroy", stop, app.output, waiting=waiting, removing=True) as locked,
     ):
-        report = run_destroy(held, app.argv, app.output, packages=packages)
+        report = run_destroy(locked, app.argv, app.output, packages=packages)
     if app.output.as_json:
         app.output.result(report.to_json())
     else:

@@ -8,15 +8,15 @@ from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import opened
 from rlctl.errors import NotFound
-from rlctl.operations.env import As, connection
+from rlctl.operations.env import EnvUser, connection
 
 
 @click.command(cls=HelpCommand)
 @click.option(
     "--as",
     "user",
-    type=click.Choice([user.value for user in As]),
-    default=As.LIMITER.value,
+    type=click.Choice([user.value for user in EnvUser]),
+    default=EnvUser.LIMITER.value,
     show_default=True,
     help="User to connect as: limiter decides, admin may do everything, monitor reads state.",
 )
@@ -38,7 +38,7 @@ def env(app: App, user: str, service: str | None) -> None:
             raise NotFound(
                 f"fleet {topology.name} is not deployed", hint="run `rlctl deploy`, which also creates the secrets"
             )
-        settings = connection(fleet, As(user), service).to_json()
+        settings = connection(fleet, EnvUser(user), service).to_json()
     if app.output.as_json:
         app.output.result(settings)
         return

@@ -6,10 +6,10 @@ from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import Exit, UsageFault
-from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.operations.failover import HandoverOptions, HandoverReport, plan_handover, run_handover
-from rlctl.plan.failover import Handover, Mode
+from rlctl.operations.failover import FailoverOptions, FailoverReport, plan_failover, run_failover
+from rlctl.plan.failover import FailoverMode, FailoverPlan
 from rlctl.topology.model import Kind, Topology
 
 
@@ -41,25 +41,25 @@ def failover(
       rlctl failover 0 --takeover --confirm limiter
     """
     topology = app.topology()
-    options = HandoverOptions(
+    options = FailoverOptions(
         shard=shard, mode=_mode(force=force, takeover=takeover), argv=app.argv, timeout_s=app.timeout_s
     )
     if dry_run:
         with opened(app) as fleet:
             _check_mode(fleet.topology, options.mode)
-            return _dry_run(app, plan_handover(fleet, options))
-    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+            return _dry_run(app, plan_failover(fleet, options))
+    waiting = LockWait(wanted=wait, at_most_s=app.timeout_s)
     stop = StopFlag()
 
-    def agree(order: Handover) -> None:
-        _agree(app, topology.name, order, yes=yes, confirm=confirm)
+    def agree(plan: FailoverPlan) -> None:
+        _agree(app, topology.name, plan, yes=yes, confirm=confirm)
 
-    with stop.armed(), hold(topology, app.home, "failover", stop, app.output, waiting=waiting) as held:
-        note_differences(app, held.fleet)
-        _check_mode(held.fleet.topology, options.mode)
-        report = run_handover(held, options, app.output, stop, agree)
+    with stop.armed(), lock_fleet(topology, app.home, "failover", stop, app.output, waiting=waiting) as locked:
+        note_differences(app, locked.fleet)
+        _check_mode(locked.fleet.topology, options.mode)
+        report = run_failover(locked, options, app.output, stop, agree)
     if not report.is_old_back:
-        app.output.note(f"{report.order.old} does not answer: `rlctl deploy` starts it as a replica")
+        app.output.note(f"{report.plan.old} does not answer: `rlctl deploy` starts it as a replica")
     if app.output.as_json:
         app.output.result(report.to_json())
     else:
@@ -68,38 +68,38 @@ def failover(
     return Exit.OK
 
 
-def _mode(*, force: bool, takeover: bool) -> Mode:
+def _mode(*, force: bool, takeover: bool) -> FailoverMode:
     if force and takeover:
         raise UsageFault("--force and --takeover exclude each other", hint="see `rlctl failover --help`")
     if takeover:
-        return Mode.TAKEOVER
-    return Mode.FORCE if force else Mode.PLANNED
+        return FailoverMode.TAKEOVER
+    return FailoverMode.FORCE if force else FailoverMode.PLANNED
 
 
-def _check_mode(topology: Topology, mode: Mode) -> None:
-    if mode is Mode.TAKEOVER and topology.kind is Kind.SENTINEL:
+def _check_mode(topology: Topology, mode: FailoverMode) -> None:
+    if mode is FailoverMode.TAKEOVER and topology.kind is Kind.SENTINEL:
         raise UsageFault(
             "--takeover is for clusters; this is a Sentinel fleet",
             hint="use --force, which needs one sentinel that answers",
         )
 
 
-def _dry_run(app: App, report: HandoverReport) -> int:
+def _dry_run(app: App, report: FailoverReport) -> int:
     if app.output.as_json:
         app.output.result(report.to_json())
         return Exit.CHANGES
-    app.output.text(report.order.text)
-    if report.order.loss is not None:
-        app.output.text(f"LOSS: {report.order.loss}")
+    app.output.text(report.plan.text)
+    if report.plan.loss is not None:
+        app.output.text(f"LOSS: {report.plan.loss}")
     return Exit.CHANGES
 
 
-def _agree(app: App, name: str, order: Handover, *, yes: bool, confirm: str | None) -> None:
-    if order.loss is not None:
-        app.agree_to_loss(name, (order.loss,), confirmed=confirm)
+def _agree(app: App, name: str, plan: FailoverPlan, *, yes: bool, confirm: str | None) -> None:
+    if plan.loss is not None:
+        app.agree_to_loss(name, (plan.loss,), confirmed=confirm)
         return
-    app.agree(f"{name}: {order.text}?", yes=yes or confirm == name)
+    app.agree(f"{name}: {plan.text}?", yes=yes or confirm == name)
 
 
-def _moved(report: HandoverReport) -> str:
-    return f"shard {report.order.shard} moved from {report.order.old} to {report.new} ({report.order.mode})"
+def _moved(report: FailoverReport) -> str:
+    return f"shard {report.plan.shard} moved from {report.plan.old} to {report.new} ({report.plan.mode})"

@@ -9,7 +9,7 @@ from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import note_differences, opened
 from rlctl.errors import Exit
-from rlctl.execute.locking import HeldFleet, Waiting, hold
+from rlctl.execute.locking import LockedFleet, LockWait, lock_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.operations.fence import FencePlan, FenceReport, plan_fence, run_fence, run_unfence
 from rlctl.plan.fence import loss
@@ -38,13 +38,13 @@ def fence(app: App, node: str, confirm: str | None, dry_run: bool, wait: bool) -
     if dry_run:
         return _dry_run(app, node, wanted=True)
 
-    with _held(app, topology, "fence", wait=wait) as held:
+    with _held(app, topology, "fence", wait=wait) as locked:
 
         def agree(plan: FencePlan) -> None:
-            losses = (loss(held.fleet.topology, plan.observed, plan.node),)
+            losses = (loss(locked.fleet.topology, plan.observed, plan.node),)
             app.agree_to_loss(topology.name, losses, confirmed=confirm)
 
-        report = run_fence(held, node, app.argv, agree)
+        report = run_fence(locked, node, app.argv, agree)
     _show(app, report, "fence")
     return Exit.OK
 
@@ -70,8 +70,8 @@ def unfence(app: App, node: str, yes: bool, dry_run: bool, wait: bool) -> int:
     def agree(plan: FencePlan) -> None:
         app.agree(f"let {plan.spec.name} accept writes again?", yes=yes)
 
-    with _held(app, topology, "unfence", wait=wait) as held:
-        report = run_unfence(held, node, app.argv, agree)
+    with _held(app, topology, "unfence", wait=wait) as locked:
+        report = run_unfence(locked, node, app.argv, agree)
     _show(app, report, "unfence")
     return Exit.OK
 
@@ -90,12 +90,12 @@ def _dry_run(app: App, node: str, *, wanted: bool) -> int:
 
 
 @contextmanager
-def _held(app: App, topology: Topology, command: str, *, wait: bool) -> Iterator[HeldFleet]:
+def _held(app: App, topology: Topology, command: str, *, wait: bool) -> Iterator[LockedFleet]:
     stop = StopFlag()
-    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
-    with stop.armed(), hold(topology, app.home, command, stop, app.output, waiting=waiting) as held:
-        note_differences(app, held.fleet)
-        yield held
+    waiting = LockWait(wanted=wait, at_most_s=app.timeout_s)
+    with stop.armed(), lock_fleet(topology, app.home, command, stop, app.output, waiting=waiting) as locked:
+        note_differences(app, locked.fleet)
+        yield locked
 
 
 def _show(app: App, report: FenceReport, verb: str) -> None:

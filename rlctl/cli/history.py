@@ -4,7 +4,7 @@ import click
 
 from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpCommand
-from rlctl.execute.journal import Operation, read
+from rlctl.execute.journal import JournalEntry, read
 
 
 @click.command(cls=HelpCommand)
@@ -38,7 +38,7 @@ def history(app: App, last: int) -> None:
                 app.output.text(f"  {text}: {outcome}")
 
 
-def _row(operation: Operation) -> list[str]:
+def _row(operation: JournalEntry) -> list[str]:
     failed = sum(1 for _text, outcome in operation.steps if outcome != "done")
     steps = f"{len(operation.steps)}" + (f" ({failed} failed)" if failed else "")
     return [

@@ -12,7 +12,7 @@ from rlctl.cli.opened import opened
 from rlctl.cli.options import Duration
 from rlctl.errors import NotFound, UsageFault
 from rlctl.limiter import ALGORITHMS, Algorithm, Cause, Concurrent, Decision, Limiter, Source, new_request_id
-from rlctl.operations.env import As, connection
+from rlctl.operations.env import EnvUser, connection
 from rlctl.rules.explain import typed_dimensions, unknown_tier
 from rlctl.rules.in_force import read_rules_in_force
 from rlctl.runbooks.answers import page_for_cause
@@ -96,7 +96,7 @@ def limit(
     with opened(app) as fleet:
         if fleet.is_new:
             raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="run `rlctl deploy`")
-        settings, release = connection(fleet, As.LIMITER, service).to_json(), fleet.release
+        settings, release = connection(fleet, EnvUser.LIMITER, service).to_json(), fleet.release
     budget_ms = app.timeout(BUDGET_S) * 1000
     request = _RequestOptions(
         cost=cost, peek=peek, request_id=request_id or new_request_id(), tier=tier, policy=on_failure

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rlctl.cli.app import App
 from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.limits.release import Release
-from rlctl.plan.findings import differences
+from rlctl.plan.findings import difference_findings
 
 
 @contextmanager
@@ -19,5 +19,5 @@ def opened(app: App, release: Release | None = None) -> Iterator[FleetSession]:
 
 def note_differences(app: App, fleet: FleetSession) -> None:
     """Print what deploy would refuse. For commands that do not show the fleet's findings."""
-    for finding in differences(fleet.refusals):
+    for finding in difference_findings(fleet.refusals):
         app.output.note(f"{finding.code}: {finding.text}")

@@ -8,7 +8,7 @@ from rlctl.assets import asset_folder
 from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpGroup
 from rlctl.errors import Refused, UsageFault
-from rlctl.operations.staging import Occasion, stage_host
+from rlctl.operations.staging import StagingMode, stage_host
 from rlctl.render.acl import node_acl
 from rlctl.render.compose import compose_file
 from rlctl.render.redis_conf import NodeFiles, static_conf
@@ -57,14 +57,14 @@ def config(
     """
     topology = app.topology()
     if stage and host:
-        _stage(app, topology, host, server_version, Occasion(rehearsal=check, placed=placed, unseen=unseen))
+        _stage(app, topology, host, server_version, StagingMode(rehearsal=check, placed=placed, unseen=unseen))
     elif stage or host or server_version or check or placed or unseen:
         raise UsageFault("--stage and --host go together", hint="see `rlctl render config --help`")
     else:
         _show(app, topology)
 
 
-def _stage(app: App, topology: Topology, host: str, server_version: str | None, occasion: Occasion) -> None:
+def _stage(app: App, topology: Topology, host: str, server_version: str | None, occasion: StagingMode) -> None:
     version = parse_version(server_version) if server_version else None
     if version == ():
         raise UsageFault(f"--server-version: {server_version!r} is not a version", hint="write it as 8.0.2")

@@ -7,7 +7,7 @@ from rlctl.cli.deploy import DEPLOY_S, planned_steps
 from rlctl.cli.help import HelpCommand
 from rlctl.cli.options import Size
 from rlctl.errors import Exit
-from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.operations.deploy import DeployOptions
 from rlctl.operations.resize import Resize, make_resize, plan_resize, run_resize
@@ -36,7 +36,7 @@ def resize(app: App, size: int | None, dry_run: bool, yes: bool, wait: bool) -> 
     if dry_run:
         return _dry_run(app, change, plan_resize(change, app.home, app.output))
     options = DeployOptions(argv=app.argv, saved=None, timeout_s=app.timeout(DEPLOY_S), command="resize")
-    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+    waiting = LockWait(wanted=wait, at_most_s=app.timeout_s)
     stop = StopFlag()
 
     def agree(plan: Plan) -> None:
@@ -46,8 +46,8 @@ def resize(app: App, size: int | None, dry_run: bool, yes: bool, wait: bool) -> 
         steps = (f"  {describe(step)}" for step in plan.steps)
         app.agree(f"{change.before.name}: write and deploy this?", yes=False, about=(head, *steps))
 
-    with stop.armed(), hold(change.after, app.home, "resize", stop, app.output, waiting=waiting) as held:
-        report = run_resize(held, change, options, app.output, stop, agree)
+    with stop.armed(), lock_fleet(change.after, app.home, "resize", stop, app.output, waiting=waiting) as locked:
+        report = run_resize(locked, change, options, app.output, stop, agree)
     if app.output.as_json:
         done = report.to_json()
         app.output.result(change.to_json() | {key: done[key] for key in ("changed", "steps", "elapsed_s")})

@@ -11,7 +11,7 @@ from rlctl.cli.help import HelpGroup
 from rlctl.cli.opened import note_differences, opened
 from rlctl.cli.options import Duration
 from rlctl.errors import CheckFailed, Exit, NotFound, PartlyDone, Refused, TimedOut, Unreachable
-from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
@@ -273,13 +273,13 @@ def _apply(app: App, release: Release, stop: StopFlag, *, yes: bool, wait: bool)
         steps = (f"  {line}" for line in _planned(found, rights))
         app.agree(f"{topology.name}: put release {release.version} in force?", yes=yes, about=steps)
 
-    waiting = Waiting(wanted=wait, at_most_s=app.timeout_s)
+    waiting = LockWait(wanted=wait, at_most_s=app.timeout_s)
     with (
         stop.armed(),
-        hold(topology, app.home, "scripts apply", stop, app.output, waiting=waiting, release=release) as held,
+        lock_fleet(topology, app.home, "scripts apply", stop, app.output, waiting=waiting, release=release) as locked,
     ):
-        note_differences(app, held.fleet)
-        report = run_apply(held, app.argv, app.output, stop, agree)
+        note_differences(app, locked.fleet)
+        report = run_apply(locked, app.argv, app.output, stop, agree)
     _show_applied(app, report)
 
 

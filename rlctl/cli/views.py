@@ -7,7 +7,7 @@ from rlctl.cli.polling import PolledReport
 from rlctl.errors import Exit
 from rlctl.operations.status import read_views
 from rlctl.plan.finding import Finding, Severity
-from rlctl.plan.views import Primary, View, Views
+from rlctl.plan.views import ClaimedPrimary, View, Views
 from rlctl.runbooks.answers import page_for_finding
 
 # Shard columns that fit into 80 characters beside the others.
@@ -72,7 +72,7 @@ def _differs(report: Views, view: View, shards: Sequence[int]) -> bool:
     return differs or bool(view.doubts or view.unknown) or not view.answers or view.ok is False
 
 
-def _primary_row(one: Primary) -> list[str]:
+def _primary_row(one: ClaimedPrimary) -> list[str]:
     return [
         one.node,
         str(one.shard),
@@ -85,7 +85,7 @@ def _primary_row(one: Primary) -> list[str]:
     ]
 
 
-def _writes(one: Primary) -> str:
+def _writes(one: ClaimedPrimary) -> str:
     if one.fenced:
         return "fenced"
     return {True: "takes", False: "refuses", None: "unknown"}[one.writable]

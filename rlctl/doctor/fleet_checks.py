@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from rlctl.doctor.model import Check, failed, passed, unread, warned
 from rlctl.doctor.resource_checks import size_text
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
-from rlctl.plan.clients import lowered
+from rlctl.plan.clients import lowered_maxclients
 from rlctl.plan.desired import Desired
 from rlctl.plan.finding import Finding, Severity
 from rlctl.plan.findings import assess
 from rlctl.plan.guards import MAXCLIENTS_HINT
-from rlctl.plan.unproven import is_unproven, way_out
+from rlctl.plan.unproven import is_unproven, proof_hint
 from rlctl.render.redis_conf import max_clients, open_files
 from rlctl.topology.model import Kind, TargetName
 
@@ -81,7 +81,7 @@ def _ports(desired: Desired, observed: Observed) -> Iterator[Check]:
         yield failed("ports", name, f"another process holds the port of {_places(desired, taken)}", fix)
     if unproven:
         evidence = f"not proven to belong to the fleet: {_places(desired, unproven)}"
-        yield unread("ports", name, evidence, way_out(desired.topology))
+        yield unread("ports", name, evidence, proof_hint(desired.topology))
     if not taken and not unproven:
         yield passed("ports", name, f"the ports of all {len(observed.nodes)} nodes are free or held by the fleet")
 
@@ -101,7 +101,7 @@ def _findings(desired: Desired, observed: Observed) -> Iterator[Check]:
 def _from_finding(desired: Desired, finding: Finding) -> Check:
     make = failed if finding.severity is Severity.CRITICAL else warned
     known = _FIXES.get(finding.code, "rlctl deploy").format(subject=finding.subject)
-    fix = way_out(desired.topology) if finding.code == "node-unproven" else known
+    fix = proof_hint(desired.topology) if finding.code == "node-unproven" else known
     return make(finding.code, finding.subject, finding.text, fix)
 
 
@@ -133,7 +133,7 @@ def _node_memory(node: NodeFacts) -> Check:
 
 
 def _clients(desired: Desired, observed: Observed) -> Iterator[Check]:
-    name, topology, few = "maxclients-lowered", desired.topology, lowered(desired, observed)
+    name, topology, few = "maxclients-lowered", desired.topology, lowered_maxclients(desired, observed)
     wanted, files = max_clients(topology), open_files(topology)
     for node, most in few.items():
         evidence = f"maxclients is {most}, not {wanted}: the server lowered it to fit its limit of open files"

@@ -75,13 +75,13 @@ class Executor:
         journal: Journal,
         progress: Progress,
         stop: StopFlag,
-        keep_going: Callable[[], None],
+        check_lock: Callable[[], None],
     ) -> None:
         self._fleet = fleet
         self._journal = journal
         self._progress = progress
         self._stop = stop
-        self._keep_going = keep_going
+        self._check_lock = check_lock
         self._elected: dict[int, NodeName] = {}
         self._formation = Formation(
             topology=fleet.topology,
@@ -91,20 +91,20 @@ class Executor:
             stop=stop,
         )
 
-    def walk(self, plan: Plan) -> tuple[StepResult, ...]:
+    def execute(self, plan: Plan) -> tuple[StepResult, ...]:
         """All steps; PartlyDone or Interrupted says what was done and how to go on."""
         results: list[StepResult] = []
         for _type, group in groupby(plan.steps, key=type):
-            batch = [self._as_elected(step) for step in group]
+            batch = [self._with_elected_primary(step) for step in group]
             self._stop.check(done=len(results), of=len(plan.steps))
-            self._keep_going()
+            self._check_lock()
             outcomes = self._outcomes(batch, done=len(results), of=len(plan.steps))
             results += [self._record(step, outcomes.get(step), plan, len(results) + n) for n, step in enumerate(batch)]
             if any(result.outcome != "done" for result in results):
                 raise _partly_done(results, plan)
         return tuple(results)
 
-    def _as_elected(self, step: Step) -> Step:
+    def _with_elected_primary(self, step: Step) -> Step:
         """A plan can only guess who wins an election; what comes after it goes by who won."""
         match step:
             case StartNode(node=node, follow=str(follow)):
@@ -122,7 +122,7 @@ class Executor:
     def _outcomes(self, batch: Sequence[Step], *, done: int, of: int) -> Mapping[Step, str]:
         """The steps of a batch that failed, each with its error."""
         try:
-            errors = self._carry_out_loaded(batch)
+            errors = self._carry_out_when_loaded(batch)
         except Interrupted:
             self._stop.check(done=done, of=of)
             raise
@@ -130,7 +130,7 @@ class Executor:
             return dict.fromkeys(batch, failure.message + (f"; {failure.hint}" if failure.hint else ""))
         return {step: errors[place(step)] for step in batch if place(step) in errors}
 
-    def _carry_out_loaded(self, batch: Sequence[Step]) -> Errors:
+    def _carry_out_when_loaded(self, batch: Sequence[Step]) -> Errors:
         """A server that reads its data, after a start or for a first sync, refuses nearly all: it is asked again."""
         deadline = self._fleet.clock.monotonic() + LOADING_S
         errors = self._carry_out(batch)

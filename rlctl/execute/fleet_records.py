@@ -16,7 +16,7 @@ KEPT = 100
 
 def read_registered(link: NodeLink) -> Registered | None:
     """The release in force, or None where none was ever applied."""
-    with _told_as_failure(link):
+    with _failures_translated(link):
         fields = parse.pairs(link.call("HGETALL", RELEASE_KEY))
     if not fields:
         return None
@@ -26,20 +26,20 @@ def read_registered(link: NodeLink) -> Registered | None:
 def write_registered(link: NodeLink, registered: Registered) -> None:
     """Say which release is in force and how it stands: pending, applied or dirty."""
     fields = {"release": registered.release, "digest": registered.digest, "state": registered.state}
-    with _told_as_failure(link):
+    with _failures_translated(link):
         link.call("HSET", RELEASE_KEY, *(word for pair in fields.items() for word in pair))
 
 
-def remember(link: NodeLink, summary: Mapping[str, object]) -> None:
+def add_to_history(link: NodeLink, summary: Mapping[str, object]) -> None:
     """Add a summary to the fleet's history; the oldest beyond a hundred go."""
-    with _told_as_failure(link):
+    with _failures_translated(link):
         link.call("LPUSH", HISTORY_KEY, json.dumps(summary, sort_keys=True))
         link.call("LTRIM", HISTORY_KEY, 0, KEPT - 1)
 
 
 def read_history(link: NodeLink, kind: str) -> tuple[dict[str, object], ...]:
     """The summaries of one kind, newest first; what is not ours to read is passed over."""
-    with _told_as_failure(link):
+    with _failures_translated(link):
         texts = link.call("LRANGE", HISTORY_KEY, 0, KEPT - 1)
     found = []
     for text in texts:
@@ -53,7 +53,7 @@ def read_history(link: NodeLink, kind: str) -> tuple[dict[str, object], ...]:
 
 
 @contextmanager
-def _told_as_failure(link: NodeLink) -> Iterator[None]:
+def _failures_translated(link: NodeLink) -> Iterator[None]:
     """A server that cannot remember says why: full, without its replicas, or gone."""
     try:
         yield

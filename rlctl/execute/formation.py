@@ -44,7 +44,7 @@ class Formation:
     def meet(self, steps: Sequence[Meet]) -> Errors:
         """CLUSTER MEET, all introductions of a node in one write."""
         specs = self._specs()
-        return self._send((step.node, [meeting(specs[peer]) for peer in step.peers]) for step in steps)
+        return self._send((step.node, [meet_command(specs[peer]) for peer in step.peers]) for step in steps)
 
     def assign_slots(self, steps: Sequence[AssignSlots]) -> Errors:
         """CLUSTER ADDSLOTSRANGE, one atomic command a node."""
@@ -105,7 +105,7 @@ class Formation:
                     del waiting[node]
             if waiting and self.clock.monotonic() - met_s >= MEET_AGAIN_S:
                 met_s = self.clock.monotonic()
-                self._send((node, [meeting(specs[primary])]) for node, primary in waiting.items())
+                self._send((node, [meet_command(specs[primary])]) for node, primary in waiting.items())
             return not waiting
 
         # What is still refused when the time is up is told by `refused` itself.
@@ -134,7 +134,7 @@ class Formation:
         return node_id(self.secrets.fleet_id, name)
 
 
-def meeting(peer: NodeSpec) -> Command:
+def meet_command(peer: NodeSpec) -> Command:
     """The command by which a node introduces itself to another."""
     return "CLUSTER", "MEET", peer.address, peer.port, peer.port + BUS_PORT_OFFSET
 

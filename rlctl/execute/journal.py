@@ -14,7 +14,7 @@ from rlctl.system.files import append_line, read_damaged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class JournalEntry:
     """One entry of the history; no outcome means it was killed, or still runs."""
 
     id: str
@@ -77,7 +77,7 @@ class Journal:
         append_line(self._path, json.dumps(stamped, separators=(",", ":")))
 
 
-def read(path: Path) -> tuple[Operation, ...]:
+def read(path: Path) -> tuple[JournalEntry, ...]:
     """The operations of a journal, oldest first; a damaged line is passed over."""
     events: dict[str, list[dict[str, object]]] = {}
     for line in read_damaged(path).splitlines():
@@ -97,11 +97,11 @@ def current_user() -> str:
         return str(os.getuid())
 
 
-def _operation(op: str, events: Sequence[dict[str, object]]) -> Operation:
+def _operation(op: str, events: Sequence[dict[str, object]]) -> JournalEntry:
     first, last = events[0], events[-1]
     ended = last.get("event") == "end"
     argv, pid = first.get("argv"), first.get("pid")
-    return Operation(
+    return JournalEntry(
         id=op,
         command=str(first.get("command")),
         user=str(first.get("user")),

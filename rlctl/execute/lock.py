@@ -26,7 +26,7 @@ RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class LockOwner:
     """Who holds a lock."""
 
     user: str
@@ -36,7 +36,7 @@ class Owner:
     since: float
 
     @classmethod
-    def myself(cls, command: str) -> "Owner":
+    def myself(cls, command: str) -> "LockOwner":
         """This process."""
         return cls(
             user=current_user(),
@@ -60,7 +60,7 @@ class Owner:
         )
 
     @classmethod
-    def from_text(cls, text: str) -> "Owner | None":
+    def from_text(cls, text: str) -> "LockOwner | None":
         """Read the stored form; what is not ours is nobody."""
         try:
             record = json.loads(text)
@@ -74,7 +74,7 @@ class Owner:
         except (ValueError, KeyError, TypeError):
             return None
 
-    def is_surely_dead(self) -> bool:
+    def is_known_dead(self) -> bool:
         """Whether it ran on this machine and is gone; of other machines we cannot know."""
         return self.host == socket.gethostname() and not self.process.is_alive()
 
@@ -85,12 +85,12 @@ class Owner:
 
 
 @contextmanager
-def file_lock(path: Path, owner: Owner, *, wait: Callable[[], bool]) -> Iterator[None]:
+def file_lock(path: Path, owner: LockOwner, *, wait: Callable[[], bool]) -> Iterator[None]:
     """Hold the machine's lock; while `wait` says so, wait for whoever holds it."""
     with _opened(path) as handle:
         while not _try_flock(handle):
             if not wait():
-                raise _held(read_holder(path))
+                raise _held(read_owner(path))
         _write(path, handle, owner)
         try:
             yield
@@ -98,10 +98,10 @@ def file_lock(path: Path, owner: Owner, *, wait: Callable[[], bool]) -> Iterator
             os.ftruncate(handle, 0)
 
 
-def read_holder(path: Path) -> Owner | None:
+def read_owner(path: Path) -> LockOwner | None:
     """Who wrote itself into the lock file."""
     try:
-        return Owner.from_text(read_damaged(path))
+        return LockOwner.from_text(read_damaged(path))
     except Unreachable:
         return None
 
@@ -118,7 +118,7 @@ class FleetLock:
     The links lead to who may hold it, the likeliest first: a failover in the middle of an operation moves the key.
     """
 
-    def __init__(self, open_links: Callable[[], Iterator[NodeLink]], owner: Owner) -> None:
+    def __init__(self, open_links: Callable[[], Iterator[NodeLink]], owner: LockOwner) -> None:
         self._open_links = open_links
         self._token = owner.to_text()
         self._ended = threading.Event()
@@ -130,8 +130,8 @@ class FleetLock:
         with closing(next(self._open_links())) as link:
             while link.call("SET", LOCK_KEY, self._token, "NX", "PX", TTL_MS) is None:
                 text = link.call("GET", LOCK_KEY)
-                holder = Owner.from_text(text) if text else None
-                if holder is not None and holder.is_surely_dead():
+                holder = LockOwner.from_text(text) if text else None
+                if holder is not None and holder.is_known_dead():
                     link.call("EVAL", RELEASE, 1, LOCK_KEY, text)
                 elif not wait():
                     raise _held(holder)
@@ -198,7 +198,7 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _write(path: Path, handle: int, owner: Owner) -> None:
+def _write(path: Path, handle: int, owner: LockOwner) -> None:
     try:
         os.ftruncate(handle, 0)
         write_all(handle, owner.to_text())
@@ -206,7 +206,7 @@ def _write(path: Path, handle: int, owner: Owner) -> None:
         raise cannot("write the lock file", path, failure) from failure
 
 
-def _held(holder: Owner | None) -> LockHeld:
+def _held(holder: LockOwner | None) -> LockHeld:
     who = holder.describe() if holder else "somebody who left no name"
     return LockHeld(
         f"the fleet is locked by {who}",

@@ -13,7 +13,7 @@ class Progress(Protocol):
         """A step's outcome."""
 
 
-class Quiet:
+class SilentProgress:
     """Progress that no one reads."""
 
     def note(self, text: str) -> None:
@@ -23,4 +23,4 @@ class Quiet:
         """Drop it."""
 
 
-QUIET = Quiet()
+SILENT_PROGRESS = SilentProgress()

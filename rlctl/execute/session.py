@@ -10,7 +10,7 @@ from rlctl.observe.collect import Collector
 from rlctl.observe.connect import Connector
 from rlctl.observe.model import Observed, Presence
 from rlctl.plan.desired import Desired
-from rlctl.plan.unproven import is_unproven, way_out
+from rlctl.plan.unproven import is_unproven, proof_hint
 from rlctl.render.acl import Version, loaded_revision, node_acl
 from rlctl.scripts.release import load_release
 from rlctl.secrets import Authority, FleetSecrets, generate, with_services
@@ -61,21 +61,21 @@ class FleetSession:
         """Ask every node; AccessDenied where a fleet answers whose secrets are not here."""
         observed = self.collector.collect()
         if self.is_new:
-            _check_no_secrets(self.topology, observed)
+            _check_no_servers(self.topology, observed)
         return observed
 
     def check_deployable(self) -> None:
         """Refused where deploy cannot do what the file asks for, AccessDenied without secrets that fit the fleet."""
         check_refusals(self.refusals)
-        check_keepable(self.secrets, self.found)
+        check_savable(self.secrets, self.found)
         if self.topology.security.tls and self.secrets.authority is not None:
-            _check_signs(self.topology, self.secrets.authority)
-        if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._seen():
+            _check_authority_usable(self.topology, self.secrets.authority)
+        if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._placed_nodes():
             raise no_secrets(self.topology)
 
     def check_removable(self) -> None:
         """The same where its nodes run; one whose secrets are lost can be removed once it is stopped."""
-        if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._runs():
+        if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._has_running_node():
             raise no_secrets(self.topology)
 
     def desired(self, observed: Observed) -> Desired:
@@ -99,9 +99,9 @@ class FleetSession:
                 found[kind] = node_acl(specs[name], self.secrets, version, self.release.commands)
         return {name: found[specs[name].is_sentinel, version] for name, version in self.versions(observed).items()}
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Write the record of a fleet that is about to change, and its secrets where they changed."""
-        keep(self.topology, self.folder, self.secrets, found=self.found)
+        save(self.topology, self.folder, self.secrets, found=self.found)
 
     @property
     def is_recorded(self) -> bool:
@@ -113,17 +113,17 @@ class FleetSession:
         """Whether its secrets were neither here when it was opened, nor kept since by a deploy of ours."""
         return self.is_new and not self.folder.secrets.exists()
 
-    def _seen(self) -> set[NodeName]:
+    def _placed_nodes(self) -> set[NodeName]:
         """The nodes that hosts hold; a silent host, which is taken to hold what it should, does not count."""
         silent = {host for host, found in self.target.machines().items() if isinstance(found, RlctlError)}
         return set(self.target.placed()) - {spec.name for spec in all_nodes(self.topology) if spec.host in silent}
 
-    def _runs(self) -> bool:
+    def _has_running_node(self) -> bool:
         found = self.target.inspect(all_nodes(self.topology)).values()
         return any(disk.running for disk in found) or bool(self.target.running_without_folder())
 
 
-def keep(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, found: FleetSecrets | None) -> None:
+def save(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, found: FleetSecrets | None) -> None:
     """Write the record of a fleet that is about to change, and its secrets where they are not those that were found."""
     make_private_folder(folder.root)
     if secrets != found and not vault.is_from_environment():
@@ -133,7 +133,7 @@ def keep(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, foun
     FleetRecord(topology=topology).save(folder.record)
 
 
-def check_keepable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
+def check_savable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
     """Refuse new passwords where RLCTL_SECRETS names the file that has to hold them."""
     added = added_services(secrets, found)
     if added and vault.is_from_environment():
@@ -247,7 +247,7 @@ def check_authority(topology: Topology, secrets: FleetSecrets) -> None:
         )
 
 
-def _check_signs(topology: Topology, authority: Authority) -> None:
+def _check_authority_usable(topology: Topology, authority: Authority) -> None:
     from rlctl.system.tls import read_authority  # noqa: PLC0415  costs start-up time that only TLS pays
 
     try:
@@ -259,10 +259,10 @@ def _check_signs(topology: Topology, authority: Authority) -> None:
         ) from failure
 
 
-def _check_no_secrets(topology: Topology, observed: Observed) -> None:
+def _check_no_servers(topology: Topology, observed: Observed) -> None:
     closed = [node for node in observed.nodes if node.presence is Presence.DENIED or is_unproven(node)]
     if closed:
-        missing = f"; where a proof is missing: {way_out(topology)}" if any(map(is_unproven, closed)) else ""
+        missing = f"; where a proof is missing: {proof_hint(topology)}" if any(map(is_unproven, closed)) else ""
         raise AccessDenied(
             f"servers answer where fleet {topology.name} would be, and this machine has no secrets for it: "
             f"{closed[0].evidence}",

@@ -13,7 +13,7 @@ from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.observe import parse
 from rlctl.observe.info import ServerInfo
-from rlctl.plan.failover import Handover, unlinked_nodes
+from rlctl.plan.failover import FailoverPlan, unlinked_nodes
 from rlctl.system.clock import wait_until
 from rlctl.system.redis_errors import UNCHANGED, named_errors
 from rlctl.topology.nodes import all_nodes
@@ -24,35 +24,35 @@ LINKED_S = 15.0
 _AGE_STEP_S = 1.0
 
 
-def await_votes(fleet: FleetSession, order: Handover, progress: Progress, stop: StopFlag) -> None:
+def await_votes(fleet: FleetSession, plan: FailoverPlan, progress: Progress, stop: StopFlag) -> None:
     """Wait out the time in which voters refuse the shard another vote, then for the replica's bus links."""
     window_s = 2 * fleet.topology.cluster.node_timeout_ms / 1000
-    _await_window(fleet, order, progress, stop, window_s)
-    _await_links(fleet, order, progress, stop)
+    _await_window(fleet, plan, progress, stop, window_s)
+    _await_links(fleet, plan, progress, stop)
 
 
-def _await_window(fleet: FleetSession, order: Handover, progress: Progress, stop: StopFlag, window_s: float) -> None:
+def _await_window(fleet: FleetSession, plan: FailoverPlan, progress: Progress, stop: StopFlag, window_s: float) -> None:
     def is_over() -> bool:
         stop.check()
-        return min(_since_promotion_s(fleet, order), _since_failed_order_s(fleet, order)) >= window_s
+        return min(_since_promotion_s(fleet, plan), _since_failed_order_s(fleet, plan)) >= window_s
 
     if is_over():
         return
-    progress.note(f"waiting: the primaries vote for shard {order.shard} once in {window_s:g} s")
+    progress.note(f"waiting: the primaries vote for shard {plan.shard} once in {window_s:g} s")
     wait_until(
         is_over,
         timeout_s=window_s + LINKED_S,
         clock=fleet.clock,
-        what=f"{window_s:g} s since the last vote for shard {order.shard}",
+        what=f"{window_s:g} s since the last vote for shard {plan.shard}",
         hint=UNCHANGED,
         every_s=0.1,
     )
 
 
-def _since_promotion_s(fleet: FleetSession, order: Handover) -> float:
+def _since_promotion_s(fleet: FleetSession, plan: FailoverPlan) -> float:
     """At least so long the primary has been one: since its oldest replica's connection, or since its start."""
-    link = fleet.connector.link(next(spec for spec in all_nodes(fleet.topology) if spec.name == order.old))
-    with named_errors(order.old, UNCHANGED):
+    link = fleet.connector.link(next(spec for spec in all_nodes(fleet.topology) if spec.name == plan.old))
+    with named_errors(plan.old, UNCHANGED):
         own = ServerInfo(link.call("INFO", "server", "replication"))
         ages = parse.connection_ages(str(link.call("CLIENT", "LIST", "TYPE", "replica")))
     if own.second_offset == -1:
@@ -60,33 +60,33 @@ def _since_promotion_s(fleet: FleetSession, order: Handover) -> float:
     return max((age - _AGE_STEP_S for age in ages), default=0.0)
 
 
-def _since_failed_order_s(fleet: FleetSession, order: Handover) -> float:
+def _since_failed_order_s(fleet: FleetSession, plan: FailoverPlan) -> float:
     """An order that did not succeed may have got votes; of one that did, the replicas' connections tell."""
     now = fleet.clock.now()
     failed = [
         (now - datetime.fromisoformat(operation.ended or operation.started)).total_seconds()
         for operation in journal.read(fleet.home.journal(fleet.topology.name))
-        if operation.command == "failover" and operation.outcome != "done" and str(order.shard) in operation.argv
+        if operation.command == "failover" and operation.outcome != "done" and str(plan.shard) in operation.argv
     ]
     # A clock that was set back since would make it last.
     return min((since for since in failed if since >= 0), default=float("inf"))
 
 
-def _await_links(fleet: FleetSession, order: Handover, progress: Progress, stop: StopFlag) -> None:
+def _await_links(fleet: FleetSession, plan: FailoverPlan, progress: Progress, stop: StopFlag) -> None:
     missing: list[str] = []
 
     def are_up() -> bool:
         stop.check()
-        missing[:] = unlinked_nodes(fleet.observe(), order.new)
+        missing[:] = unlinked_nodes(fleet.observe(), plan.new)
         return not missing
 
     if are_up():
         return
-    progress.note(f"waiting: {', '.join(missing)} to hear {order.new} as the replica of {order.old}")
+    progress.note(f"waiting: {', '.join(missing)} to hear {plan.new} as the replica of {plan.old}")
     wait_until(
         are_up,
         timeout_s=LINKED_S,
         clock=fleet.clock,
-        what=f"bus links between {order.new} and all other nodes, which know whom it follows",
-        hint=f"{UNCHANGED}; CLUSTER NODES on each node says which link is down, and whom {order.new} follows",
+        what=f"bus links between {plan.new} and all other nodes, which know whom it follows",
+        hint=f"{UNCHANGED}; CLUSTER NODES on each node says which link is down, and whom {plan.new} follows",
     )

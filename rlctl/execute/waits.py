@@ -4,23 +4,23 @@ import contextlib
 from collections.abc import Callable, Iterable
 
 from rlctl.errors import TimedOut
-from rlctl.execute.formation import MEET_AGAIN_S, meeting
+from rlctl.execute.formation import MEET_AGAIN_S, meet_command
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.info import ClusterInfo, ServerInfo, cluster_info
 from rlctl.observe.model import Observed, ReplicationLink, Role
 from rlctl.plan.finding import Finding
-from rlctl.plan.findings import NOT_OF_DEPLOY, assess
+from rlctl.plan.findings import NOT_FIXED_BY_DEPLOY, assess
 from rlctl.plan.tilt import TILT_S, in_tilt
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import Closed, CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import SLOTS, NodeName, NodeSpec, data_nodes
 
-TELL_EVERY_S = 1.0
-LOOK_EVERY_S = 0.02
-INTRODUCE_EVERY_S = 0.5
+NOTE_EVERY_S = 1.0
+POLL_EVERY_S = 0.02
+MEET_FOR_SLOTS_EVERY_S = 0.5
 READ_EVERY_S = 0.1
 # A server that was listening and refuses connections for so long has ended.
 ENDED_S = 1.0
@@ -44,12 +44,12 @@ def wait_healthy(
     started = fleet.clock.monotonic()
     deadline, latest = started + timeout_s, started + at_most_s
     progress.note("waiting until every node agrees")
-    _settle(fleet, stop, timeout_s)
-    told = fleet.clock.monotonic()
+    _await_rest(fleet, stop, timeout_s)
+    noted = fleet.clock.monotonic()
     while True:
         observed = fleet.observe()
         found = assess(fleet.desired(observed), observed)
-        judged = (finding for finding in found if finding.code not in NOT_OF_DEPLOY)
+        judged = (finding for finding in found if finding.code not in NOT_FIXED_BY_DEPLOY)
         # TILT first: sentinels repair nothing else before it ends.
         findings = tuple(sorted(judged, key=lambda finding: finding.code != "sentinel-tilt"))
         now = fleet.clock.monotonic()
@@ -57,9 +57,9 @@ def wait_healthy(
             deadline = max(deadline, min(now + timeout_s, latest))
         if not findings or now >= deadline or is_hopeless(observed):
             return observed, findings
-        if now - told >= TELL_EVERY_S:
+        if now - noted >= NOTE_EVERY_S:
             progress.note(f"waiting: {findings[0].text}" + (f" (+{len(findings) - 1} more)" if findings[1:] else ""))
-            told = now
+            noted = now
         stop.check()
         fleet.clock.sleep(READ_EVERY_S)
 
@@ -84,40 +84,40 @@ def wait_observed(
     wait_until(ready, timeout_s=timeout_s, clock=fleet.clock, what=what, hint=hint, every_s=READ_EVERY_S)
 
 
-def await_attention(fleet: FleetSession, sentinel: NodeName, progress: Progress, stop: StopFlag) -> None:
+def await_tilt_end(fleet: FleetSession, sentinel: NodeName, progress: Progress, stop: StopFlag) -> None:
     """Wait until a sentinel leaves TILT: in TILT it accepts commands, and acts on them only afterwards."""
 
-    def is_attentive(observed: Observed) -> bool:
+    def has_left_tilt(observed: Observed) -> bool:
         return sentinel not in {node.name for node in in_tilt(observed)}
 
-    if is_attentive(fleet.observe()):
+    if has_left_tilt(fleet.observe()):
         return
     wait_observed(
         fleet,
         stop,
         progress,
-        is_attentive,
+        has_left_tilt,
         what=f"{sentinel} leaving TILT, {TILT_S} s after it stalled or its clock jumped",
         hint="nothing was changed; look for stalls and clock jumps on its host",
         timeout_s=TILT_WAIT_S,
     )
 
 
-def _settle(fleet: FleetSession, stop: StopFlag, timeout_s: float) -> None:
+def _await_rest(fleet: FleetSession, stop: StopFlag, timeout_s: float) -> None:
     """Ask each node until it is content, and then no more; a node that never is shows in the full reading."""
-    settling = _Settling(fleet)
+    nodes = _NodesAtRest(fleet)
 
     def is_over() -> bool:
         stop.check()
-        return settling.is_over() or settling.has_ended_server()
+        return nodes.is_over() or nodes.has_ended_server()
 
     try:
-        wait_until(is_over, timeout_s=timeout_s, clock=fleet.clock, what="nodes at rest", every_s=LOOK_EVERY_S)
+        wait_until(is_over, timeout_s=timeout_s, clock=fleet.clock, what="nodes at rest", every_s=POLL_EVERY_S)
     except TimedOut:
         return
 
 
-class _Settling:
+class _NodesAtRest:
     """The nodes that are not content yet; who lacks slots or members is introduced to them once more.
 
     A node learns slots only from their owner, whose greetings come by turns and take seconds. To meet again sends
@@ -131,8 +131,8 @@ class _Settling:
         self._waiting = list(self._nodes)
         self._primaries: set[NodeSpec] = set()
         # Slots may be lacking from the start; nobody can tell yet that a meeting was missed.
-        before = fleet.clock.monotonic() - INTRODUCE_EVERY_S
-        self._introduced_at = {spec.name: before for spec in self._nodes}
+        before = fleet.clock.monotonic() - MEET_FOR_SLOTS_EVERY_S
+        self._met_at = {spec.name: before for spec in self._nodes}
         self._closed_since: dict[NodeSpec, float] = {}
 
     def has_ended_server(self) -> bool:
@@ -142,10 +142,10 @@ class _Settling:
 
     def is_over(self) -> bool:
         """Whether everybody was content when asked."""
-        self._waiting = [spec for spec in self._waiting if not self._is_content(spec)]
+        self._waiting = [spec for spec in self._waiting if not self._is_at_rest(spec)]
         return not self._waiting
 
-    def _is_content(self, spec: NodeSpec) -> bool:
+    def _is_at_rest(self, spec: NodeSpec) -> bool:
         questions = [("INFO", "replication"), *([("CLUSTER", "INFO")] if self._is_cluster else [])]
         try:
             answers = self._fleet.connector.link(spec).pipeline(questions)
@@ -167,19 +167,19 @@ class _Settling:
     def _knows_all(self, spec: NodeSpec, view: ClusterInfo) -> bool:
         if view.known_nodes != len(self._nodes):
             if view.known_nodes < len(self._nodes):
-                self._introduce_again(spec, self._nodes, every_s=MEET_AGAIN_S)
+                self._meet_again(spec, self._nodes, every_s=MEET_AGAIN_S)
             return False
         if view.slots_assigned != SLOTS:
-            self._introduce_again(spec, self._primaries, every_s=INTRODUCE_EVERY_S)
+            self._meet_again(spec, self._primaries, every_s=MEET_FOR_SLOTS_EVERY_S)
             return False
         return view.is_ok
 
-    def _introduce_again(self, spec: NodeSpec, to: Iterable[NodeSpec], *, every_s: float) -> None:
+    def _meet_again(self, spec: NodeSpec, to: Iterable[NodeSpec], *, every_s: float) -> None:
         now = self._fleet.clock.monotonic()
-        if now - self._introduced_at[spec.name] < every_s:
+        if now - self._met_at[spec.name] < every_s:
             return
-        self._introduced_at[spec.name] = now
+        self._met_at[spec.name] = now
         for other in set(to) - {spec}:
             # A node that cannot be reached now is not content itself, and is asked again.
             with contextlib.suppress(LinkFailure):
-                self._fleet.connector.link(other).pipeline([meeting(spec)])
+                self._fleet.connector.link(other).pipeline([meet_command(spec)])

@@ -22,7 +22,7 @@ class WritePause:
         self._until: float | None = None
         self.has_lapsed = False
 
-    def hold(self) -> int:
+    def extend(self) -> int:
         """Pause from now on; the offset up to which this primary has written."""
         asked = self._clock.monotonic()
         answers = self._link.pipeline([("CLIENT", "PAUSE", round(PAUSE_S * 1000), "WRITE"), ("INFO", "replication")])
@@ -42,7 +42,7 @@ class WritePause:
             self._link.call("CLIENT", "UNPAUSE")
         self._link.close()
 
-    def send_away(self) -> None:
+    def disconnect_clients(self) -> None:
         """Hang up on every client, as Sentinel does, so that they look the primary up again.
 
         Call it after `lift`, on a server that is a replica by now. It first gives the server time to answer READONLY

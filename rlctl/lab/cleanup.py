@@ -2,7 +2,7 @@
 
 import shutil
 
-from rlctl.execute.locking import Waiting, hold
+from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.lab.run_folder import RunFolder
@@ -14,13 +14,13 @@ from rlctl.topology.model import Topology
 WAIT_S = 60.0
 REMOVE_S = 10.0
 ARGV = ("failover-drill", "heal")
-WAITING = Waiting(wanted=True, at_most_s=WAIT_S)
+WAITING = LockWait(wanted=True, at_most_s=WAIT_S)
 
 
 def remove_fleet(topology: Topology, home: Home, progress: Progress) -> None:
     """Destroy a throw-away fleet of this machine that a killed run left."""
-    with hold(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as held:
-        run_destroy(held, ARGV, progress)
+    with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as locked:
+        run_destroy(locked, ARGV, progress)
 
 
 def remove_twin_folder(folder: RunFolder) -> None:

@@ -8,7 +8,7 @@ from rlctl.errors import CheckFailed, InvalidFile, NotFound, PartlyDone, Refused
 from rlctl.execute.directives import check_directives, refuse
 from rlctl.execute.executor import Executor, StepResult
 from rlctl.execute.journal import Journal
-from rlctl.execute.locking import HeldFleet
+from rlctl.execute.locking import LockedFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.service_users import check_passwords
 from rlctl.execute.session import FleetSession
@@ -16,7 +16,7 @@ from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
 from rlctl.observe.model import Observed
 from rlctl.operations.scripts import register_first
-from rlctl.plan.clients import lowered
+from rlctl.plan.clients import lowered_maxclients
 from rlctl.plan.fence import fenced
 from rlctl.plan.finding import Finding
 from rlctl.plan.planner import Plan, make_plan
@@ -63,37 +63,37 @@ class DeployReport:
 def plan_deploy(fleet: FleetSession, progress: Progress) -> Plan:
     """What deploy would do now; a host that nobody could look at is told."""
     fleet.check_deployable()
-    prospect = _plan(fleet, fleet.observe())
-    if not prospect.is_checked:
+    planned = _plan(fleet, fleet.observe())
+    if not planned.is_checked:
         progress.note(
             f"not checked: the section `redis`, as image {fleet.topology.docker.image} is not on this machine yet"
         )
-    for trouble in prospect.troubles:
+    for trouble in planned.troubles:
         progress.note(f"not looked at: {trouble.message}")
-    return prospect.plan
+    return planned.plan
 
 
 def run_deploy(
-    held: HeldFleet, options: DeployOptions, progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
+    locked: LockedFleet, options: DeployOptions, progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
 ) -> DeployReport:
     """Bring the fleet to its topology; `agree` raises Declined when the user does not want the plan."""
-    fleet = held.fleet
+    fleet = locked.fleet
     fleet.check_deployable()
     observed = fleet.observe()
-    held.take(observed)
-    prospect = _plan(fleet, observed)
-    plan = prospect.plan
+    locked.take_key(observed)
+    planned = _plan(fleet, observed)
+    plan = planned.plan
     if options.saved is not None:
         options.saved.check(plan)
     if plan.steps:
         agree(plan)
-    if not prospect.is_checked:
+    if not planned.is_checked:
         check_directives(fleet, fetch=True)
-    return _carry_out(prospect, options, held, progress, stop, agree)
+    return _carry_out(planned, options, locked, progress, stop, agree)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Prospect:
+class _PlannedDeploy:
     """A plan for the hosts that could be looked at, and why it could not be for the others."""
 
     plan: Plan
@@ -101,7 +101,7 @@ class _Prospect:
     is_checked: bool
 
 
-def _plan(fleet: FleetSession, observed: Observed) -> _Prospect:
+def _plan(fleet: FleetSession, observed: Observed) -> _PlannedDeploy:
     # First of all: a value that no server takes would else be refused as one that only a restart can change.
     is_checked = check_directives(fleet)
     observed = _proven(fleet, observed)
@@ -124,7 +124,7 @@ def _plan(fleet: FleetSession, observed: Observed) -> _Prospect:
     if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps):
         # A missing or too old server is told before anything is touched.
         fleet.target.check()
-    return _Prospect(plan=plan, troubles=troubles, is_checked=is_checked)
+    return _PlannedDeploy(plan=plan, troubles=troubles, is_checked=is_checked)
 
 
 def _proven(fleet: FleetSession, observed: Observed) -> Observed:
@@ -156,24 +156,24 @@ def _check_removed(fleet: FleetSession) -> None:
 
 
 def _carry_out(
-    prospect: _Prospect,
+    planned: _PlannedDeploy,
     options: DeployOptions,
-    held: HeldFleet,
+    locked: LockedFleet,
     progress: Progress,
     stop: StopFlag,
     agree: Callable[[Plan], None],
 ) -> DeployReport:
-    fleet, plan = held.fleet, prospect.plan
+    fleet, plan = locked.fleet, planned.plan
     started = fleet.clock.monotonic()
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     # Also without steps: an edit that needs none, such as the user of a host, belongs in the record.
     if plan.steps or not fleet.is_recorded:
-        fleet.keep()
+        fleet.save()
     if plan.steps:
         journal.begin(options.command, options.argv)
     fleet.target.rotate_logs()
     try:
-        results, observed = _walk_until_healthy(prospect, options, held, journal, progress, stop, agree)
+        results, observed = _walk_until_healthy(planned, options, locked, journal, progress, stop, agree)
         if any(isinstance(step, LoadScripts) for step in plan.steps):
             register_first(fleet, observed, progress)
     except RlctlError as failure:
@@ -185,31 +185,31 @@ def _carry_out(
     names = tuple(node.name for node in fenced(observed))
     for name in names:
         progress.note(f"{name} stays fenced: it refuses writes; `rlctl unfence {name}` lifts it")
-    _tell_lowered(fleet, observed, progress)
+    _note_lowered_maxclients(fleet, observed, progress)
     return DeployReport(results=results, fenced=names, elapsed_s=fleet.clock.monotonic() - started)
 
 
-def _tell_lowered(fleet: FleetSession, observed: Observed, progress: Progress) -> None:
-    found = lowered(fleet.desired(observed), observed)
+def _note_lowered_maxclients(fleet: FleetSession, observed: Observed, progress: Progress) -> None:
+    found = lowered_maxclients(fleet.desired(observed), observed)
     if found:
         listed = ", ".join(f"{name} {most}" for name, most in found.items())
         wanted = max_clients(fleet.topology)
         progress.note(f"maxclients is less than {wanted} (open files): {listed}; `rlctl doctor` says what to do")
 
 
-def _check_complete(prospect: _Prospect) -> None:
-    if prospect.troubles:
-        missing = "; ".join(trouble.message for trouble in prospect.troubles)
+def _check_complete(planned: _PlannedDeploy) -> None:
+    if planned.troubles:
+        missing = "; ".join(trouble.message for trouble in planned.troubles)
         raise PartlyDone(
-            f"{len(prospect.plan.steps)} steps done, but not on every host: {missing}",
-            hint=f"{prospect.troubles[0].hint}; then run the same command again",
+            f"{len(planned.plan.steps)} steps done, but not on every host: {missing}",
+            hint=f"{planned.troubles[0].hint}; then run the same command again",
         )
 
 
 def _walk_until_healthy(
-    prospect: _Prospect,
+    planned: _PlannedDeploy,
     options: DeployOptions,
-    held: HeldFleet,
+    locked: LockedFleet,
     journal: Journal,
     progress: Progress,
     stop: StopFlag,
@@ -219,10 +219,10 @@ def _walk_until_healthy(
 
     A server that got SIGTERM answers until it has ended: a plan made meanwhile does not start it.
     """
-    fleet, plan = held.fleet, prospect.plan
-    executor = Executor(fleet, journal, progress, stop, held.check)
-    results = executor.walk(plan)
-    _check_complete(prospect)
+    fleet, plan = locked.fleet, planned.plan
+    executor = Executor(fleet, journal, progress, stop, locked.check)
+    results = executor.execute(plan)
+    _check_complete(planned)
     timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
     # A saved plan is carried out as it was reviewed.
     may_repeat = bool(plan.steps) and options.saved is None
@@ -236,7 +236,7 @@ def _walk_until_healthy(
     if findings and may_repeat and (again := _plan_of_restarts(fleet, observed)):
         progress.note("servers have ended since the plan was made: planning again")
         agree(again)
-        results += executor.walk(again)
+        results += executor.execute(again)
         observed, findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s)
     _check_healthy(findings)
     return results, observed

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlctl.errors import AccessDenied, PartlyDone, Refused
 from rlctl.execute.journal import Journal
-from rlctl.execute.locking import HeldFleet
+from rlctl.execute.locking import LockedFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.observe.model import Presence
@@ -39,9 +39,11 @@ class DestroyReport:
         }
 
 
-def run_destroy(held: HeldFleet, argv: Sequence[str], progress: Progress, *, packages: bool = False) -> DestroyReport:
+def run_destroy(
+    locked: LockedFleet, argv: Sequence[str], progress: Progress, *, packages: bool = False
+) -> DestroyReport:
     """Remove the fleet; what is not there needs no removing. `packages` removes those of its hosts, too."""
-    fleet = held.fleet
+    fleet = locked.fleet
     names = sorted({*fleet.target.placed(), *fleet.target.running_without_folder()})
     if not names:
         _check_silence(fleet)
@@ -53,7 +55,7 @@ def run_destroy(held: HeldFleet, argv: Sequence[str], progress: Progress, *, pac
         return DestroyReport(name=fleet.topology.name, removed=(), packages=left)
     fleet.check_removable()
     if not fleet.is_new:
-        held.take(fleet.observe())
+        locked.take_key(fleet.observe())
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     journal.begin("destroy", argv)
     results = fleet.target.remove(names)

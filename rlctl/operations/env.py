@@ -13,7 +13,7 @@ from rlctl.topology.model import Kind
 from rlctl.topology.nodes import all_nodes, data_nodes, sentinel_nodes
 
 
-class As(StrEnum):
+class EnvUser(StrEnum):
     """Who wants to connect."""
 
     LIMITER = "limiter"
@@ -23,7 +23,7 @@ class As(StrEnum):
     @property
     def user(self) -> User:
         """The fleet's user behind the word."""
-        return {As.LIMITER: User.LIMITER, As.ADMIN: User.ADMIN, As.MONITOR: User.MONITOR}[self]
+        return {EnvUser.LIMITER: User.LIMITER, EnvUser.ADMIN: User.ADMIN, EnvUser.MONITOR: User.MONITOR}[self]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +65,12 @@ class Connection:
         }
 
 
-def connection(fleet: FleetSession, who: As, service: str | None = None) -> Connection:
+def connection(fleet: FleetSession, as_user: EnvUser, service: str | None = None) -> Connection:
     """Settings to reach the fleet: any node of a cluster, the primary behind sentinels.
 
     With a service its own user takes the place of the user limiter.
     """
-    username, password = _login(fleet, who, service)
+    username, password = _login(fleet, as_user, service)
     topology = fleet.topology
     nodes = data_nodes(topology)
     first = nodes[0]
@@ -97,10 +97,10 @@ def connection(fleet: FleetSession, who: As, service: str | None = None) -> Conn
     )
 
 
-def _login(fleet: FleetSession, who: As, service: str | None) -> tuple[str, Secret]:
+def _login(fleet: FleetSession, as_user: EnvUser, service: str | None) -> tuple[str, Secret]:
     if service is None:
-        return who.user.value, fleet.secrets.password(who.user)
-    if who is not As.LIMITER:
-        raise UsageFault(f"--service goes with --as limiter, not {who.value}", hint="leave one of the two out")
+        return as_user.user.value, fleet.secrets.password(as_user.user)
+    if as_user is not EnvUser.LIMITER:
+        raise UsageFault(f"--service goes with --as limiter, not {as_user.value}", hint="leave one of the two out")
     check_service(fleet, service)
     return user_of(service), fleet.secrets.services[service]

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from rlctl.errors import CheckFailed, NotFound, Refused, RlctlError, Unreachable, UsageFault
 from rlctl.execute.journal import Journal
-from rlctl.execute.locking import HeldFleet
+from rlctl.execute.locking import LockedFleet
 from rlctl.execute.session import FleetSession
 from rlctl.observe.model import NodeFacts, Observed, Role
-from rlctl.plan.fence import FENCE, SETTING, is_fenced, lacks_replicas, lifted
-from rlctl.plan.unproven import is_unproven, way_out
+from rlctl.plan.fence import FENCE_SETTING, FENCED_VALUE, is_fenced, lacks_replicas, unfenced_value
+from rlctl.plan.unproven import is_unproven, proof_hint
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
@@ -64,25 +64,25 @@ def plan_fence(fleet: FleetSession, name: str, *, wanted: bool) -> FencePlan:
 Agree = Callable[[FencePlan], None]
 
 
-def run_fence(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
+def run_fence(locked: LockedFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
     """Let a node refuse every write from now on; only it has to answer."""
-    return _run(held, name, argv, agree, wanted=True)
+    return _run(locked, name, argv, agree, wanted=True)
 
 
-def run_unfence(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
+def run_unfence(locked: LockedFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
     """Let a node take writes again, as far as the topology lets it."""
-    return _run(held, name, argv, agree, wanted=False)
+    return _run(locked, name, argv, agree, wanted=False)
 
 
-def _run(held: HeldFleet, name: str, argv: Sequence[str], agree: Agree, *, wanted: bool) -> FenceReport:
-    fleet = held.fleet
+def _run(locked: LockedFleet, name: str, argv: Sequence[str], agree: Agree, *, wanted: bool) -> FenceReport:
+    fleet = locked.fleet
     plan = plan_fence(fleet, name, wanted=wanted)
     if plan.changes:
-        held.take(plan.observed)
+        locked.take_key(plan.observed)
         agree(plan)
-        held.check()
+        locked.check()
         # A node behind a fence could not give the fleet's own lock back; the machine's lock still holds.
-        held.release()
+        locked.release()
         _journaled(fleet, plan.spec, argv, wanted=wanted)
     return FenceReport(name=fleet.topology.name, node=plan.spec.name, fenced=wanted, changed=plan.changes)
 
@@ -110,7 +110,7 @@ def _check_answers(fleet: FleetSession, observed: Observed, spec: NodeSpec) -> N
     if not observed.exists:
         raise NotFound(f"{spec.name} is not deployed", hint="`rlctl deploy` builds the fleet")
     if is_unproven(node):
-        raise Unreachable(f"{spec.name} is not proven ({node.evidence})", hint=way_out(fleet.topology))
+        raise Unreachable(f"{spec.name} is not proven ({node.evidence})", hint=proof_hint(fleet.topology))
     if not node.is_up:
         evidence = node.evidence or node.disk.unknown or node.presence
         raise Unreachable(
@@ -123,9 +123,9 @@ def _journaled(fleet: FleetSession, spec: NodeSpec, argv: Sequence[str], *, want
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
     journal.begin("fence" if wanted else "unfence", argv)
     try:
-        value = FENCE if wanted else lifted(fleet.topology)
+        value = FENCED_VALUE if wanted else unfenced_value(fleet.topology)
         _configure(fleet, spec, value)
-        journal.step(f"{spec.name}: set {SETTING} to {value}", "done")
+        journal.step(f"{spec.name}: set {FENCE_SETTING} to {value}", "done")
         _check(fleet, spec, wanted=wanted)
     except RlctlError as failure:
         journal.end(failure.code)
@@ -135,7 +135,7 @@ def _journaled(fleet: FleetSession, spec: NodeSpec, argv: Sequence[str], *, want
 
 def _configure(fleet: FleetSession, spec: NodeSpec, value: str) -> None:
     try:
-        fleet.connector.link(spec).call("CONFIG", "SET", SETTING, value)
+        fleet.connector.link(spec).call("CONFIG", "SET", FENCE_SETTING, value)
     except LinkFailure as failure:
         raise Unreachable(
             f"{spec.name} did not answer: {failure}", hint="`rlctl status --views` shows whether it is fenced"
@@ -151,7 +151,9 @@ def _check(fleet: FleetSession, spec: NodeSpec, *, wanted: bool) -> None:
     node = fleet.observe().node(spec.name)
     refuses = lacks_replicas(node) or node.role is not Role.PRIMARY
     if not node.is_up or is_fenced(node) != wanted or (wanted and not refuses):
-        found = f"{SETTING} is {node.settings.get(SETTING, 'unknown')}, {node.good_replicas} replicas keep up"
+        found = (
+            f"{FENCE_SETTING} is {node.settings.get(FENCE_SETTING, 'unknown')}, {node.good_replicas} replicas keep up"
+        )
         raise CheckFailed(
             f"{spec.name} is not {'fenced' if wanted else 'free'} afterwards: {found if node.is_up else node.evidence}",
             hint="look with `rlctl status --views`; the same command may be repeated",

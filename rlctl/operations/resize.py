@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlctl.doctor.resource_checks import machines_without_memory
 from rlctl.errors import Refused, RlctlError, UsageFault
-from rlctl.execute.locking import HeldFleet
+from rlctl.execute.locking import LockedFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.execute.stop import StopFlag
@@ -89,7 +89,7 @@ def plan_resize(resize: Resize, home: Home, progress: Progress) -> Plan:
 
 
 def run_resize(
-    held: HeldFleet,
+    locked: LockedFleet,
     resize: Resize,
     options: DeployOptions,
     progress: Progress,
@@ -97,9 +97,9 @@ def run_resize(
     agree: Callable[[Plan], None],
 ) -> DeployReport:
     """Write the file and deploy what it then says; `agree` is asked before the file is touched."""
-    fleet = held.fleet
+    fleet = locked.fleet
     fleet.check_deployable()
-    held.take(fleet.observe())
+    locked.take_key(fleet.observe())
     # Whoever held the lock until now may have written the file.
     check_unchanged(resize.file, resize.text)
     _check_ready(resize, fleet, progress, ProgressListener(note=progress.note, check_stop=stop.check))
@@ -113,7 +113,7 @@ def run_resize(
         is_written = True
 
     try:
-        return run_deploy(held, options, progress, stop, write)
+        return run_deploy(locked, options, progress, stop, write)
     except RlctlError as failure:
         if not is_written:
             raise

@@ -14,7 +14,7 @@ from rlctl.topology.nodes import NodeName, all_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ScriptResult:
     """One script on one node; no evidence means that every reply was right."""
 
     node: NodeName
@@ -26,7 +26,7 @@ class Verdict:
         return {"node": self.node, "script": self.script, "ok": self.evidence is None, "evidence": self.evidence}
 
 
-def verify(fleet: FleetSession, observed: Observed) -> tuple[Verdict, ...]:
+def verify(fleet: FleetSession, observed: Observed) -> tuple[ScriptResult, ...]:
     """Every script on every serving primary, on a scratch key that is removed again."""
     return tuple(verdict for node in serving(fleet, observed) for verdict in _node(fleet, node))
 
@@ -43,7 +43,7 @@ def serving(fleet: FleetSession, observed: Observed) -> list[NodeFacts]:
     return [node for node in primaries if node.slots] if fleet.topology.kind is Kind.CLUSTER else primaries
 
 
-def _node(fleet: FleetSession, node: NodeFacts) -> Iterator[Verdict]:
+def _node(fleet: FleetSession, node: NodeFacts) -> Iterator[ScriptResult]:
     spec = next(spec for spec in all_nodes(fleet.topology) if spec.name == node.name)
     runtime, admin = fleet.connector.separate_link(spec, User.LIMITER), fleet.connector.link(spec)
     try:
@@ -54,7 +54,7 @@ def _node(fleet: FleetSession, node: NodeFacts) -> Iterator[Verdict]:
                 admin.call("UNLINK", key)
             except (LinkFailure, CommandFailed) as failure:
                 evidence = str(failure)
-            yield Verdict(node=node.name, script=script.name, evidence=evidence)
+            yield ScriptResult(node=node.name, script=script.name, evidence=evidence)
     finally:
         runtime.close()
 

@@ -8,13 +8,13 @@ from rlctl.execute.executor import Executor, StepResult
 from rlctl.execute.fleet_records import (
     HISTORY_KEY,
     RELEASE_KEY,
+    add_to_history,
     read_history,
     read_registered,
-    remember,
     write_registered,
 )
 from rlctl.execute.journal import Journal, current_user
-from rlctl.execute.locking import HeldFleet, keeper, no_keeper
+from rlctl.execute.locking import LockedFleet, primary_for_key, primary_unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.service_users import check_deployed
 from rlctl.execute.session import FleetSession
@@ -90,17 +90,17 @@ def read_scripts(fleet: FleetSession) -> ScriptsStatus:
 
 
 def run_apply(
-    held: HeldFleet,
+    locked: LockedFleet,
     argv: Sequence[str],
     progress: Progress,
     stop: StopFlag,
     agree: Callable[[Plan, RightsChange | None], None],
 ) -> ApplyReport:
     """Load what is missing, replicas first, and prove it; PartlyDone where a node could not be reached."""
-    fleet = held.fleet
+    fleet = locked.fleet
     check_deployed(fleet)
     before = read_scripts(fleet)
-    held.take(before.observed)
+    locked.take_key(before.observed)
     plan = script_plan(fleet, before.observed)
     current = before.registered == _registered(fleet, "applied")
     if current and not plan.steps and not before.drift:
@@ -110,7 +110,7 @@ def run_apply(
     journal.begin("scripts apply", argv)
     try:
         _register(fleet, before.observed, "pending")
-        results = Executor(fleet, journal, progress, stop, held.check).walk(plan)
+        results = Executor(fleet, journal, progress, stop, locked.check).execute(plan)
         after = _prove(fleet)
     except RlctlError as failure:
         journal.end(failure.code)
@@ -159,20 +159,20 @@ def fleet_history(fleet: FleetSession) -> tuple[dict[str, object], ...]:
     """The releases this fleet has seen, newest first; Unreachable where nobody can say."""
     observed = fleet.observe()
     _check_deployed(fleet, observed)
-    link = _keeper_link(fleet, observed, HISTORY_KEY)
+    link = _link_for_key(fleet, observed, HISTORY_KEY)
     if link is None:
-        raise no_keeper(fleet, observed, "the history")
+        raise primary_unreachable(fleet, observed, "the history")
     return read_history(link, KIND)
 
 
 def registry_link(fleet: FleetSession, observed: Observed) -> NodeLink | None:
     """A connection to the primary that holds the registry, while there is one."""
-    return _keeper_link(fleet, observed, RELEASE_KEY)
+    return _link_for_key(fleet, observed, RELEASE_KEY)
 
 
-def _keeper_link(fleet: FleetSession, observed: Observed, key: str) -> NodeLink | None:
+def _link_for_key(fleet: FleetSession, observed: Observed, key: str) -> NodeLink | None:
     """The registry's keys have tags of their own: with more shards they lie on different primaries."""
-    spec = keeper(fleet, observed, key)
+    spec = primary_for_key(fleet, observed, key)
     return fleet.connector.link(spec) if spec else None
 
 
@@ -206,9 +206,9 @@ def _register(fleet: FleetSession, observed: Observed, state: str) -> None:
     if link is None:
         return
     write_registered(link, _registered(fleet, state))
-    history = _keeper_link(fleet, observed, HISTORY_KEY)
+    history = _link_for_key(fleet, observed, HISTORY_KEY)
     if state != "pending" and history is not None:
-        remember(
+        add_to_history(
             history,
             {
                 "kind": KIND,

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlctl.errors import AccessDenied, NotFound, Refused, Unreachable
-from rlctl.execute.lock import Owner, file_lock
+from rlctl.execute.lock import LockOwner, file_lock
 from rlctl.execute.session import (
     added_services,
     check_authority,
-    check_keepable,
     check_openable,
     check_refusals,
-    keep,
+    check_savable,
     new_secrets,
     no_secrets,
+    save,
 )
 from rlctl.render.acl import Version
 from rlctl.scripts.release import load_release
@@ -43,7 +43,7 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
+class StagingMode:
     """A rehearsal keeps no secrets that it had to invent; where nodes are placed already, none are invented.
 
     Nor are any kept while there are hosts that nobody looked at, which may hold nodes.
@@ -54,25 +54,25 @@ class Occasion:
     unseen: bool = False
 
 
-def stage_host(topology: Topology, home: Home, host: str, version: Version | None, occasion: Occasion) -> Staged:
+def stage_host(topology: Topology, home: Home, host: str, version: Version | None, mode: StagingMode) -> Staged:
     """Write what is rlctl's of every node of a host."""
     specs = [spec for spec in all_nodes(topology) if spec.host == host]
     if not specs:
         raise NotFound(f"host {host} runs nothing of fleet {topology.name}", hint="see `rlctl inventory`")
     home.open_for_writing()
-    with file_lock(home.staging_lock(topology.name), Owner.myself("render config"), wait=_patience()):
-        return _stage(topology, home, specs, version or NEWEST_KNOWN, occasion)
+    with file_lock(home.staging_lock(topology.name), LockOwner.myself("render config"), wait=_lock_wait()):
+        return _stage(topology, home, specs, version or NEWEST_KNOWN, mode)
 
 
-def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: Version, occasion: Occasion) -> Staged:
+def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: Version, mode: StagingMode) -> Staged:
     folder = home.fleet(topology.name)
-    stage = folder.staging_folder(rehearsal=occasion.rehearsal)
-    secrets = _secrets(topology, home, occasion)
+    stage = folder.staging_folder(rehearsal=mode.rehearsal)
+    secrets = _secrets(topology, home, mode)
     commands = load_release().commands
     nodes: dict[NodeName, Sequence[str]] = {}
     for spec in specs:
         node = staged_node(stage, spec, topology, secrets, commands)
-        if occasion.rehearsal:
+        if mode.rehearsal:
             # Certificates of an authority that was invented for another rehearsal would stay.
             _clear(node.root)
         make_private_folder(node.root)
@@ -81,13 +81,13 @@ def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: V
     return Staged(folder=stage, nodes=nodes)
 
 
-def _secrets(topology: Topology, home: Home, occasion: Occasion) -> FleetSecrets:
+def _secrets(topology: Topology, home: Home, mode: StagingMode) -> FleetSecrets:
     record = FleetRecord.load(home.fleet(topology.name).record)
     check_refusals(() if record is None else record.refusals(topology))
     found = check_openable(topology, home)
-    if found is None and occasion.placed:
+    if found is None and mode.placed:
         raise no_secrets(topology)
-    if found is None and occasion.unseen and not occasion.rehearsal:
+    if found is None and mode.unseen and not mode.rehearsal:
         raise AccessDenied(
             f"not all hosts of fleet {topology.name} were looked at, and its secrets are not here: "
             "nodes that run on the others would have different ones",
@@ -95,27 +95,27 @@ def _secrets(topology: Topology, home: Home, occasion: Occasion) -> FleetSecrets
         )
     secrets = new_secrets(topology) if found is None else with_services(found, topology.security.services)
     check_authority(topology, secrets)
-    if not occasion.rehearsal:
-        if occasion.placed and (added := added_services(secrets, found)):
+    if not mode.rehearsal:
+        if mode.placed and (added := added_services(secrets, found)):
             raise Refused(
                 f"services without a user yet: {', '.join(added)}",
                 hint="`rlctl deploy` adds them to running nodes; then run the playbook again",
             )
-        check_keepable(secrets, found)
-        keep(topology, home.fleet(topology.name), secrets, found=found)
+        check_savable(secrets, found)
+        save(topology, home.fleet(topology.name), secrets, found=found)
     return secrets
 
 
-def _patience() -> Callable[[], bool]:
+def _lock_wait() -> Callable[[], bool]:
     """Other hosts are staged in a moment."""
     clock = SystemClock()
     deadline = clock.monotonic() + LOCK_S
 
-    def patience() -> bool:
+    def keep_waiting() -> bool:
         clock.sleep(LOCK_EVERY_S)
         return clock.monotonic() < deadline
 
-    return patience
+    return keep_waiting
 
 
 def _clear(folder: Path) -> None:

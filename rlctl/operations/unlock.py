@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 
 from rlctl.errors import Refused, Unreachable
-from rlctl.execute.lock import LOCK_KEY, RELEASE, Owner, is_free, read_holder
-from rlctl.execute.locking import keeper
+from rlctl.execute.lock import LOCK_KEY, RELEASE, LockOwner, is_free, read_owner
+from rlctl.execute.locking import primary_for_key
 from rlctl.execute.session import FleetSession
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class FoundLock:
     """A lock that somebody holds; without a link it is the machine's, which only its process can end."""
 
-    owner: Owner | None
+    owner: LockOwner | None
     token: str
     link: NodeLink | None
 
@@ -22,27 +22,27 @@ class Held:
         return self.owner.describe() if self.owner else "somebody who left no name"
 
 
-def look(fleet: FleetSession) -> Held | None:
+def look(fleet: FleetSession) -> FoundLock | None:
     """The fleet's lock, or else the machine's."""
-    spec = None if fleet.is_new else keeper(fleet, fleet.observe(), LOCK_KEY)
+    spec = None if fleet.is_new else primary_for_key(fleet, fleet.observe(), LOCK_KEY)
     if spec is not None:
         link = fleet.connector.link(spec)
         if token := _ask(link, "to show it", "GET", LOCK_KEY):
-            return Held(owner=Owner.from_text(str(token)), token=str(token), link=link)
+            return FoundLock(owner=LockOwner.from_text(str(token)), token=str(token), link=link)
     path = fleet.home.lock(fleet.topology.name)
     if not path.exists() or is_free(path):
         return None
-    return Held(owner=read_holder(path), token="", link=None)
+    return FoundLock(owner=read_owner(path), token="", link=None)
 
 
-def break_lock(fleet: FleetSession, held: Held) -> None:
+def break_lock(fleet: FleetSession, lock: FoundLock) -> None:
     """Remove the key if it is still the one that was shown."""
-    if held.link is None:
+    if lock.link is None:
         raise Refused(
-            f"the lock on this machine belongs to a running process ({held.describe()})",
+            f"the lock on this machine belongs to a running process ({lock.describe()})",
             hint="end that process; its lock ends with it",
         )
-    if not _ask(held.link, "to remove it", "EVAL", RELEASE, 1, LOCK_KEY, held.token):
+    if not _ask(lock.link, "to remove it", "EVAL", RELEASE, 1, LOCK_KEY, lock.token):
         raise Refused(f"the lock of fleet {fleet.topology.name} has changed hands meanwhile", hint="look again")
 
 

@@ -6,7 +6,7 @@ from rlctl.render.redis_conf import MAXCLIENTS, max_clients
 from rlctl.topology.nodes import NodeName
 
 
-def lowered(desired: Desired, observed: Observed) -> dict[NodeName, int]:
+def lowered_maxclients(desired: Desired, observed: Observed) -> dict[NodeName, int]:
     """The data nodes that take fewer, each with its own `maxclients`."""
     found = {node.name: node.settings.get(MAXCLIENTS, "") for node in observed.up if node.role is not Role.SENTINEL}
     wanted = max_clients(desired.topology)

@@ -12,12 +12,16 @@ from rlctl.topology.nodes import NodeName
 Phase = Callable[[Desired, Observed], Iterator[Step]]
 
 
-def revive(desired: Desired, state: Observed) -> Iterator[Step]:
+def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
     """Start what is dead and may start: not a primary that would come back empty, nor an empty heir to it."""
     for shard in shards(desired.topology, state):
         for node in shard.members:
-            if node.is_dead and not _must_wait(desired, shard, node) and not _is_empty_heir(desired, shard, node):
-                yield StartNode(node=node.name, follow=_leader(shard, node))
+            if (
+                node.is_dead
+                and not _must_wait(desired, shard, node)
+                and not _could_be_promoted_empty(desired, shard, node)
+            ):
+                yield StartNode(node=node.name, follow=_primary_to_follow(shard, node))
 
 
 def promote(desired: Desired, state: Observed) -> Iterator[Step]:
@@ -31,21 +35,21 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
             continue
         if replica := successor(desired, shard):
             # A replica that was itself dead has been out of touch for too long to be elected.
-            if has_majority and not was_revived(replica):
+            if has_majority and not never_synced(replica):
                 yield AwaitFailover(node=dead.name, shard=shard.number)
             else:
                 yield TakeOver(node=replica.name, dead=dead.name, shard=shard.number)
 
 
-def revive_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
+def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
     """What is still dead has nobody who could take over: its shard starts from what its disk holds."""
     for shard in shards(desired.topology, state):
         owner = shard.owner
         if owner is None or not owner.is_dead:
             continue
         # A member that keeps silent may hold the counts; started now, the owner would empty it.
-        is_anybody_silent = any(not node.is_up and not node.is_dead for node in shard.others)
-        if not is_anybody_silent and successor(desired, shard) is None:
+        has_silent_member = any(not node.is_up and not node.is_dead for node in shard.others)
+        if not has_silent_member and successor(desired, shard) is None:
             yield StartNode(node=owner.name, loss=loss(desired, owner, f"shard {shard.number}"))
 
 
@@ -61,11 +65,11 @@ def meet(_desired: Desired, state: Observed) -> Iterator[Step]:
     """A full mesh: waiting for gossip to spread costs whole seconds."""
     up = state.up
     for index, node in enumerate(up):
-        strangers = tuple(
+        unknown = tuple(
             other.name for other in up[index + 1 :] if other.id not in node.known or node.id not in other.known
         )
-        if strangers:
-            yield Meet(node=node.name, peers=strangers)
+        if unknown:
+            yield Meet(node=node.name, peers=unknown)
 
 
 def assign_slots(desired: Desired, state: Observed) -> Iterator[Step]:
@@ -88,21 +92,21 @@ def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
                 yield Replicate(node=node.name, primary=primary.name)
 
 
-REVIVING: tuple[Phase, ...] = (revive, promote, revive, revive_with_loss, revive)
+STARTING: tuple[Phase, ...] = (start_nodes, promote, start_nodes, start_with_loss, start_nodes)
 # Owned before the first meeting, slots travel with the greeting; assigned later they wait for gossip.
 FORMING: tuple[Phase, ...] = (set_epochs, assign_slots, meet, replicate)
 
 
 def loss(desired: Desired, node: NodeFacts, what: str) -> str:
     """What is gone for good when this dead primary is started from what it has."""
-    if _brings_counts(desired, node):
+    if _has_data(desired, node):
         return f"{what} comes back as it was at its last save: every count since then is lost"
     return f"{what} comes back empty: all its counters are lost, every limit in it starts anew"
 
 
-def brings_more(desired: Desired, node: NodeFacts, dead: NodeFacts) -> bool:
+def has_more_data(desired: Desired, node: NodeFacts, dead: NodeFacts) -> bool:
     """Whether the node has counts that the dead primary's disk has not."""
-    return _brings_counts(desired, node) and not _brings_counts(desired, dead)
+    return _has_data(desired, node) and not _has_data(desired, dead)
 
 
 def successor(desired: Desired, shard: Shard) -> NodeFacts | None:
@@ -111,17 +115,17 @@ def successor(desired: Desired, shard: Shard) -> NodeFacts | None:
     One that was dead itself has not heard from the owner since: it only counts where it brings what the owner lost.
     """
     owner, replicas = shard.owner, shard.live_replicas()
-    in_touch = [node for node in replicas if not was_revived(node)]
-    revived = [node for node in replicas if owner is not None and brings_more(desired, node, owner)]
+    in_touch = [node for node in replicas if not never_synced(node)]
+    revived = [node for node in replicas if owner is not None and has_more_data(desired, node, owner)]
     return max(in_touch or revived, key=lambda node: (node.offset or 0, node.name), default=None)
 
 
-def was_revived(node: NodeFacts) -> bool:
+def never_synced(node: NodeFacts) -> bool:
     """Whether a replica has not been in touch with its primary since its start: it has no offset then."""
     return node.offset is None
 
 
-def _brings_counts(desired: Desired, node: NodeFacts) -> bool:
+def _has_data(desired: Desired, node: NodeFacts) -> bool:
     """Whether there are counts in memory, or a start reads them; a file that the mode does not read is none."""
     if node.is_up and node.keys is not None:
         return node.keys > 0
@@ -134,7 +138,7 @@ def _brings_counts(desired: Desired, node: NodeFacts) -> bool:
             return False
 
 
-def _leader(shard: Shard, node: NodeFacts) -> NodeName | None:
+def _primary_to_follow(shard: Shard, node: NodeFacts) -> NodeName | None:
     """Whom a node must follow from its start: without a table it would claim the slots of all keys on its disk."""
     knows_itself = any(peer.id == node.id for peer in node.disk.table)
     if knows_itself or shard.owner is None or shard.owner.id == node.id:
@@ -158,9 +162,9 @@ def _must_wait(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
     return not (desired.topology.persistence.mode is PersistenceMode.AOF and node.disk.saved is Saved.LOG)
 
 
-def _is_empty_heir(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
+def _could_be_promoted_empty(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
     """Whether the node could be made the primary of a shard whose counts it does not have."""
     owner = shard.owner
     if owner is None or node.id == owner.id or not owner.is_dead or not _must_wait(desired, shard, owner):
         return False
-    return not brings_more(desired, node, owner)
+    return not has_more_data(desired, node, owner)

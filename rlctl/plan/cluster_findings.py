@@ -6,7 +6,7 @@ from rlctl.observe.model import Observed, ReplicationLink, Role
 from rlctl.plan.desired import Desired
 from rlctl.plan.finding import Finding, critical, degraded, listed, unlinked
 from rlctl.plan.ownership import Shard, ownership, shards
-from rlctl.plan.unproven import is_unheard_of, is_unproven, may_serve
+from rlctl.plan.unproven import is_unproven, may_own_unknown_slots, may_serve
 from rlctl.topology.nodes import NodeName
 
 
@@ -25,7 +25,7 @@ def _coverage(desired: Desired, observed: Observed) -> Iterator[Finding]:
     owned = ownership(observed)
     nodes = observed.by_id()
     unowned = len(owned.unowned())
-    if unowned and not is_unheard_of(observed, observed.nodes):
+    if unowned and not may_own_unknown_slots(observed, observed.nodes):
         yield critical("slots-uncovered", "fleet", f"{unowned} slots belong to nobody")
     for node_id, slots in owned.claims.items():
         node = nodes.get(node_id)
@@ -61,7 +61,7 @@ def _shard(desired: Desired, observed: Observed, shard: Shard) -> Iterator[Findi
     owner = shard.owner
     live_rivals = [node.name for node in shard.rivals if node.is_up]
     if owner is None:
-        if not is_unheard_of(observed, shard.members):
+        if not may_own_unknown_slots(observed, shard.members):
             yield critical("no-primary", subject, f"{subject} has no node that owns slots")
         return
     if live_rivals:

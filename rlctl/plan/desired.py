@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rlctl.observe.model import NodeFacts
-from rlctl.plan.fence import FENCE, SETTING
+from rlctl.plan.fence import FENCE_SETTING, FENCED_VALUE
 from rlctl.render.redis_conf import tunables
 from rlctl.render.sentinel_conf import sentinel_options
 from rlctl.topology.change import RefusedEdit
@@ -75,7 +75,7 @@ def lacks_users(desired: Desired, node: NodeFacts) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class SettingDrift:
     """A setting that is not as the topology says."""
 
     node: NodeName
@@ -89,24 +89,24 @@ class Drift:
         return self.setting in LIVE_SETTINGS
 
 
-def setting_drift(desired: Desired, node: NodeFacts) -> tuple[Drift, ...]:
+def setting_drift(desired: Desired, node: NodeFacts) -> tuple[SettingDrift, ...]:
     """Where a running node's settings differ; multi-word values have no canonical form and are not compared."""
     if not node.is_up:
         return ()
     if node.sentinel is not None:
         wanted, found = sentinel_options(desired.topology), node.sentinel.options
         return tuple(
-            Drift(node=node.name, setting=name, wanted=value, found=found[name])
+            SettingDrift(node=node.name, setting=name, wanted=value, found=found[name])
             for name, value in wanted.items()
             if name in found and found[name] != value
         )
     return tuple(
-        Drift(node=node.name, setting=name, wanted=_unquoted(value), found=node.settings[name])
+        SettingDrift(node=node.name, setting=name, wanted=_unquoted(value), found=node.settings[name])
         for name, value in tunables(desired.topology).items()
         if name in node.settings
         and not _same(name, value, node.settings[name])
         # Who fenced a node lifts the fence; a deploy that comes by does not.
-        and (name, node.settings[name]) != (SETTING, FENCE)
+        and (name, node.settings[name]) != (FENCE_SETTING, FENCED_VALUE)
     )
 
 

@@ -12,7 +12,7 @@ from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName
 
 
-class Mode(StrEnum):
+class FailoverMode(StrEnum):
     """How the primary is moved: with its help, with votes but without it, without anybody's."""
 
     PLANNED = "planned"
@@ -21,11 +21,11 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
+class FailoverPlan:
     """One move as it is ordered; `replicas` are all that follow, `sentinel` is who is ordered where there are any."""
 
     shard: int
-    mode: Mode
+    mode: FailoverMode
     old: NodeName
     new: NodeName
     behind_bytes: int | None
@@ -42,7 +42,7 @@ class Handover:
     @property
     def loss(self) -> str | None:
         """What a move that does not wait for the old primary can lose."""
-        if self.mode is Mode.PLANNED:
+        if self.mode is FailoverMode.PLANNED:
             return None
         lost = f"writes that {self.old} acknowledged and {self.new} does not hold are lost"
         if not self.is_old_up or self.behind_bytes is None:
@@ -51,7 +51,7 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Syncs:
+class SyncStats:
     """What a server says of those who synchronised with it; `promoted_at` is the offset at which it took over."""
 
     run_id: str
@@ -93,24 +93,24 @@ def _has_link(node: NodeFacts, to: NodeFacts) -> bool:
     return any(peer.linked and not (peer.failed or peer.suspected or peer.handshake) for peer in known)
 
 
-def new_primary(desired: Desired, state: Observed, order: Handover) -> NodeFacts | None:
+def new_primary(desired: Desired, state: Observed, plan: FailoverPlan) -> NodeFacts | None:
     """Who has taken over and answers as the primary; nobody as long as the old one is believed in."""
-    owner = shard_of(desired, state, order.shard).owner
-    if owner is None or owner.name == order.old or not owner.is_up or owner.role is not Role.PRIMARY:
+    owner = shard_of(desired, state, plan.shard).owner
+    if owner is None or owner.name == plan.old or not owner.is_up or owner.role is not Role.PRIMARY:
         return None
     return owner
 
 
-def is_settled(desired: Desired, state: Observed, order: Handover) -> bool:
+def is_settled(desired: Desired, state: Observed, plan: FailoverPlan) -> bool:
     """Whether the fleet agrees on the new primary, and the old one follows it; one that is gone need not."""
-    new, old = new_primary(desired, state, order), state.node(order.old)
+    new, old = new_primary(desired, state, plan), state.node(plan.old)
     if new is None or any(address != address_of(desired, new) for address in named_primaries(desired, state)):
         return False
     follows = old.is_up and old.role is Role.REPLICA and old.follows == new.id and old.link is ReplicationLink.UP
-    return follows or old.is_dead or not order.is_old_up
+    return follows or old.is_dead or not plan.is_old_up
 
 
-def is_all_kept(before: Syncs | None, after: Syncs, paused_at: int | None) -> bool:
+def kept_all_writes(before: SyncStats | None, after: SyncStats, paused_at: int | None) -> bool:
     """Whether it was seen that the new primary has all that the old one acknowledged.
 
     A replica that comes without a full copy has had nothing that was discarded. And what was written before a pause of

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 from rlctl.errors import Refused
 from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
-from rlctl.plan.cluster import successor, was_revived
+from rlctl.plan.cluster import never_synced, successor
 from rlctl.plan.desired import Desired
-from rlctl.plan.failover import Handover, Mode, shard_of
+from rlctl.plan.failover import FailoverMode, FailoverPlan, shard_of
 from rlctl.plan.fence import is_fenced
 from rlctl.plan.ownership import Shard, shards
 from rlctl.plan.sentinel import address_of, at, named_primaries, sentinels
 from rlctl.plan.tilt import is_in_tilt
-from rlctl.plan.unproven import hint_for, is_unproven
+from rlctl.plan.unproven import is_unproven, proof_hint_or
 from rlctl.topology.model import Kind
 
 
@@ -22,7 +22,7 @@ class _Case:
 
     desired: Desired
     state: Observed
-    mode: Mode
+    mode: FailoverMode
     shard: Shard
     owner: NodeFacts
 
@@ -43,14 +43,14 @@ class _Case:
     def replicas(self) -> tuple[NodeFacts, ...]:
         """Who may take over: live, not behind a fence, and where nothing may be lost also linked."""
         live = (node for node in self.shard.live_replicas() if not is_fenced(node))
-        return tuple(node for node in live if self.mode is not Mode.PLANNED or node.link is ReplicationLink.UP)
+        return tuple(node for node in live if self.mode is not FailoverMode.PLANNED or node.link is ReplicationLink.UP)
 
     @property
-    def heir(self) -> NodeFacts | None:
+    def candidate(self) -> NodeFacts | None:
         """The replica that will take over; Sentinel chooses by itself, in this order."""
         if self.is_cluster:
             return successor(self.desired, replace(self.shard, members=(self.owner, *self._preferred)))
-        electable = [node for node in self.replicas if _is_electable(node) and not was_revived(node)]
+        electable = [node for node in self.replicas if _is_electable(node) and not never_synced(node)]
         return min(
             electable, key=lambda node: (node.priority or 0, -(node.offset or 0), node.run_id or ""), default=None
         )
@@ -60,16 +60,20 @@ class _Case:
         """A primary is often moved because its host is worked on next; by force the most data counts."""
         specs = self.desired.specs
         away = tuple(node for node in self.replicas if specs[node.name].host != specs[self.owner.name].host)
-        return away if away and self.mode is Mode.PLANNED else self.replicas
+        return away if away and self.mode is FailoverMode.PLANNED else self.replicas
 
     @property
     def sentinel(self) -> NodeFacts | None:
         """Whom to order: it watches this primary, best out of TILT, with a usable quorum and in touch with the heir."""
-        heir = self.heir
+        candidate = self.candidate
         watching = [node for node in sentinels(self.desired, self.state) if self._watches(node)]
         return max(
             watching,
-            key=lambda node: (not is_in_tilt(node), _has_quorum(node), heir is not None and self._sees(node, heir)),
+            key=lambda node: (
+                not is_in_tilt(node),
+                _has_quorum(node),
+                candidate is not None and self._sees(node, candidate),
+            ),
             default=None,
         )
 
@@ -78,35 +82,35 @@ class _Case:
             node.is_up and node.sentinel is not None and node.sentinel.primary == address_of(self.desired, self.owner)
         )
 
-    def _sees(self, node: NodeFacts, heir: NodeFacts) -> bool:
-        return node.sentinel is not None and address_of(self.desired, heir) in node.sentinel.replicas
+    def _sees(self, node: NodeFacts, candidate: NodeFacts) -> bool:
+        return node.sentinel is not None and address_of(self.desired, candidate) in node.sentinel.replicas
 
 
 # What is wrong, and the way on; None where the guard lets pass.
-Refusal = tuple[str, str] | None
-Guard = Callable[[_Case], Refusal]
+Objection = tuple[str, str] | None
+_Guard = Callable[[_Case], Objection]
 
 
-def choose(desired: Desired, state: Observed, number: int, mode: Mode) -> Handover:
+def choose(desired: Desired, state: Observed, number: int, mode: FailoverMode) -> FailoverPlan:
     """Who takes a shard over from whom; Refused names the guard that stands against it."""
     shard = shard_of(desired, state, number)
     if shard.owner is None:
         raise Refused(f"guard no-primary: nobody owns slots of shard {number}", hint="`rlctl deploy` assigns them")
     case = _Case(desired=desired, state=state, mode=mode, shard=shard, owner=shard.owner)
     for name, guard in _GUARDS[mode].items():
-        if refusal := guard(case):
-            problem, hint = refusal
+        if objection := guard(case):
+            problem, hint = objection
             raise Refused(f"guard {name}: {problem}", hint=hint)
-    heir = case.heir
-    if heir is None:
+    candidate = case.candidate
+    if candidate is None:
         hint = _hint(case, shard.others, "`rlctl deploy` brings replicas back")
-        raise Refused(f"guard no-replica: {_why_nobody(case)}", hint=hint)
-    return Handover(
+        raise Refused(f"guard no-replica: {_why_no_candidate(case)}", hint=hint)
+    return FailoverPlan(
         shard=number,
         mode=mode,
         old=shard.owner.name,
-        new=heir.name,
-        behind_bytes=heir.lag_bytes,
+        new=candidate.name,
+        behind_bytes=candidate.lag_bytes,
         is_old_up=shard.owner.is_up,
         old_run_id=shard.owner.run_id,
         replicas=tuple(node.name for node in case.replicas),
@@ -115,27 +119,27 @@ def choose(desired: Desired, state: Observed, number: int, mode: Mode) -> Handov
 
 
 def _hint(case: _Case, nodes: Iterable[NodeFacts], otherwise: str) -> str:
-    return hint_for(case.desired, case.state, nodes, otherwise)
+    return proof_hint_or(case.desired, case.state, nodes, otherwise)
 
 
-def _primary_silent(case: _Case) -> Refusal:
+def _primary_silent(case: _Case) -> Objection:
     if case.owner.is_up and case.owner.role is Role.PRIMARY:
         return None
     silent = "is not proven" if is_unproven(case.owner) else "does not answer"
     what = silent if not case.owner.is_up else "answers as a replica"
     evidence = f" ({case.owner.evidence})" if case.owner.evidence else ""
-    losing = _losing(case, without_votes=case.is_cluster and not case.has_majority)
-    hint = _hint(case, [case.owner], f"`rlctl deploy` where it may come back; else {losing}")
+    command = _lossy_command(case, without_votes=case.is_cluster and not case.has_majority)
+    hint = _hint(case, [case.owner], f"`rlctl deploy` where it may come back; else {command}")
     return f"{case.owner.name}, the primary of shard {case.shard.number}, {what}{evidence}", hint
 
 
-def _losing(case: _Case, *, without_votes: bool) -> str:
+def _lossy_command(case: _Case, *, without_votes: bool) -> str:
     number = case.shard.number
     command = f"`rlctl failover {number} --takeover`" if without_votes else f"`rlctl failover {number} --force`"
     return f"{command}, which may lose what the replica does not hold"
 
 
-def _two_primaries(case: _Case) -> Refusal:
+def _two_primaries(case: _Case) -> Objection:
     rivals = [node.name for node in case.shard.rivals if node.is_up]
     if not rivals:
         return None
@@ -145,7 +149,7 @@ def _two_primaries(case: _Case) -> Refusal:
     )
 
 
-def _views_split(case: _Case) -> Refusal:
+def _views_split(case: _Case) -> Objection:
     named = named_primaries(case.desired, case.state)
     if case.is_cluster or (len(named) <= 1 and all(at(case.desired, case.state, address) for address in named)):
         return None
@@ -153,7 +157,7 @@ def _views_split(case: _Case) -> Refusal:
     return f"the sentinels do not name one primary of this fleet: {views}", "`rlctl status --wait` until they agree"
 
 
-def _failing_over(case: _Case) -> Refusal:
+def _failing_over(case: _Case) -> Objection:
     busy = [node.name for node in case.state.up if _is_replacing(case, node)]
     if not busy:
         return None
@@ -169,35 +173,35 @@ def _is_replacing(case: _Case, node: NodeFacts) -> bool:
     return any(peer.id == case.owner.id and peer.failed for peer in node.table)
 
 
-def _no_majority(case: _Case) -> Refusal:
+def _no_majority(case: _Case) -> Objection:
     if not case.is_cluster or case.has_majority:
         return None
-    losing = f"`rlctl deploy` brings them back; without votes: {_losing(case, without_votes=True)}"
-    return "no majority of the primaries answers, and a failover needs their votes", _hint(case, case.owners, losing)
+    command = f"`rlctl deploy` brings them back; without votes: {_lossy_command(case, without_votes=True)}"
+    return "no majority of the primaries answers, and a failover needs their votes", _hint(case, case.owners, command)
 
 
-def _no_quorum(case: _Case) -> Refusal:
+def _no_quorum(case: _Case) -> Objection:
     # In TILT a sentinel does not know: the failover waits until it ends, and then asks once more.
     if case.is_cluster or (case.sentinel is not None and (is_in_tilt(case.sentinel) or _has_quorum(case.sentinel))):
         return None
-    losing = f"`rlctl deploy` starts the sentinels; with one of them: {_losing(case, without_votes=False)}"
+    command = f"`rlctl deploy` starts the sentinels; with one of them: {_lossy_command(case, without_votes=False)}"
     problem = f"no sentinel that watches {case.owner.name} sees a usable quorum"
-    return problem, _hint(case, sentinels(case.desired, case.state), losing)
+    return problem, _hint(case, sentinels(case.desired, case.state), command)
 
 
-def _no_sentinel(case: _Case) -> Refusal:
+def _no_sentinel(case: _Case) -> Objection:
     if case.is_cluster or case.sentinel is not None:
         return None
     hint = _hint(case, sentinels(case.desired, case.state), "`rlctl deploy` starts the sentinels")
     return f"no living sentinel watches {case.owner.name}", hint
 
 
-def _out_of_touch(case: _Case) -> Refusal:
+def _out_of_touch(case: _Case) -> Objection:
     """Sentinel elects by what it saw seconds ago: a replica that just lost its link may win."""
     behind = [
         node.name for node in case.shard.live_replicas() if node.link is not ReplicationLink.UP and _is_electable(node)
     ]
-    if case.is_cluster or not behind or case.heir is None:
+    if case.is_cluster or not behind or case.candidate is None:
         return None
     return (
         f"{', '.join(behind)} has no link to {case.owner.name}, and Sentinel may promote it",
@@ -205,10 +209,10 @@ def _out_of_touch(case: _Case) -> Refusal:
     )
 
 
-def _fenced_heir(case: _Case) -> Refusal:
+def _fenced_replica(case: _Case) -> Objection:
     """A fence goes where its node goes; whom Sentinel promotes is not for rlctl to say."""
     fenced = [node.name for node in case.shard.live_replicas() if is_fenced(node) and _is_electable(node)]
-    if not fenced or (case.is_cluster and case.heir is not None):
+    if not fenced or (case.is_cluster and case.candidate is not None):
         return None
     return (
         f"{', '.join(fenced)} is fenced: as primary of shard {case.shard.number} it would refuse every write",
@@ -216,15 +220,15 @@ def _fenced_heir(case: _Case) -> Refusal:
     )
 
 
-def _why_nobody(case: _Case) -> str:
+def _why_no_candidate(case: _Case) -> str:
     if case.replicas and not case.is_cluster and not any(_is_electable(node) for node in case.replicas):
         return f"every replica of {case.owner.name} has replica-priority 0: Sentinel never elects one"
-    state = " and has its link up" if case.mode is Mode.PLANNED else " and was in touch with it"
+    state = " and has its link up" if case.mode is FailoverMode.PLANNED else " and was in touch with it"
     return f"no replica of {case.owner.name} answers{state}"
 
 
-_GUARDS: dict[Mode, dict[str, Guard]] = {
-    Mode.PLANNED: {
+_GUARDS: dict[FailoverMode, dict[str, _Guard]] = {
+    FailoverMode.PLANNED: {
         "two-primaries": _two_primaries,
         "views-split": _views_split,
         "primary-silent": _primary_silent,
@@ -232,10 +236,10 @@ _GUARDS: dict[Mode, dict[str, Guard]] = {
         "no-majority": _no_majority,
         "no-quorum": _no_quorum,
         "out-of-touch": _out_of_touch,
-        "fenced-heir": _fenced_heir,
+        "fenced-heir": _fenced_replica,
     },
-    Mode.FORCE: {"no-majority": _no_majority, "no-sentinel": _no_sentinel, "fenced-heir": _fenced_heir},
-    Mode.TAKEOVER: {"fenced-heir": _fenced_heir},
+    FailoverMode.FORCE: {"no-majority": _no_majority, "no-sentinel": _no_sentinel, "fenced-heir": _fenced_replica},
+    FailoverMode.TAKEOVER: {"fenced-heir": _fenced_replica},
 }
 
 

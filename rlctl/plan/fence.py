@@ -7,14 +7,14 @@ from rlctl.render.redis_conf import tunables
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import data_nodes
 
-SETTING: Final = "min-replicas-to-write"
+FENCE_SETTING: Final = "min-replicas-to-write"
 # More replicas than any node will ever have: the server itself then refuses writes, those of scripts too.
-FENCE: Final = "1000000"
+FENCED_VALUE: Final = "1000000"
 
 
 def is_fenced(node: NodeFacts) -> bool:
     """Whether the node stands behind a fence."""
-    return node.is_up and node.settings.get(SETTING) == FENCE
+    return node.is_up and node.settings.get(FENCE_SETTING) == FENCED_VALUE
 
 
 def fenced(observed: Observed) -> tuple[NodeFacts, ...]:
@@ -24,13 +24,13 @@ def fenced(observed: Observed) -> tuple[NodeFacts, ...]:
 
 def lacks_replicas(node: NodeFacts) -> bool:
     """Whether a primary refuses writes for want of replicas that keep up; it counts them only where it must."""
-    wanted = node.settings.get(SETTING, "0")
+    wanted = node.settings.get(FENCE_SETTING, "0")
     return node.good_replicas is not None and wanted.isdigit() and node.good_replicas < int(wanted)
 
 
-def lifted(topology: Topology) -> str:
+def unfenced_value(topology: Topology) -> str:
     """What the setting is without a fence."""
-    return tunables(topology)[SETTING]
+    return tunables(topology)[FENCE_SETTING]
 
 
 def loss(topology: Topology, observed: Observed, node: NodeFacts) -> str:

@@ -9,7 +9,7 @@ from rlctl.plan.fence import fenced
 from rlctl.plan.finding import Finding, Severity, State, critical, degraded, listed
 from rlctl.plan.sentinel_findings import sentinel_findings
 from rlctl.plan.tilt import in_tilt, remaining_s
-from rlctl.plan.unproven import is_unknown, way_out
+from rlctl.plan.unproven import is_state_unknown, proof_hint
 from rlctl.topology.change import RefusedEdit, summary
 from rlctl.topology.model import Kind, TargetName
 
@@ -30,34 +30,35 @@ NODE_FENCED = "node-fenced"
 # What an operator has asked for: told, but nothing that a deploy could wait for or has failed at.
 INTENDED = frozenset({NODE_FENCED})
 # Told as well; a deploy neither causes nor ends them.
-NOT_OF_DEPLOY = INTENDED | {"memory-full"}
+NOT_FIXED_BY_DEPLOY = INTENDED | {"memory-full"}
 
 
 def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
     """All findings, the gravest first, in a stable order."""
     if not observed.exists:
-        return tuple(_out_of_sight(observed))
-    if _is_shut_out(desired, observed):
+        return tuple(_unreadable_hosts(observed))
+    if _is_firewalled(desired, observed):
         text = (
             f"none of the {len(observed.nodes)} nodes answers this machine, and all of their processes run: "
             "the firewall on the hosts may not know this machine; `rlctl deploy` adds it"
         )
-        return (degraded("node-unknown", "fleet", text), *differences(desired.refusals))
+        return (degraded("node-unknown", "fleet", text), *difference_findings(desired.refusals))
     kind = cluster_findings if desired.topology.kind is Kind.CLUSTER else sentinel_findings
     found = [
-        *differences(desired.refusals),
+        *difference_findings(desired.refusals),
         *_presence(observed),
-        *fences(observed),
-        *tilts(observed),
+        *fence_findings(observed),
+        *tilt_findings(observed),
         *_drift(desired, observed),
-        *(_nothing_known(desired) if is_unknown(observed) else kind(desired, observed)),
+        *(_all_unproven(desired) if is_state_unknown(observed) else kind(desired, observed)),
     ]
     return tuple(sorted(found, key=lambda one: (one.severity is Severity.DEGRADED, one.subject, one.code)))
 
 
-def _nothing_known(desired: Desired) -> Iterator[Finding]:
+def _all_unproven(desired: Desired) -> Iterator[Finding]:
     text = (
-        f"no node is proven, so none was asked, and whether the fleet serves is not known: {way_out(desired.topology)}"
+        "no node is proven to belong to this fleet, so rlctl queried none and cannot tell whether the fleet serves: "
+        f"{proof_hint(desired.topology)}"
     )
     yield degraded("node-unproven", "fleet", text)
 
@@ -72,7 +73,7 @@ def state_of(findings: Iterable[Finding], observed: Observed) -> State:
     return State.DEGRADED if severities else State.HEALTHY
 
 
-def _out_of_sight(observed: Observed) -> Iterator[Finding]:
+def _unreadable_hosts(observed: Observed) -> Iterator[Finding]:
     """Nothing of the fleet was seen; what lies on a host that nobody can look at is not known to be absent."""
     for node in observed.nodes:
         if node.disk.unknown is not None:
@@ -80,13 +81,13 @@ def _out_of_sight(observed: Observed) -> Iterator[Finding]:
             yield critical("node-unknown", node.name, text)
 
 
-def _is_shut_out(desired: Desired, observed: Observed) -> bool:
+def _is_firewalled(desired: Desired, observed: Observed) -> bool:
     """Whether every packet of ours is dropped; of a process that hangs, but takes a connection, no pid is asked for."""
     is_there = desired.topology.target is TargetName.HOSTS
     return is_there and all(node.presence is Presence.HUNG and node.disk.pid is not None for node in observed.nodes)
 
 
-def differences(refusals: Sequence[RefusedEdit]) -> Iterator[Finding]:
+def difference_findings(refusals: Sequence[RefusedEdit]) -> Iterator[Finding]:
     """What the file asks for and deploy refuses. Degraded: the fleet serves, but no deploy can repair it meanwhile."""
     if refusals:
         yield degraded("topology-differs", "fleet", f"deploy would refuse: {summary(refusals)}")
@@ -103,14 +104,14 @@ def _presence(observed: Observed) -> Iterator[Finding]:
             yield degraded(code, node.name, f"{node.name} {text}" + (f" ({evidence})" if evidence else ""))
 
 
-def fences(observed: Observed) -> Iterator[Finding]:
+def fence_findings(observed: Observed) -> Iterator[Finding]:
     """The nodes that refuse writes because somebody wants it so."""
     for node in fenced(observed):
         lift = f"`rlctl unfence {node.name}` lifts it"
         yield degraded(NODE_FENCED, node.name, f"{node.name} is fenced: it refuses writes; {lift}")
 
 
-def tilts(observed: Observed) -> Iterator[Finding]:
+def tilt_findings(observed: Observed) -> Iterator[Finding]:
     """The sentinels in TILT."""
     for node in in_tilt(observed):
         text = (

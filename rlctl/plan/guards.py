@@ -6,7 +6,7 @@ from rlctl.errors import AccessDenied, Refused, RlctlError
 from rlctl.observe.model import NodeFacts, Observed, Presence
 from rlctl.plan.desired import Desired, setting_drift
 from rlctl.plan.sentinel import at, named_primaries
-from rlctl.plan.unproven import is_unproven, way_out
+from rlctl.plan.unproven import is_unproven, proof_hint
 from rlctl.topology.model import Kind
 
 
@@ -35,7 +35,7 @@ _HINTS = {
 
 def _refusal(desired: Desired, guard: str, problems: list[str]) -> RlctlError:
     kind = AccessDenied if guard == "_denied" else Refused
-    hint = way_out(desired.topology) if guard == "_unproven" else _HINTS[guard]
+    hint = proof_hint(desired.topology) if guard == "_unproven" else _HINTS[guard]
     return kind("; ".join(problems), hint=hint)
 
 

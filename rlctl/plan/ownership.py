@@ -50,14 +50,14 @@ def ownership(observed: Observed) -> Ownership:
     live = frozenset(node.id for node in observed.up)
     claims = {node.id: _expand(node.slots) for node in observed.up}
     epochs = {node.id: node.epoch for node in observed.up}
-    for peer in _testimony(observed):
+    for peer in _primaries_in_tables(observed):
         known = epochs.get(peer.id, -1)
         if peer.id in live or peer.epoch < known:
             continue
         slots = _expand(peer.slots)
         claims[peer.id] = claims[peer.id] | slots if peer.epoch == known else slots
         epochs[peer.id] = peer.epoch
-    return Ownership(claims=_settled(claims, epochs, live), epochs=epochs)
+    return Ownership(claims=_without_overlaps(claims, epochs, live), epochs=epochs)
 
 
 def shards(topology: Topology, observed: Observed) -> tuple[Shard, ...]:
@@ -90,13 +90,13 @@ def _shard(number: int, specs: Sequence[NodeSpec], observed: Observed, owned: Ow
     return Shard(number=number, members=nodes, owner=claimants[0] if claimants else None, rivals=tuple(claimants[1:]))
 
 
-def _testimony(observed: Observed) -> Iterable[Peer]:
+def _primaries_in_tables(observed: Observed) -> Iterable[Peer]:
     """What tables say of primaries; the line of a replica shows the epoch of its primary, not its own."""
     tables = (node.table if node.is_up else node.disk.table for node in observed.nodes)
     return (peer for table in tables for peer in table if peer.role is Role.PRIMARY and not peer.handshake)
 
 
-def _settled(
+def _without_overlaps(
     claims: dict[NodeId, frozenset[int]], epochs: dict[NodeId, int], live: frozenset[NodeId]
 ) -> dict[NodeId, frozenset[int]]:
     """A slot with two claimants belongs to the higher epoch, as the servers will settle it, also if it is dead."""

@@ -68,7 +68,7 @@ def fingerprint(observed: Observed) -> str:
 
 def _phases(desired: Desired) -> tuple[Phase, ...]:
     kind = cluster if desired.topology.kind is Kind.CLUSTER else sentinel
-    return (*kind.REVIVING, _load_scripts, *kind.FORMING, _load_users, _configure)
+    return (*kind.STARTING, _load_scripts, *kind.FORMING, _load_users, _configure)
 
 
 def _load_scripts(desired: Desired, state: Observed) -> Iterator[Step]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rlctl.observe.model import Address, NodeFacts, Observed, Role, Saved
-from rlctl.plan.cluster import Phase, brings_more, loss, was_revived
+from rlctl.plan.cluster import Phase, has_more_data, loss, never_synced
 from rlctl.plan.desired import Desired
 from rlctl.plan.steps import AwaitFailover, MonitorPrimary, Replicate, StartNode, StartSentinel, Step
 from rlctl.topology.model import PersistenceMode
@@ -15,7 +15,7 @@ ONLY_SHARD = 0
 RETURN_MS = 2_000
 
 
-def revive(desired: Desired, state: Observed) -> Iterator[Step]:
+def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
     """Start replicas behind the primary, and the primary itself unless it would come back empty."""
     primary = believed_primary(desired, state)
     must_wait = primary.is_dead and _must_wait(desired, state, primary)
@@ -25,11 +25,11 @@ def revive(desired: Desired, state: Observed) -> Iterator[Step]:
         if node.id == primary.id and not must_wait:
             yield StartNode(node=node.name)
         # Sentinel may elect any replica that answers, an empty one too.
-        elif node.id != primary.id and (not must_wait or brings_more(desired, node, primary)):
+        elif node.id != primary.id and (not must_wait or has_more_data(desired, node, primary)):
             yield StartNode(node=node.name, follow=primary.name)
 
 
-def revive_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
+def start_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
     """Sentinels come before any wait for a failover: they are who decides it."""
     primary = believed_primary(desired, state)
     for node in sentinels(desired, state):
@@ -42,7 +42,7 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
     primary = believed_primary(desired, state)
     if primary.is_dead and _has_successor(desired, state, primary):
         followers = _followers(desired, state, primary)
-        are_all_revived = bool(followers) and all(was_revived(node) for node in followers)
+        are_all_revived = bool(followers) and all(never_synced(node) for node in followers)
         loss_text = f"writes that {primary.name} acknowledged and its replicas' disks do not hold are lost"
         yield AwaitFailover(
             node=primary.name,
@@ -52,12 +52,12 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
         )
 
 
-def revive_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
+def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
     """Nobody could take over: the primary starts from what its disk holds."""
     primary = believed_primary(desired, state)
     # A data node that keeps silent may hold the counts; started now, the primary would empty it.
-    is_anybody_silent = any(not node.is_up and not node.is_dead for node in data(desired, state))
-    if primary.is_dead and not is_anybody_silent and not _has_successor(desired, state, primary):
+    has_silent_member = any(not node.is_up and not node.is_dead for node in data(desired, state))
+    if primary.is_dead and not has_silent_member and not _has_successor(desired, state, primary):
         yield StartNode(node=primary.name, loss=loss(desired, primary, "the fleet"))
 
 
@@ -79,7 +79,7 @@ def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
             yield Replicate(node=node.name, primary=primary.name)
 
 
-REVIVING: tuple[Phase, ...] = (revive, revive_sentinels, promote, revive, revive_with_loss, revive)
+STARTING: tuple[Phase, ...] = (start_nodes, start_sentinels, promote, start_nodes, start_with_loss, start_nodes)
 FORMING: tuple[Phase, ...] = (monitor, replicate)
 
 
@@ -155,14 +155,14 @@ def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) ->
 
     The heir may follow nobody already.
     """
-    is_anybody_there = any(node.is_up and node.id != primary.id for node in data(desired, state))
+    has_other_node = any(node.is_up and node.id != primary.id for node in data(desired, state))
     too_late_ms = desired.topology.sentinel.down_after_ms - RETURN_MS
     is_too_late = any(
         node.sentinel is not None and node.sentinel.usable_quorum and node.sentinel.silence_ms > too_late_ms
         for node in sentinels(desired, state)
         if node.is_up
     )
-    return is_anybody_there and primary.is_dead and (is_too_late or _is_failing_over(desired, state))
+    return has_other_node and primary.is_dead and (is_too_late or _is_failing_over(desired, state))
 
 
 def _must_wait(desired: Desired, state: Observed, node: NodeFacts) -> bool:
@@ -182,7 +182,7 @@ def _has_successor(desired: Desired, state: Observed, primary: NodeFacts) -> boo
     followers = _followers(desired, state, primary)
     if _is_being_replaced(desired, state, primary):
         return True
-    return any(not was_revived(node) or brings_more(desired, node, primary) for node in followers)
+    return any(not never_synced(node) or has_more_data(desired, node, primary) for node in followers)
 
 
 def _followers(desired: Desired, state: Observed, primary: NodeFacts) -> tuple[NodeFacts, ...]:

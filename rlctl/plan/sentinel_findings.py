@@ -31,10 +31,10 @@ def sentinel_findings(desired: Desired, observed: Observed) -> Iterator[Finding]
     )
     if primary.is_up and not may_have_replica:
         yield degraded("no-replica", "fleet", f"no linked replica: losing {primary.name} loses all counts")
-    yield from _watchers(desired, observed, primary)
+    yield from _sentinels(desired, observed, primary)
 
 
-def _watchers(desired: Desired, observed: Observed, primary: NodeFacts) -> Iterator[Finding]:
+def _sentinels(desired: Desired, observed: Observed, primary: NodeFacts) -> Iterator[Finding]:
     living = [node for node in sentinels(desired, observed) if node.is_up and node.sentinel is not None]
     named = named_primaries(desired, observed)
     if len(named) > 1 and living:
@@ -47,7 +47,7 @@ def _watchers(desired: Desired, observed: Observed, primary: NodeFacts) -> Itera
     else:
         yield from _quorum_in_tilt(desired, living)
     for node in living:
-        yield from _watcher(desired, node, primary, living=len(living))
+        yield from _sentinel(desired, node, primary, living=len(living))
 
 
 def _quorum_in_tilt(desired: Desired, living: Sequence[NodeFacts]) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def _quorum_in_tilt(desired: Desired, living: Sequence[NodeFacts]) -> Iterator[F
         yield critical("sentinel-tilt", "fleet", text)
 
 
-def _watcher(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: int) -> Iterator[Finding]:
+def _sentinel(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: int) -> Iterator[Finding]:
     view = node.sentinel
     if view is None or view.primary is None:
         yield degraded("not-watching", node.name, f"{node.name} watches no primary")

@@ -80,8 +80,8 @@ def _started(desired: Desired, state: Observed, name: NodeName, follow: NodeName
         if own.role is Role.REPLICA:
             return replace(started, link=ReplicationLink.UP)
         wanted = frozenset(slot for first, last in own.slots for slot in range(first, last + 1))
-        thief = next((other for other in state.up if wanted & owners.get(other.id, frozenset())), None)
-        return _follower(started, thief) if thief else replace(started, slots=own.slots)
+        new_owner = next((other for other in state.up if wanted & owners.get(other.id, frozenset())), None)
+        return _follower(started, new_owner) if new_owner else replace(started, slots=own.slots)
 
     return _with(state, name, start)
 
@@ -122,8 +122,8 @@ def _elected(desired: Desired, state: Observed, dead: NodeName, successor: NodeN
     old = state.node(dead)
     followers = [node for node in state.up if node.follows == old.id and node.role is Role.REPLICA]
     # In a failover that has begun, the heir follows nobody any more.
-    heirs = followers or [node for node in state.up if node.role is Role.PRIMARY]
-    winner = state.node(successor) if successor else max(heirs, key=lambda node: (node.offset or 0, node.name))
+    candidates = followers or [node for node in state.up if node.role is Role.PRIMARY]
+    winner = state.node(successor) if successor else max(candidates, key=lambda node: (node.offset or 0, node.name))
     owned = ownership(state)
     lost = owned.claims.get(old.id, frozenset())
     epoch = max((*owned.epochs.values(), *(node.sentinel.epoch for node in state.nodes if node.sentinel))) + 1

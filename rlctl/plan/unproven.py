@@ -10,7 +10,7 @@ from rlctl.topology.model import Kind, TargetName, Topology
 _TLS = "with `security: {tls: true}` certificates are the proof"
 
 
-def way_out(topology: Topology) -> str:
+def proof_hint(topology: Topology) -> str:
     """What to do about nodes that nothing proves."""
     if topology.target is TargetName.HOSTS:
         return f"let ssh and sudo to the host work, or end the other process that listens there; {_TLS}"
@@ -22,12 +22,12 @@ def is_unproven(node: NodeFacts) -> bool:
     return node.presence is Presence.UNPROVEN
 
 
-def not_asked(observed: Observed) -> str:
+def describe_unproven(observed: Observed) -> str:
     """The unproven nodes with the reason of each; empty where there are none."""
     return "; ".join(f"{node.name} is not proven ({node.evidence})" for node in observed.nodes if is_unproven(node))
 
 
-def is_unknown(observed: Observed) -> bool:
+def is_state_unknown(observed: Observed) -> bool:
     """Whether there is no word on how the fleet is: no node answers as itself, and some are unproven."""
     return not observed.up and any(is_unproven(node) for node in observed.nodes)
 
@@ -37,13 +37,13 @@ def may_serve(desired: Desired, observed: Observed, node: NodeFacts) -> bool:
     return is_unproven(node) and not _is_held_failed(desired, observed, node)
 
 
-def hint_for(desired: Desired, observed: Observed, nodes: Iterable[NodeFacts], otherwise: str) -> str:
+def proof_hint_or(desired: Desired, observed: Observed, nodes: Iterable[NodeFacts], otherwise: str) -> str:
     """The way out where one of these nodes may serve well and only its proof is missing, else the other hint."""
     is_proof_missing = any(may_serve(desired, observed, node) for node in nodes)
-    return way_out(desired.topology) if is_proof_missing else otherwise
+    return proof_hint(desired.topology) if is_proof_missing else otherwise
 
 
-def is_unheard_of(observed: Observed, nodes: Iterable[NodeFacts]) -> bool:
+def may_own_unknown_slots(observed: Observed, nodes: Iterable[NodeFacts]) -> bool:
     """Whether one of these nodes is unproven and in no living node's table: what slots it has is not known."""
     known = {node_id for node in observed.up for node_id in node.known}
     return any(is_unproven(node) and node.id not in known for node in nodes)

@@ -8,10 +8,10 @@ from rlctl.observe.model import NodeFacts, Observed, Peer, Role, SentinelView
 from rlctl.plan.desired import Desired
 from rlctl.plan.fence import is_fenced, lacks_replicas
 from rlctl.plan.finding import Finding, Severity
-from rlctl.plan.findings import INTENDED, fences, tilts
+from rlctl.plan.findings import INTENDED, fence_findings, tilt_findings
 from rlctl.plan.sentinel import ONLY_SHARD, believed_primary
 from rlctl.plan.tilt import in_tilt
-from rlctl.plan.unproven import is_unheard_of, is_unknown, is_unproven, may_serve, way_out
+from rlctl.plan.unproven import is_state_unknown, is_unproven, may_own_unknown_slots, may_serve, proof_hint
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, data_nodes
 
@@ -52,7 +52,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Primary:
+class ClaimedPrimary:
     """A node that says it is a primary, or one that keeps silent and that others name.
 
     It is `writable` when it would take a limiter's write now; it `wins` when it keeps its data where two meet.
@@ -93,7 +93,7 @@ class Views:
     kind: Kind
     exists: bool
     conflicts: tuple[Finding, ...]
-    primaries: tuple[Primary, ...]
+    primaries: tuple[ClaimedPrimary, ...]
     views: tuple[View, ...]
 
     @property
@@ -148,11 +148,11 @@ def _view(desired: Desired, observed: Observed, node: NodeFacts) -> View:
         return View(node=node.name, role=role, answers=False, is_unproven=is_unproven(node))
     view = View(node=node.name, role=node.role, answers=True)
     if node.sentinel is not None:
-        return _of_sentinel(desired, observed, view, node.sentinel)
-    return _of_member(desired, observed, view, node) if node.table else _of_data_node(observed, view, node)
+        return _sentinel_view(desired, observed, view, node.sentinel)
+    return _cluster_view(desired, observed, view, node) if node.table else _data_node_view(observed, view, node)
 
 
-def _of_member(desired: Desired, observed: Observed, view: View, node: NodeFacts) -> View:
+def _cluster_view(desired: Desired, observed: Observed, view: View, node: NodeFacts) -> View:
     """A cluster node's table; members that the topology does not name are a finding of `status`."""
     names = {other.id: other.name for other in observed.nodes}
     peers = {names[peer.id]: peer for peer in node.table if peer.id in names and not peer.handshake}
@@ -172,7 +172,7 @@ def _of_member(desired: Desired, observed: Observed, view: View, node: NodeFacts
     )
 
 
-def _of_sentinel(desired: Desired, observed: Observed, view: View, sentinel: SentinelView) -> View:
+def _sentinel_view(desired: Desired, observed: Observed, view: View, sentinel: SentinelView) -> View:
     names = {(spec.address, spec.port): str(spec.name) for spec in desired.specs.values()}
     if sentinel.primary is None:
         return replace(view, ok=False, unknown=tuple(name for name in desired.specs if name != view.node))
@@ -193,7 +193,7 @@ def _of_sentinel(desired: Desired, observed: Observed, view: View, sentinel: Sen
     )
 
 
-def _of_data_node(observed: Observed, view: View, node: NodeFacts) -> View:
+def _data_node_view(observed: Observed, view: View, node: NodeFacts) -> View:
     """A data node behind sentinels names itself, or whom it follows."""
     if node.role is Role.PRIMARY:
         return replace(view, primaries={ONLY_SHARD: node.name})
@@ -204,28 +204,28 @@ def _of_data_node(observed: Observed, view: View, node: NodeFacts) -> View:
     return replace(view, primaries={ONLY_SHARD: where})
 
 
-def _primaries(desired: Desired, observed: Observed, views: Sequence[View]) -> Iterator[Primary]:
+def _primaries(desired: Desired, observed: Observed, views: Sequence[View]) -> Iterator[ClaimedPrimary]:
     found = list(_candidates(desired, observed, views))
     for primary in sorted(found, key=lambda one: (one.shard, one.node)):
         yield replace(primary, wins=_wins(desired, observed, primary, found))
 
 
-def _candidates(desired: Desired, observed: Observed, views: Sequence[View]) -> Iterator[Primary]:
+def _candidates(desired: Desired, observed: Observed, views: Sequence[View]) -> Iterator[ClaimedPrimary]:
     asked = sum(view.answers for view in views)
     for spec in data_nodes(desired.topology):
         node, shard = observed.node(spec.name), spec.shard or ONLY_SHARD
-        believers = [view for view in views if view.primaries.get(shard) == spec.name]
-        if node.role is not Role.PRIMARY if node.is_up else not believers:
+        naming = [view for view in views if view.primaries.get(shard) == spec.name]
+        if node.role is not Role.PRIMARY if node.is_up else not naming:
             continue
-        yield Primary(
+        yield ClaimedPrimary(
             node=spec.name,
             shard=shard,
-            epoch=_epoch(desired, observed, node, believers),
+            epoch=_epoch(desired, observed, node, naming),
             offset=node.offset,
             keys=node.keys,
             writable=_is_writable(desired, node) if node.is_up else None,
             fenced=is_fenced(node),
-            believed_by=len(believers),
+            believed_by=len(naming),
             asked=asked,
         )
 
@@ -235,18 +235,18 @@ def _is_writable(desired: Desired, node: NodeFacts) -> bool:
     return serves and not lacks_replicas(node)
 
 
-def _epoch(desired: Desired, observed: Observed, node: NodeFacts, believers: Iterable[View]) -> int | None:
+def _epoch(desired: Desired, observed: Observed, node: NodeFacts, naming: Iterable[View]) -> int | None:
     """A cluster node's own, or what the tables say of a silent one; behind sentinels that of who names it."""
     if desired.topology.kind is Kind.CLUSTER:
         return node.epoch if node.is_up else max((peer.epoch for peer in _lines(observed, node)), default=None)
-    return max((view.epoch for view in believers if view.epoch is not None), default=None)
+    return max((view.epoch for view in naming if view.epoch is not None), default=None)
 
 
 def _lines(observed: Observed, node: NodeFacts) -> Iterator[Peer]:
     return (peer for other in observed.up for peer in other.table if peer.id == node.id and peer.role is Role.PRIMARY)
 
 
-def _wins(desired: Desired, observed: Observed, primary: Primary, found: Iterable[Primary]) -> bool:
+def _wins(desired: Desired, observed: Observed, primary: ClaimedPrimary, found: Iterable[ClaimedPrimary]) -> bool:
     """The higher epoch, and between equal ones the smaller id; behind sentinels whom the newest of them name."""
     if desired.topology.kind is Kind.SENTINEL:
         return _winner_behind_sentinels(desired, observed, found) == primary.node
@@ -257,7 +257,7 @@ def _wins(desired: Desired, observed: Observed, primary: Primary, found: Iterabl
     return best is not None and best.node == primary.node
 
 
-def _winner_behind_sentinels(desired: Desired, observed: Observed, found: Iterable[Primary]) -> NodeName:
+def _winner_behind_sentinels(desired: Desired, observed: Observed, found: Iterable[ClaimedPrimary]) -> NodeName:
     """Whom they name; while they replace that one, whoever they have promoted already and will name next."""
     named = believed_primary(desired, observed).name
     if not any(node.sentinel is not None and node.sentinel.failing_over for node in observed.up):
@@ -265,15 +265,15 @@ def _winner_behind_sentinels(desired: Desired, observed: Observed, found: Iterab
     return next((one.node for one in found if one.node != named and one.writable is not None), named)
 
 
-def _owns(observed: Observed, primary: Primary) -> bool:
+def _owns(observed: Observed, primary: ClaimedPrimary) -> bool:
     return bool(observed.node(primary.node).slots)
 
 
 def _conflicts(
-    desired: Desired, observed: Observed, primaries: Sequence[Primary], views: Sequence[View]
+    desired: Desired, observed: Observed, primaries: Sequence[ClaimedPrimary], views: Sequence[View]
 ) -> Iterator[Finding]:
-    if is_unknown(observed):
-        text = f"no node is proven, so none was asked: there is no opinion to compare: {way_out(desired.topology)}"
+    if is_state_unknown(observed):
+        text = f"no node is proven, so none was asked: there is no opinion to compare: {proof_hint(desired.topology)}"
         yield Finding(code="no-views", severity=Severity.DEGRADED, subject="fleet", text=text)
         return
     if not any(view.answers for view in views):
@@ -293,21 +293,21 @@ def _conflicts(
         if doubters:
             text = f"{node.name} answers, but is failed or suspected for {_list(doubters)}"
             yield Finding(code="doubted", severity=Severity.DEGRADED, subject=node.name, text=text)
-    yield from fences(observed)
-    yield from tilts(observed)
+    yield from fence_findings(observed)
+    yield from tilt_findings(observed)
 
 
-def _may_have_writer(desired: Desired, observed: Observed, shard: int, primaries: Sequence[Primary]) -> bool:
+def _may_have_writer(desired: Desired, observed: Observed, shard: int, primaries: Sequence[ClaimedPrimary]) -> bool:
     """Whether a primary of the shard was not asked, as nothing proves it, or may be unknown for that reason."""
     members = [observed.node(spec.name) for spec in data_nodes(desired.topology) if (spec.shard or ONLY_SHARD) == shard]
     named = [observed.node(primary.node) for primary in primaries if primary.shard == shard]
     is_cluster = desired.topology.kind is Kind.CLUSTER
     return any(may_serve(desired, observed, node) for node in named) or (
-        is_cluster and is_unheard_of(observed, members)
+        is_cluster and may_own_unknown_slots(observed, members)
     )
 
 
-def _no_writer(shard: int, primaries: Sequence[Primary]) -> Iterator[Finding]:
+def _no_writer(shard: int, primaries: Sequence[ClaimedPrimary]) -> Iterator[Finding]:
     if any(primary.writable for primary in primaries):
         return
     named = f": {_list(primary.node for primary in primaries)} does not" if primaries else ""
@@ -315,7 +315,7 @@ def _no_writer(shard: int, primaries: Sequence[Primary]) -> Iterator[Finding]:
     yield Finding(code="no-writer", severity=Severity.CRITICAL, subject=f"shard {shard}", text=text)
 
 
-def _two_writers(shard: int, primaries: Sequence[Primary]) -> Iterator[Finding]:
+def _two_writers(shard: int, primaries: Sequence[ClaimedPrimary]) -> Iterator[Finding]:
     writers = [primary.node for primary in primaries if primary.writable]
     if len(writers) < 2:
         return
@@ -332,8 +332,8 @@ def _split(shard: int, views: Sequence[View]) -> Iterator[Finding]:
     # Sentinels that disagree send clients to different primaries.
     sent = {view.primaries[shard] for view in views if view.role is Role.SENTINEL}
     severity = Severity.CRITICAL if len(sent) > 1 else Severity.DEGRADED
-    told = ", ".join(f"{name} ({count})" for name, count in sorted(named.items()))
-    text = f"views differ on the primary of shard {shard}: {told}"
+    counts = ", ".join(f"{name} ({count})" for name, count in sorted(named.items()))
+    text = f"views differ on the primary of shard {shard}: {counts}"
     yield Finding(code="views-split", severity=severity, subject=f"shard {shard}", text=text)
 
 

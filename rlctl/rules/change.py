@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from rlctl.errors import CheckFailed, Refused, RlctlError, Unreachable
 from rlctl.execute import fleet_records
 from rlctl.execute.journal import Journal
-from rlctl.execute.locking import HeldFleet, Waiting, hold, keeper
-from rlctl.execute.progress import QUIET, Progress
+from rlctl.execute.locking import LockedFleet, LockWait, lock_fleet, primary_for_key
+from rlctl.execute.progress import SILENT_PROGRESS, Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
 from rlctl.limits.rule import Revision, RuleSet
-from rlctl.plan.findings import differences
+from rlctl.plan.findings import difference_findings
 from rlctl.rules.advice import Advice, advise, fresh_quotas
 from rlctl.rules.diff import RuleChange, changes
 from rlctl.rules.enforcement import Ending, endings
@@ -25,7 +25,7 @@ from rlctl.topology.nodes import data_nodes
 
 KIND = "rules"
 READ_BACK_S = 5.0
-AT_ONCE = Waiting(wanted=False)
+AT_ONCE = LockWait(wanted=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class ChangeRequest:
     verb: str
     why: str
     argv: Sequence[str] = ()
-    progress: Progress = QUIET
+    progress: Progress = SILENT_PROGRESS
     agree: Callable[[RulesPlan], None] | None = None
     read_back_s: float = READ_BACK_S
     ramp: "RampStep | None" = None
@@ -141,7 +141,7 @@ def change_rules(
     *,
     release: Release | None = None,
     stop: StopFlag | None = None,
-    waiting: Waiting = AT_ONCE,
+    waiting: LockWait = AT_ONCE,
 ) -> ChangeResult:
     """Lock the fleet, edit its rules by `make`, and put the result in force; an earlier revision is not stored again.
 
@@ -149,15 +149,15 @@ def change_rules(
     but not every node confirmed it in time. Unreachable while it was stored: either revision may be in force.
     """
     command, stop = f"rules {request.verb}", stop or StopFlag()
-    with hold(topology, home, command, stop, request.progress, waiting=waiting, release=release) as held:
-        for finding in differences(held.fleet.refusals):
+    with lock_fleet(topology, home, command, stop, request.progress, waiting=waiting, release=release) as held:
+        for finding in difference_findings(held.fleet.refusals):
             request.progress.note(f"{finding.code}: {finding.text}")
         return _change(held, request, make)
 
 
-def _change(held: HeldFleet, request: ChangeRequest, make: RulesEdit) -> ChangeResult:
+def _change(held: LockedFleet, request: ChangeRequest, make: RulesEdit) -> ChangeResult:
     fleet = held.fleet
-    held.take(fleet.observe())
+    held.take_key(fleet.observe())
     # Read under the lock: the operation that held it before may have changed the rules.
     now = read_rules_in_force(fleet)
     made = make(now)
@@ -248,11 +248,11 @@ def _record_in_history(now: RulesInForce, request: ChangeRequest, revision: Revi
         **_entry(now, request, revision.number),
         "rules": [change.rule for change in plan.changes],
     }
-    spec = keeper(now.fleet, now.observed, fleet_records.HISTORY_KEY)
+    spec = primary_for_key(now.fleet, now.observed, fleet_records.HISTORY_KEY)
     if spec is None:
         request.progress.note("the fleet's history could not be written: its primary does not answer")
         return
     try:
-        fleet_records.remember(now.fleet.connector.link(spec), summary)
+        fleet_records.add_to_history(now.fleet.connector.link(spec), summary)
     except RlctlError as failure:
         request.progress.note(f"the fleet's history could not be written: {failure.message}")

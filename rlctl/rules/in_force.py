@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rlctl.errors import AccessDenied, NotFound, Refused, RlctlError
-from rlctl.execute.locking import keeper, no_keeper
+from rlctl.execute.locking import primary_for_key, primary_unreachable
 from rlctl.execute.session import FleetSession
 from rlctl.limits.rule import POINTER_KEY, Revision, RuleSet, Version
 from rlctl.observe.model import Observed, Presence
@@ -88,7 +88,7 @@ def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -
     observed = observed or fleet.observe()
     if not observed.exists:
         raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="deploy it with `rlctl deploy`")
-    spec = keeper(fleet, observed, POINTER_KEY)
+    spec = primary_for_key(fleet, observed, POINTER_KEY)
     if spec is None:
         raise _unreadable(fleet, observed)
     link = fleet.connector.link(spec)
@@ -110,7 +110,9 @@ def _unreadable(fleet: FleetSession, observed: Observed) -> RlctlError:
             "; ".join(f"{node.name} refuses the password ({node.evidence})" for node in denied),
             hint="use this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
         )
-    return no_keeper(fleet, observed, "the rules", meanwhile="; services keep deciding by the rules they have")
+    return primary_unreachable(
+        fleet, observed, "the rules", meanwhile="; services keep deciding by the rules they have"
+    )
 
 
 def rules_status(fleet: FleetSession) -> RulesStatus:

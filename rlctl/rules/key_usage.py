@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rlctl.execute.locking import keeper
+from rlctl.execute.locking import primary_for_key
 from rlctl.limiter.core.calls import Call, script_arguments
 from rlctl.limits.algorithms import Concurrent
 from rlctl.limits.decision import REASONS, Reason
@@ -19,7 +19,7 @@ _REFUSES_SCRIPTS = frozenset({"OOM", "NOSCRIPT", "MISCONF", "NOREPLICAS"})
 def key_usage(now: RulesInForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
     """The node, key and count of an identity, and the answer to its next call of cost 1; None where unknown."""
     unknown = {"node": None, "host": None, "port": None, "type": None, "ttl_ms": None, **_UNKNOWN}
-    spec = keeper(now.fleet, now.observed, key)
+    spec = primary_for_key(now.fleet, now.observed, key)
     if spec is None:
         return unknown | {"reason": Reason.UNAVAILABLE}
     place = {"node": spec.name, "host": spec.address, "port": spec.port}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from rlctl.errors import TimedOut
-from rlctl.execute.locking import keeper
+from rlctl.execute.locking import primary_for_key
 from rlctl.execute.session import FleetSession
 from rlctl.limits.rule import POINTER_KEY, Version, revision_key
 from rlctl.observe.model import Observed, Role
@@ -48,7 +48,7 @@ class NodeRules:
 
 def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]:
     """The revision of each node in the shard that holds the rules, its primary first; nodes that are down included."""
-    primary = keeper(fleet, observed, POINTER_KEY)
+    primary = primary_for_key(fleet, observed, POINTER_KEY)
     nodes = data_nodes(fleet.topology)
     if primary is None or fleet.topology.kind is Kind.SENTINEL:
         return tuple(_read_node(fleet, observed, spec) for spec in sorted(nodes, key=lambda spec: spec != primary))

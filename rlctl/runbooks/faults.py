@@ -7,7 +7,7 @@ from signal import Signals
 
 from rlctl.errors import Unreachable
 from rlctl.execute.fleet_records import RELEASE_KEY, write_registered
-from rlctl.execute.locking import keeper
+from rlctl.execute.locking import primary_for_key
 from rlctl.execute.session import FleetSession
 from rlctl.lab.faults import SandboxFaults
 from rlctl.lab.partition import isolation
@@ -18,7 +18,7 @@ from rlctl.limits.slots import key_slot
 from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
 from rlctl.observe.parse import required
-from rlctl.plan.fence import FENCE, SETTING, lacks_replicas
+from rlctl.plan.fence import FENCE_SETTING, FENCED_VALUE, lacks_replicas
 from rlctl.plan.ownership import shards
 from rlctl.plan.sentinel import believed_primary
 from rlctl.runbooks.page.model import Fault
@@ -148,7 +148,7 @@ def _promote_rival(scene: Scene) -> None:
 
 def _fence_primary(scene: Scene) -> None:
     """Somebody fenced the loser of a split, and it has become the primary again since."""
-    scene.send(scene.cast.victim, ("CONFIG", "SET", SETTING, FENCE))
+    scene.send(scene.cast.victim, ("CONFIG", "SET", FENCE_SETTING, FENCED_VALUE))
 
 
 def _kill_majority(scene: Scene) -> None:
@@ -237,7 +237,7 @@ def _flush_scripts(scene: Scene) -> None:
 def _register_other_release(scene: Scene) -> None:
     """Somebody with another rlctl applied another release: it is registered, and this one's scripts are gone."""
     fleet = scene.fleet
-    spec = keeper(fleet, fleet.observe(), RELEASE_KEY)
+    spec = primary_for_key(fleet, fleet.observe(), RELEASE_KEY)
     assert spec is not None
     with closing(scene.link(spec)) as link:
         write_registered(link, _OTHER_RELEASE)
@@ -251,7 +251,7 @@ def _kill_sentinels(scene: Scene) -> None:
 def _reborn_empty(scene: Scene) -> None:
     """A supervisor starts the primary that held the rules again before anybody noticed that it was gone."""
     fleet = scene.fleet
-    spec = keeper(fleet, fleet.observe(), POINTER_KEY)
+    spec = primary_for_key(fleet, fleet.observe(), POINTER_KEY)
     assert spec is not None
     scene.kill([spec])
     result = fleet.target.converge([Launch(spec=spec)])[spec.name]

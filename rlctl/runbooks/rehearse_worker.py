@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 from rlctl.errors import Exit, RlctlError, TimedOut, Unreachable
-from rlctl.execute.locking import Waiting, hold
-from rlctl.execute.progress import QUIET
+from rlctl.execute.locking import LockWait, lock_fleet
+from rlctl.execute.progress import SILENT_PROGRESS
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.worker import Teller, end_with_rlctl
@@ -92,10 +92,10 @@ def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
 def _build(topology: Topology, home: Home, hand: OwnHand, teller: Teller) -> None:
     # Who stops us ends us: there is no safe point to wait for.
     stop = StopFlag()
-    with hold(topology, home, ARGV[0], stop, teller, waiting=Waiting(wanted=False)) as held:
+    with lock_fleet(topology, home, ARGV[0], stop, teller, waiting=LockWait(wanted=False)) as locked:
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
-        run_deploy(held, options, teller, stop, lambda _plan: None)
-        hurry(held.fleet)
+        run_deploy(locked, options, teller, stop, lambda _plan: None)
+        hurry(locked.fleet)
     done = hand.run(f"rlctl rules apply {hand.file.parent / 'rules.yaml'} --yes -o json", timeout_s=DEPLOY_S)
     if done.code:
         raise Unreachable(f"the fleet takes no rules: {done.errors}", hint="try `rlctl rules apply` by hand")
@@ -117,7 +117,7 @@ def _residue(file: Path, home: Home, before: Snapshot, rest_s: float) -> tuple[s
             wait_until(is_at_rest, timeout_s=rest_s, clock=fleet.clock, what="the fleet at rest", every_s=LOOK_EVERY_S)
         except TimedOut:
             return tuple(finding.text for finding in findings)
-        steps = tuple(describe(step) for step in plan_deploy(fleet, QUIET).steps)
+        steps = tuple(describe(step) for step in plan_deploy(fleet, SILENT_PROGRESS).steps)
         return steps + differences(before, snapshot(fleet), fleet)
 
 

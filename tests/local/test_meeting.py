@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from rlctl.execute.formation import Formation
-from rlctl.execute.progress import QUIET
+from rlctl.execute.progress import SILENT_PROGRESS
 from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.waits import wait_healthy
@@ -49,7 +49,7 @@ def formation(fleet: FleetSession) -> Formation:
 
 def test_a_replica_that_does_not_know_its_primary_is_introduced_to_it(opened: FleetSession) -> None:
     assert formation(opened).replicate([Replicate(node=STRANGER, primary=NodeName("node-2"))]) == {}
-    _observed, findings = wait_healthy(opened, StopFlag(), QUIET, timeout_s=PATIENCE_S)
+    _observed, findings = wait_healthy(opened, StopFlag(), SILENT_PROGRESS, timeout_s=PATIENCE_S)
     assert findings == ()
 
 
@@ -58,7 +58,7 @@ def test_waiting_for_a_fleet_introduces_its_nodes_to_each_other(opened: FleetSes
     with lonely.connect(STRANGER) as node:
 
         def is_known_again() -> bool:
-            _observed, findings = wait_healthy(opened, StopFlag(), QUIET, timeout_s=LOOK_S)
+            _observed, findings = wait_healthy(opened, StopFlag(), SILENT_PROGRESS, timeout_s=LOOK_S)
             is_known = node.execute_command("CLUSTER INFO")["cluster_known_nodes"] == "6"
             return is_known and {finding.code for finding in findings} == {"wrong-role", "no-replica"}
 

@@ -42,7 +42,7 @@ def opened(files: LocalFleet) -> Iterator[FleetSession]:
     home = Home(files.home)
     home.open_for_writing()
     with open_fleet(load_topology(files.file.read_bytes(), str(files.file)), home) as fleet:
-        fleet.keep()
+        fleet.save()
         yield fleet
 
 
@@ -52,7 +52,7 @@ def batches(plan: Plan) -> list[tuple[Step, ...]]:
 
 def carry_out(fleet: FleetSession, plan: Plan, steps: tuple[Step, ...]) -> None:
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
-    Executor(fleet, journal, Silence(), StopFlag(), lambda: None).walk(replace(plan, steps=steps))
+    Executor(fleet, journal, Silence(), StopFlag(), lambda: None).execute(replace(plan, steps=steps))
 
 
 def differences(predicted: Observed, real: Observed) -> list[str]:

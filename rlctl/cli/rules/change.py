@@ -9,8 +9,8 @@ from rlctl.cli.app import ENFORCEMENT, App
 from rlctl.cli.opened import opened
 from rlctl.cli.rules.output import show_outcome, show_plan
 from rlctl.errors import Exit
-from rlctl.execute.lock import Owner
-from rlctl.execute.locking import Waiting
+from rlctl.execute.lock import LockOwner
+from rlctl.execute.locking import LockWait
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
 from rlctl.rules.change import (
@@ -69,7 +69,7 @@ class RulesChanger:
         self, verb: str, why: str, make: RulesEdit, release: Release, stop: StopFlag, ramp: RampStep | None = None
     ) -> ChangeResult:
         app = self._app
-        owner = Owner.myself(verb)
+        owner = LockOwner.myself(verb)
         request = ChangeRequest(
             by=f"{owner.user}@{owner.host}",
             verb=verb,
@@ -80,7 +80,7 @@ class RulesChanger:
             read_back_s=app.timeout(READ_BACK_S),
             ramp=ramp,
         )
-        waiting = Waiting(wanted=self._options.wait, at_most_s=app.timeout_s)
+        waiting = LockWait(wanted=self._options.wait, at_most_s=app.timeout_s)
         return change_rules(app.topology(), app.home, request, make, release=release, stop=stop, waiting=waiting)
 
     def _agree(self, found: RulesPlan) -> None:

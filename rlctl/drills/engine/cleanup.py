@@ -8,7 +8,7 @@ from rlctl.drills.engine.fixtures import Estate
 from rlctl.drills.engine.run_files import ordered_faults, ordered_fleet
 from rlctl.drills.engine.run_request import Order
 from rlctl.drills.record.ledger import Keys
-from rlctl.execute.locking import HeldFleet, hold
+from rlctl.execute.locking import LockedFleet, lock_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
@@ -63,7 +63,7 @@ def _resume(folder: RunFolder, order: Order) -> list[str]:
 
 def _heal_fleet(folder: RunFolder, order: Order, progress: Progress) -> list[str]:
     topology, home = ordered_fleet(folder, order)
-    with hold(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING) as held:
+    with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING) as held:
         if not held.fleet.observe().exists:
             # Destroyed since the drill was killed: a deploy would make it anew.
             return ["nothing: the fleet is gone"]
@@ -77,12 +77,12 @@ def _heal_fleet(folder: RunFolder, order: Order, progress: Progress) -> list[str
         return [*done, "mended all cuts", *(describe(result.step) for result in report.results)]
 
 
-def _mend(held: HeldFleet, folder: RunFolder) -> None:
+def _mend(held: LockedFleet, folder: RunFolder) -> None:
     with closing(ordered_faults(held.fleet, folder)) as faults:
         faults.mend()
 
 
-def _forget(held: HeldFleet, folder: RunFolder) -> list[str]:
+def _forget(held: LockedFleet, folder: RunFolder) -> list[str]:
     """The run's user and keys; a run that never began has none."""
     begin = next((line for line in journal_lines(folder) if line["event"] == "begin"), None)
     if begin is None:
@@ -96,6 +96,6 @@ def _forget(held: HeldFleet, folder: RunFolder) -> list[str]:
 
 def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
     twin, home = ordered_fleet(folder, order)
-    with hold(twin, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as held:
+    with lock_fleet(twin, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as held:
         _mend(held, folder)
         run_destroy(held, ARGV, progress)

@@ -7,7 +7,7 @@ from signal import Signals
 
 from rlctl.drills.scenario.model import Side
 from rlctl.errors import Unreachable
-from rlctl.execute.locking import HeldFleet
+from rlctl.execute.locking import LockedFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.lab.faults import Faults, Stamp
@@ -27,7 +27,7 @@ END_S = 30.0
 class Stage:
     """One fleet, held for one run."""
 
-    held: HeldFleet
+    held: LockedFleet
     faults: Faults
     cast: Cast
     processes: "Processes"
@@ -50,7 +50,7 @@ class Stage:
 class Processes:
     """The fleet's servers as processes."""
 
-    def __init__(self, held: HeldFleet, journal: RunJournal) -> None:
+    def __init__(self, held: LockedFleet, journal: RunJournal) -> None:
         self._held = held
         self._journal = journal
         self._paused: dict[NodeName, NodeSpec] = {}

@@ -10,9 +10,9 @@ from rlctl.drills.engine.run_request import Order
 from rlctl.drills.engine.watchdog_client import guarded
 from rlctl.drills.scenario.model import Scenario, Side
 from rlctl.errors import Refused
-from rlctl.execute.fleet_records import HISTORY_KEY, remember
+from rlctl.execute.fleet_records import HISTORY_KEY, add_to_history
 from rlctl.execute.journal import Journal, current_user
-from rlctl.execute.locking import HeldFleet, Waiting, hold, keeper
+from rlctl.execute.locking import LockedFleet, LockWait, lock_fleet, primary_for_key
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.lab.faults import Faults, SandboxFaults
@@ -52,7 +52,7 @@ OWN_PORTS = {
 class Arena:
     """A fleet that is held for a run, how it can be cut, where clients stand, and who watches while it is broken."""
 
-    held: HeldFleet
+    held: LockedFleet
     faults: Faults
     sources: dict[Side, Source]
     breaking: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -95,18 +95,18 @@ def _twin_beside(setting: Setting) -> Iterator[Arena]:
 
 
 @contextmanager
-def _twin(setting: Setting) -> Iterator[HeldFleet]:
+def _twin(setting: Setting) -> Iterator[LockedFleet]:
     topology, home = ordered_fleet(setting.folder, setting.order)
-    progress, waiting = setting.progress, Waiting(wanted=False)
+    progress, waiting = setting.progress, LockWait(wanted=False)
     try:
-        with hold(topology, home, ARGV[0], setting.stop, progress, waiting=waiting) as held:
+        with lock_fleet(topology, home, ARGV[0], setting.stop, progress, waiting=waiting) as held:
             options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
             run_deploy(held, options, progress, setting.stop, lambda _plan: None)
             if topology.kind is Kind.SENTINEL and not setting.order.stock_timers:
                 hurry(held.fleet)
             yield held
     finally:
-        with hold(topology, home, ARGV[0], StopFlag(), progress, waiting=waiting, removing=True) as held:
+        with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=waiting, removing=True) as held:
             _keep_logs(held, setting.folder)
             run_destroy(held, ARGV, progress)
         shutil.rmtree(home.root)
@@ -116,8 +116,8 @@ def _twin(setting: Setting) -> Iterator[HeldFleet]:
 def _fleet(setting: Setting) -> Iterator[Arena]:
     """The deployed fleet, locked, in good health before and brought back to it afterwards."""
     topology, home = ordered_fleet(setting.folder, setting.order)
-    waiting = Waiting(wanted=False)
-    with hold(topology, home, ARGV[0], setting.stop, setting.progress, waiting=waiting) as held:
+    waiting = LockWait(wanted=False)
+    with lock_fleet(topology, home, ARGV[0], setting.stop, setting.progress, waiting=waiting) as held:
         _check_steady(held)
         journal = Journal(home.journal(topology.name), held.fleet.clock)
         journal.begin(ARGV[0], setting.order.argv)
@@ -134,7 +134,7 @@ def _fleet(setting: Setting) -> Iterator[Arena]:
         _remember(setting, held)
 
 
-def _heal(setting: Setting, held: HeldFleet, faults: Faults) -> None:
+def _heal(setting: Setting, held: LockedFleet, faults: Faults) -> None:
     """By a flag of its own: the fleet is healed also when the user has asked to stop."""
     faults.mend()
     held.fleet.target.suspend_restarts(0)
@@ -142,9 +142,9 @@ def _heal(setting: Setting, held: HeldFleet, faults: Faults) -> None:
     run_deploy(held, options, setting.progress, StopFlag(), lambda _plan: None)
 
 
-def _remember(setting: Setting, held: HeldFleet) -> None:
+def _remember(setting: Setting, held: LockedFleet) -> None:
     """A drill on the fleet is part of the fleet's own history."""
-    spec = keeper(held.fleet, held.fleet.observe(), HISTORY_KEY)
+    spec = primary_for_key(held.fleet, held.fleet.observe(), HISTORY_KEY)
     if spec is None:
         return
     summary = {
@@ -154,15 +154,15 @@ def _remember(setting: Setting, held: HeldFleet) -> None:
         "by": current_user(),
         "at": held.fleet.clock.now().isoformat(timespec="seconds"),
     }
-    remember(held.fleet.connector.link(spec), summary)
+    add_to_history(held.fleet.connector.link(spec), summary)
 
 
-def _check_steady(held: HeldFleet) -> None:
+def _check_steady(held: LockedFleet) -> None:
     """A drill on a fleet that is not well measures that, and makes it worse."""
     # A live drill ends with a deploy.
     held.fleet.check_deployable()
     observed = held.fleet.observe()
-    held.take(observed)
+    held.take_key(observed)
     found = assess(held.fleet.desired(observed), observed)
     if not observed.exists:
         raise Refused("the fleet is not there", hint="deploy it first, or run the drill without --live on a twin")
@@ -170,7 +170,7 @@ def _check_steady(held: HeldFleet) -> None:
         raise Refused(f"the fleet is not in a steady state: {found[0].text}", hint="`rlctl deploy` repairs it first")
 
 
-def _keep_logs(held: HeldFleet, folder: RunFolder) -> None:
+def _keep_logs(held: LockedFleet, folder: RunFolder) -> None:
     """What the servers said goes with the run: the twin's folders do not stay."""
     for name in held.fleet.target.placed():
         text = held.fleet.target.log(name)[-LOG_BYTES:]

@@ -22,7 +22,7 @@ from rlctl.lab.partition import ANYWHERE, Flow, Source
 from rlctl.lab.roles import Who
 from rlctl.lab.run_folder import RunFolder, RunJournal, journal_lines
 from rlctl.lab.snapshot import Print, differences, take_prints
-from rlctl.operations.env import As, connection
+from rlctl.operations.env import EnvUser, connection
 from rlctl.secrets import User
 from rlctl.system.clock import wait_until
 from rlctl.topology.model import Kind
@@ -49,7 +49,7 @@ class Run:
         estate = Estate.plan(self.stage.held.fleet, {side.value: keys[side] for side in self.scenario.load.sides})
         crew_members = self._members(keys, estate.script.sha1)
         self._begin(crew_members, keys)
-        service = connection(self.stage.held.fleet, As.LIMITER).to_json()
+        service = connection(self.stage.held.fleet, EnvUser.LIMITER).to_json()
         crew = Crew(self.folder, crew_members, self.scenario.load, estate.entry, service)
         before = take_prints(self.stage.held.fleet)
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rlctl.drills.engine.cleanup import sweep
 from rlctl.drills.engine.watchdog_client import ARMED, DONE
 from rlctl.errors import Exit, RlctlError
-from rlctl.execute.progress import QUIET
+from rlctl.execute.progress import SILENT_PROGRESS
 from rlctl.lab.run_folder import RunFolder
 from rlctl.system.clock import SystemClock, wait_until
 from rlctl.system.process import ProcessId
@@ -33,7 +33,7 @@ def main() -> int:
         return Exit.OK
     try:
         _see_off(folder, is_late=word is None)
-        sweep(folder, QUIET)
+        sweep(folder, SILENT_PROGRESS)
     except RlctlError as failure:
         return failure.exit_code
     return Exit.OK

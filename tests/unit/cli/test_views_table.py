@@ -9,7 +9,7 @@ from rlctl.cli.app import App
 from rlctl.cli.output import Output
 from rlctl.cli.views import exit_code, show
 from rlctl.observe.model import Observed, Role
-from rlctl.plan.fence import FENCE, SETTING
+from rlctl.plan.fence import FENCE_SETTING, FENCED_VALUE
 from rlctl.plan.views import Views, views_of
 from rlctl.topology.model import Topology
 from tests.unit.fleets import changed, cluster, desired_of, fresh, healthy, killed, watched
@@ -81,7 +81,11 @@ def test_exit_codes() -> None:
     assert exit_code(views(watched(), state)) == 0
     rival = changed(state, "node-1", role=Role.PRIMARY, follows=None)
     assert exit_code(views(watched(), rival)) == 12
-    fenced = changed(state, "node-0", settings={**state.nodes[0].settings, SETTING: FENCE}, good_replicas=2)
+    fenced = changed(
+        state, "node-0", settings={**state.nodes[0].settings, FENCE_SETTING: FENCED_VALUE}, good_replicas=2
+    )
     assert exit_code(views(watched(), fenced)) == 12, "nobody takes writes"
-    fenced_replica = changed(state, "node-1", settings={**state.nodes[1].settings, SETTING: FENCE}, good_replicas=0)
+    fenced_replica = changed(
+        state, "node-1", settings={**state.nodes[1].settings, FENCE_SETTING: FENCED_VALUE}, good_replicas=0
+    )
     assert exit_code(views(watched(), fenced_replica)) == 11

@@ -12,18 +12,18 @@ import pytest
 
 from rlctl.errors import Exit, LockHeld, Unreachable
 from rlctl.execute import lock
-from rlctl.execute.lock import FleetLock, Owner, file_lock, is_free, read_holder
+from rlctl.execute.lock import FleetLock, LockOwner, file_lock, is_free, read_owner
 from rlctl.system.clock import SystemClock, wait_until
 from rlctl.system.process import ProcessId
 from rlctl.system.redis import CommandFailed, NodeLink
 
 PROCESS = ProcessId(pid=42, started=1_000.5)
-OWNER = Owner(user="ann", host="elsewhere", process=PROCESS, command="deploy", since=2_000.25)
+OWNER = LockOwner(user="ann", host="elsewhere", process=PROCESS, command="deploy", since=2_000.25)
 WORDS = {"owner": "ann", "host": "h", "pid": 1, "started": 1.0, "command": "deploy", "since": 1.0}
 
 
 def test_round_trip() -> None:
-    assert Owner.from_text(OWNER.to_text()) == OWNER
+    assert LockOwner.from_text(OWNER.to_text()) == OWNER
 
 
 def test_the_text_names_owner_host_pid_and_command() -> None:
@@ -45,49 +45,49 @@ def test_the_text_names_owner_host_pid_and_command() -> None:
     ],
 )
 def test_what_is_not_ours_is_nobody(text: str) -> None:
-    assert Owner.from_text(text) is None
+    assert LockOwner.from_text(text) is None
 
 
 def test_an_owner_on_another_machine_may_well_live() -> None:
-    assert not OWNER.is_surely_dead()
+    assert not OWNER.is_known_dead()
 
 
 def test_this_process_is_alive() -> None:
-    assert not Owner.myself("deploy").is_surely_dead()
+    assert not LockOwner.myself("deploy").is_known_dead()
 
 
 def test_another_process_with_our_pid_is_not_the_owner() -> None:
-    mine = Owner.myself("deploy")
+    mine = LockOwner.myself("deploy")
     earlier = ProcessId(pid=mine.process.pid, started=mine.process.started - 60)
-    assert replace(mine, process=earlier).is_surely_dead()
+    assert replace(mine, process=earlier).is_known_dead()
 
 
 def test_the_time_of_day_may_be_set_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system counts a process's start in the time of day from the machine's own, which moves with the clock."""
-    mine = Owner.myself("deploy")
+    mine = LockOwner.myself("deploy")
     boot, create = psutil.boot_time(), psutil.Process.create_time
     monkeypatch.setattr(psutil, "boot_time", lambda: boot + 3600)
     monkeypatch.setattr(psutil.Process, "create_time", lambda process: create(process) + 3600)
-    assert not mine.is_surely_dead()
+    assert not mine.is_known_dead()
 
 
 def test_people_are_told_who_and_since_when() -> None:
-    text = Owner.myself("deploy").describe()
+    text = LockOwner.myself("deploy").describe()
     assert "`rlctl deploy`" in text
     assert text.endswith(" s")
 
 
 def test_a_lock_names_its_holder_while_it_is_held(tmp_path: Path) -> None:
     path = tmp_path / "limiter.lock"
-    owner = Owner.myself("deploy")
+    owner = LockOwner.myself("deploy")
     with file_lock(path, owner, wait=lambda: False):
-        assert read_holder(path) == owner
+        assert read_owner(path) == owner
         assert not is_free(path)
         with pytest.raises(LockHeld, match="pid") as caught, file_lock(path, OWNER, wait=lambda: False):
             pass
         assert caught.value.exit_code is Exit.GUARD
     assert is_free(path)
-    assert read_holder(path) is None
+    assert read_owner(path) is None
 
 
 def test_a_full_disk_is_told_with_the_name_of_the_lock_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_a_disk_that_fills_up_within_the_text_is_full(tmp_path: Path, monkeypatc
 
 
 def test_a_lock_without_a_file_has_no_holder(tmp_path: Path) -> None:
-    assert read_holder(tmp_path / "none.lock") is None
+    assert read_owner(tmp_path / "none.lock") is None
 
 
 @dataclass

@@ -10,9 +10,9 @@ from rlctl.execute.fleet_records import (
     HISTORY_KEY,
     KEPT,
     RELEASE_KEY,
+    add_to_history,
     read_history,
     read_registered,
-    remember,
     write_registered,
 )
 from rlctl.operations.script_drift import Registered
@@ -38,7 +38,7 @@ def test_only_entries_of_one_kind_are_read_newest_first() -> None:
 def test_the_history_keeps_the_last_hundred_entries() -> None:
     server = Server()
     for number in range(KEPT + 2):
-        remember(link(server), {"n": number, "kind": "scripts"})
+        add_to_history(link(server), {"n": number, "kind": "scripts"})
     assert [entry["n"] for entry in read_history(link(server), "scripts")] == list(range(KEPT + 1, 1, -1))
     assert (len(server.lists[HISTORY_KEY]), KEPT) == (100, 100)
     assert server.lists[HISTORY_KEY][-1] == '{"kind": "scripts", "n": 2}'
@@ -74,7 +74,7 @@ def test_fields_of_a_torn_registry_are_empty() -> None:
     [
         read_registered,
         lambda server: write_registered(server, REGISTERED),
-        lambda server: remember(server, {}),
+        lambda server: add_to_history(server, {}),
         lambda server: read_history(server, "scripts"),
     ],
     ids=["read_registered", "write_registered", "remember", "read_history"],

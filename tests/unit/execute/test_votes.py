@@ -16,14 +16,14 @@ from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.execute.votes import LINKED_S, await_votes
 from rlctl.observe.model import Observed
-from rlctl.plan.failover import Mode
+from rlctl.plan.failover import FailoverMode
 from rlctl.plan.failover_choice import choose
 from tests.unit.fleets import changed, cluster, desired_of, healthy
 
 TOPOLOGY = cluster()
 WINDOW_S = 2 * TOPOLOGY.cluster.node_timeout_ms / 1000
 STATE = healthy(TOPOLOGY)
-ORDER = choose(desired_of(TOPOLOGY), STATE, 0, Mode.PLANNED)
+ORDER = choose(desired_of(TOPOLOGY), STATE, 0, FailoverMode.PLANNED)
 
 
 def not_linked(state: Observed) -> Observed:

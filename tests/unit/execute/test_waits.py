@@ -11,7 +11,7 @@ from rlctl.errors import TimedOut
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
-from rlctl.execute.waits import TILT_WAIT_S, await_attention, wait_healthy
+from rlctl.execute.waits import TILT_WAIT_S, await_tilt_end, wait_healthy
 from rlctl.observe.model import Observed
 from rlctl.plan.tilt import TILT_S
 from tests.unit.fleets import changed, desired_of, fresh, healthy, killed, name, watched
@@ -113,7 +113,7 @@ def test_tilt_is_told_while_it_is_waited_for() -> None:
 def attended(fleet: FakeFleet) -> list[str]:
     notes: list[str] = []
     progress = cast("Progress", SimpleNamespace(note=notes.append))
-    await_attention(cast("FleetSession", fleet), SENTINEL, progress, StopFlag())
+    await_tilt_end(cast("FleetSession", fleet), SENTINEL, progress, StopFlag())
     return notes
 
 

@@ -53,24 +53,24 @@ def made(link: FakeLink) -> tuple[WritePause, FakeClock]:
 def test_it_is_bounded_and_tells_the_offset() -> None:
     link = FakeLink()
     pause, _clock = made(link)
-    assert pause.hold() == 4711
+    assert pause.extend() == 4711
     assert link.told == [("CLIENT", "PAUSE", 5_000, "WRITE"), ("INFO", "replication")]
 
 
 @pytest.mark.parametrize(("after_s", "lapsed"), [(PAUSE_S - 0.1, False), (PAUSE_S, True)])
 def test_a_pause_that_was_prolonged_too_late_has_lapsed(after_s: float, *, lapsed: bool) -> None:
     pause, clock = made(FakeLink())
-    pause.hold()
+    pause.extend()
     clock.at_s += after_s
-    pause.hold()
+    pause.extend()
     clock.at_s += 0.1
-    pause.hold()
+    pause.extend()
     assert pause.has_lapsed == lapsed
 
 
 def test_a_server_that_refuses_is_told() -> None:
     with pytest.raises(CommandFailed, match="NOPERM"):
-        made(FakeLink(CommandFailed("NOPERM no")))[0].hold()
+        made(FakeLink(CommandFailed("NOPERM no")))[0].extend()
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
@@ -85,7 +85,7 @@ def test_paused_clients_get_their_answers_before_they_are_hung_up_on() -> None:
     pause, clock = made(link)
     pause.lift()
     lifted_s = clock.at_s
-    pause.send_away()
+    pause.disconnect_clients()
     assert clock.at_s == lifted_s + ANSWERED_S
     assert link.told == [
         *(("closed",), ("CLIENT", "UNPAUSE"), ("closed",)),

@@ -9,17 +9,17 @@ from typing import Any, cast
 import pytest
 
 from rlctl.errors import CheckFailed, RlctlError, TimedOut, Unreachable
-from rlctl.execute.locking import HeldFleet
+from rlctl.execute.locking import LockedFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
 from rlctl.operations import failover, fence, resize
-from rlctl.operations.failover import HandoverOptions
+from rlctl.operations.failover import FailoverOptions
 from rlctl.operations.resize import Resize, make_resize
-from rlctl.plan.failover import Mode, Syncs
+from rlctl.plan.failover import FailoverMode, SyncStats
 from rlctl.plan.failover_choice import choose
-from rlctl.plan.fence import FENCE, SETTING
+from rlctl.plan.fence import FENCE_SETTING, FENCED_VALUE
 from rlctl.plan.planner import Plan
 from rlctl.system.host_facts import HostFacts
 from rlctl.topology.model import TargetName
@@ -34,16 +34,16 @@ def answering(state: Observed, **more: object) -> Any:
 
 
 def node(value: str, **facts: object) -> Observed:
-    settings = {**healthy(cluster()).nodes[0].settings, SETTING: value}
+    settings = {**healthy(cluster()).nodes[0].settings, FENCE_SETTING: value}
     return changed(healthy(cluster()), "node-0", settings=settings, **facts)
 
 
 @pytest.mark.parametrize(
     ("state", "wanted"),
     [
-        pytest.param(node(FENCE, good_replicas=1), True, id="fenced"),
+        pytest.param(node(FENCED_VALUE, good_replicas=1), True, id="fenced"),
         pytest.param(node("0"), False, id="free"),
-        pytest.param(node(FENCE, role=Role.REPLICA), True, id="a fenced replica refuses nothing yet"),
+        pytest.param(node(FENCED_VALUE, role=Role.REPLICA), True, id="a fenced replica refuses nothing yet"),
     ],
 )
 def test_a_fence_that_stands_as_wanted(state: Observed, *, wanted: bool) -> None:
@@ -55,9 +55,9 @@ def test_a_fence_that_stands_as_wanted(state: Observed, *, wanted: bool) -> None
     [
         pytest.param(node("0", role=Role.REPLICA), True, "is not fenced afterwards", id="the setting did not take"),
         pytest.param(node("0", good_replicas=-1), True, "is not fenced afterwards", id="it refuses for another reason"),
-        pytest.param(node(FENCE), False, "is not free afterwards", id="it did not go"),
-        pytest.param(node(FENCE, good_replicas=10**6), True, "is not fenced afterwards", id="it takes writes"),
-        pytest.param(killed(node(FENCE), "node-0"), False, "connection refused", id="it has died"),
+        pytest.param(node(FENCED_VALUE), False, "is not free afterwards", id="it did not go"),
+        pytest.param(node(FENCED_VALUE, good_replicas=10**6), True, "is not fenced afterwards", id="it takes writes"),
+        pytest.param(killed(node(FENCED_VALUE), "node-0"), False, "connection refused", id="it has died"),
     ],
 )
 def test_a_fence_that_does_not(state: Observed, says: str, *, wanted: bool) -> None:
@@ -65,25 +65,25 @@ def test_a_fence_that_does_not(state: Observed, says: str, *, wanted: bool) -> N
         fence._check(answering(state), SPECS[name("node-0")], wanted=wanted)
 
 
-class Ordered(failover._Move):
+class Ordered(failover._Failover):
     """A move whose order was carried out, and whose old primary is as it is told."""
 
     def __init__(self, old: NodeFacts) -> None:
         state = healthy(cluster())
-        order = replace(choose(desired_of(cluster()), state, 0, Mode.PLANNED), old_run_id="before")
+        order = replace(choose(desired_of(cluster()), state, 0, FailoverMode.PLANNED), old_run_id="before")
         fleet = answering(state, clock=SimpleNamespace(monotonic=lambda: 0.0))
-        options = HandoverOptions(shard=0, mode=Mode.PLANNED, argv=(), timeout_s=None)
-        held = cast("HeldFleet", SimpleNamespace(fleet=fleet))
+        options = FailoverOptions(shard=0, mode=FailoverMode.PLANNED, argv=(), timeout_s=None)
+        held = cast("LockedFleet", SimpleNamespace(fleet=fleet))
         super().__init__(held, order, options, cast("Progress", None), cast("StopFlag", None))
         self.old = old
 
-    def _give_order(self) -> int | None:
+    def _start(self) -> int | None:
         return None
 
-    def _syncs(self, *_names: object) -> Mapping[NodeName, Syncs]:
+    def _syncs(self, *_names: object) -> Mapping[NodeName, SyncStats]:
         return {}
 
-    def _is_all_kept(self, *_told: object) -> bool:
+    def _kept_all_writes(self, *_told: object) -> bool:
         return True
 
     def _prove(self, *_started: float) -> tuple[NodeFacts, NodeFacts]:
@@ -123,10 +123,10 @@ def run_resize(monkeypatch: pytest.MonkeyPatch, change: Resize, *, is_written: b
     monkeypatch.setattr(resize, "_check_ready", lambda *_told: None)
     monkeypatch.setattr(resize, "run_deploy", deploy)
     fleet = answering(healthy(cluster()), check_deployable=lambda: None)
-    held, stop = SimpleNamespace(fleet=fleet, take=lambda _observed: None), SimpleNamespace(check=None)
+    held, stop = SimpleNamespace(fleet=fleet, take_key=lambda _observed: None), SimpleNamespace(check=None)
     progress: Any = SimpleNamespace(note=None)
     resize.run_resize(
-        cast("HeldFleet", held), change, cast("Any", None), progress, cast("Any", stop), lambda _plan: None
+        cast("LockedFleet", held), change, cast("Any", None), progress, cast("Any", stop), lambda _plan: None
     )
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from rlctl.errors import CheckFailed, Declined, PartlyDone, RlctlError, Unreachable
 from rlctl.execute.executor import StepResult
-from rlctl.execute.locking import HeldFleet
+from rlctl.execute.locking import LockedFleet
 from rlctl.limits.release import Registered
 from rlctl.operations import scripts
-from rlctl.operations.script_check import Verdict
+from rlctl.operations.script_check import ScriptResult
 from rlctl.operations.script_drift import DriftClass, ScriptDrift
 from rlctl.operations.scripts import ApplyReport, ScriptsStatus, run_apply
 from rlctl.plan.planner import Plan
@@ -39,7 +39,7 @@ class Told:
     drift: tuple[ScriptDrift, ...] = ()
     steps: tuple[LoadScripts, ...] = ()
     registered: Registered = APPLIED
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[ScriptResult, ...] = ()
     written: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -72,20 +72,20 @@ class Told:
         def decline(_plan: Plan, _rights: object) -> None:
             raise Declined("asked")
 
-        held = cast("HeldFleet", SimpleNamespace(fleet=self.fleet, take=lambda _observed: None, check=None))
+        held = cast("LockedFleet", SimpleNamespace(fleet=self.fleet, take_key=lambda _observed: None, check=None))
         progress: Any = SimpleNamespace(note=self.notes.append)
         return run_apply(held, ("scripts", "apply"), progress, cast("Any", None), agree or decline)
 
     def walking(self, journal: Path, outcome: tuple[StepResult, ...] | RlctlError) -> None:
         """Have the steps end like this, and the journal written there."""
 
-        def walk(plan: Plan) -> tuple[StepResult, ...]:
+        def execute(plan: Plan) -> tuple[StepResult, ...]:
             assert plan.steps == self.steps
             if isinstance(outcome, RlctlError):
                 raise outcome
             return outcome
 
-        self.monkeypatch.setattr(scripts, "Executor", lambda *_parts: SimpleNamespace(walk=walk))
+        self.monkeypatch.setattr(scripts, "Executor", lambda *_parts: SimpleNamespace(execute=execute))
         self.fleet.home = SimpleNamespace(journal=lambda _fleet: journal)
         self.fleet.clock = SystemClock()
 
@@ -146,7 +146,7 @@ def test_a_step_that_fails_leaves_the_release_dirty(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_smoke_call_that_goes_wrong_fails_an_apply(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    verdicts = [Verdict(node=name("node-0"), script="gcra", evidence=one) for one in (None, "NOPERM", "late")]
+    verdicts = [ScriptResult(node=name("node-0"), script="gcra", evidence=one) for one in (None, "NOPERM", "late")]
     told = Told(monkeypatch, steps=(STEP,), verdicts=tuple(verdicts))
     told.walking(tmp_path / "journal", (RESULT,))
     with pytest.raises(CheckFailed, match=r"^2 smoke calls went wrong, first gcra on node-0: NOPERM$"):

@@ -7,7 +7,7 @@ import pytest
 
 from rlctl.errors import NotFound, Unreachable
 from rlctl.execute.fleet_records import HISTORY_KEY, RELEASE_KEY
-from rlctl.execute.locking import keeper
+from rlctl.execute.locking import primary_for_key
 from rlctl.execute.progress import Progress
 from rlctl.operations import scripts
 from rlctl.operations.script_drift import DriftClass, Registered
@@ -26,7 +26,7 @@ WIDE = cluster(shards=5)
 
 
 def keeper_name(servers: Servers, key: str) -> str:
-    spec = keeper(servers.as_fleet(), servers.observed, key)
+    spec = primary_for_key(servers.as_fleet(), servers.observed, key)
     assert spec is not None
     return spec.name
 

@@ -6,7 +6,7 @@ import pytest
 
 from rlctl.observe.model import NodeFacts, Observed, Role
 from rlctl.plan.desired import setting_drift
-from rlctl.plan.fence import FENCE, SETTING, fenced, is_fenced, lacks_replicas, lifted, loss
+from rlctl.plan.fence import FENCE_SETTING, FENCED_VALUE, fenced, is_fenced, lacks_replicas, loss, unfenced_value
 from rlctl.plan.finding import Severity, State
 from rlctl.plan.findings import INTENDED, NODE_FENCED, assess, state_of
 from rlctl.plan.planner import make_plan
@@ -15,7 +15,7 @@ from tests.unit.fleets import changed, cluster, desired_of, healthy, hung, name,
 
 
 def behind_a_fence(state: Observed, node: str) -> Observed:
-    settings = {**state.node(name(node)).settings, SETTING: FENCE}
+    settings = {**state.node(name(node)).settings, FENCE_SETTING: FENCED_VALUE}
     return changed(state, node, settings=settings, good_replicas=1)
 
 
@@ -27,7 +27,7 @@ def test_no_plan_undoes_a_fence(topology: Topology) -> None:
 
 
 def test_another_value_is_still_a_drift() -> None:
-    settings = {**healthy(cluster()).nodes[0].settings, SETTING: "2"}
+    settings = {**healthy(cluster()).nodes[0].settings, FENCE_SETTING: "2"}
     state = changed(healthy(cluster()), "node-0", settings=settings)
     assert [drift.found for drift in setting_drift(desired_of(cluster()), state.nodes[0])] == ["2"]
 
@@ -49,7 +49,7 @@ def test_who_is_fenced() -> None:
 
 @pytest.mark.parametrize(("min_replicas", "value"), [(0, "0"), (2, "2")])
 def test_what_lifts_it(min_replicas: int, value: str) -> None:
-    assert lifted(replace(cluster(), consistency=Consistency(min_replicas=min_replicas))) == value
+    assert unfenced_value(replace(cluster(), consistency=Consistency(min_replicas=min_replicas))) == value
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_what_lifts_it(min_replicas: int, value: str) -> None:
         pytest.param("0", None, False, id="none wanted, none counted"),
         pytest.param("1", 1, False, id="enough"),
         pytest.param("2", 1, True, id="too few"),
-        pytest.param(FENCE, 2, True, id="fenced"),
-        pytest.param(FENCE, None, False, id="not counted: max-lag 0 switches it off"),
+        pytest.param(FENCED_VALUE, 2, True, id="fenced"),
+        pytest.param(FENCED_VALUE, None, False, id="not counted: max-lag 0 switches it off"),
     ],
 )
 def test_who_lacks_replicas(wanted: str, good: int | None, *, lacks: bool) -> None:
-    node: NodeFacts = replace(healthy(cluster()).nodes[0], settings={SETTING: wanted}, good_replicas=good)
+    node: NodeFacts = replace(healthy(cluster()).nodes[0], settings={FENCE_SETTING: wanted}, good_replicas=good)
     assert lacks_replicas(node) is lacks
 
 

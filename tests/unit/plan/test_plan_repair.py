@@ -10,7 +10,7 @@ import pytest
 from rlctl.observe.model import Observed, OnDisk, Peer, Presence, Role, Saved
 from rlctl.plan import cluster as cluster_phases
 from rlctl.plan import sentinel as sentinel_phases
-from rlctl.plan.cluster import _brings_counts, _must_wait
+from rlctl.plan.cluster import _has_data, _must_wait
 from rlctl.plan.ownership import shards
 from rlctl.plan.planner import Plan, make_plan
 from rlctl.plan.sentinel import RETURN_MS, believed_primary
@@ -549,10 +549,10 @@ def test_a_loss_is_only_for_a_primary_that_nobody_can_replace(topology: Topology
     """The phase says so by itself, whatever the phases before it did."""
     others = [node.name for node in healthy(topology).nodes if node.role is Role.REPLICA]
     state = killed(healthy(topology), "node-0", mode=NONE)
-    assert list(phases.revive_with_loss(desired_of(topology), state)) == []
+    assert list(phases.start_with_loss(desired_of(topology), state)) == []
     for other in others:
         state = killed(state, other, mode=NONE)
-    [step] = phases.revive_with_loss(desired_of(topology), state)
+    [step] = phases.start_with_loss(desired_of(topology), state)
     assert (step.node, bool(step.loss)) == ("node-0", True)
 
 
@@ -560,7 +560,7 @@ def test_a_loss_is_only_for_a_primary_that_nobody_can_replace(topology: Topology
 def test_one_key_in_memory_is_a_count(keys: int | None, *, brings: bool) -> None:
     """What is in memory counts; only where that is not known the disk does."""
     state = changed(healthy(cluster()), "node-3", keys=keys, disk=OnDisk(saved=Saved.LOG))
-    assert _brings_counts(desired_of(cluster()), state.node(name("node-3"))) is brings
+    assert _has_data(desired_of(cluster()), state.node(name("node-3"))) is brings
 
 
 def test_a_node_that_calls_itself_a_primary_is_no_live_replica() -> None:

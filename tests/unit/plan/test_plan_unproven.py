@@ -7,12 +7,12 @@ import pytest
 
 from rlctl.errors import Refused
 from rlctl.observe.model import NodeFacts, Observed, OnDisk, Presence, SentinelView
-from rlctl.plan.failover import Mode
+from rlctl.plan.failover import FailoverMode
 from rlctl.plan.failover_choice import choose
 from rlctl.plan.finding import Finding, Severity, State
 from rlctl.plan.findings import assess, state_of
 from rlctl.plan.planner import make_plan
-from rlctl.plan.unproven import not_asked
+from rlctl.plan.unproven import describe_unproven
 from rlctl.plan.views import views_of
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from tests.unit.fleets import Damage, changed, cluster, damaged, desired_of, healthy, killed, name, watched
@@ -294,42 +294,56 @@ def test_views_of_a_fleet_of_which_nothing_is_proven(topology: Topology, nodes: 
 
 
 @pytest.mark.parametrize(
-    ("target", "way_out"),
+    ("target", "proof_hint"),
     [
         pytest.param(TargetName.HOSTS, "let ssh and sudo to the host work", id="hosts"),
         pytest.param(TargetName.LOCAL, "end the process that listens there", id="local"),
         pytest.param(TargetName.DOCKER, "end the process that listens there", id="docker"),
     ],
 )
-def test_deploy_refuses_and_says_what_to_do(target: TargetName, way_out: str) -> None:
+def test_deploy_refuses_and_says_what_to_do(target: TargetName, proof_hint: str) -> None:
     topology = replace(cluster(), target=target, hosts=HOSTS if target is TargetName.HOSTS else ())
     with pytest.raises(Refused) as caught:
         make_plan(desired_of(topology), damaged(healthy(topology), [unproven("node-1")]))
     assert "is not proven to be the node" in caught.value.message
     assert "sudo refused" in caught.value.message
-    assert caught.value.hint.startswith(way_out)
+    assert caught.value.hint.startswith(proof_hint)
     assert "`security: {tls: true}`" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     ("topology", "damages", "mode", "guard"),
     [
-        pytest.param(cluster(), [unproven("node-0")], Mode.PLANNED, "primary-silent: node-0", id="the primary"),
-        pytest.param(cluster(), [unproven("node-1", "node-2")], Mode.PLANNED, "no-majority", id="most primaries"),
-        pytest.param(cluster(), [unproven("node-1", "node-2")], Mode.FORCE, "no-majority", id="by force too"),
-        pytest.param(cluster(), [unproven("node-3")], Mode.PLANNED, "no-replica", id="the replica"),
-        pytest.param(watched(), [unproven("node-0")], Mode.PLANNED, "primary-silent: node-0", id="behind Sentinel"),
-        pytest.param(watched(), [unproven("node-1", "node-2")], Mode.PLANNED, "no-replica", id="replicas there"),
+        pytest.param(cluster(), [unproven("node-0")], FailoverMode.PLANNED, "primary-silent: node-0", id="the primary"),
         pytest.param(
-            watched(), [unproven("sentinel-0", "sentinel-1", "sentinel-2")], Mode.PLANNED, "no-quorum", id="sentinels"
+            cluster(), [unproven("node-1", "node-2")], FailoverMode.PLANNED, "no-majority", id="most primaries"
+        ),
+        pytest.param(cluster(), [unproven("node-1", "node-2")], FailoverMode.FORCE, "no-majority", id="by force too"),
+        pytest.param(cluster(), [unproven("node-3")], FailoverMode.PLANNED, "no-replica", id="the replica"),
+        pytest.param(
+            watched(), [unproven("node-0")], FailoverMode.PLANNED, "primary-silent: node-0", id="behind Sentinel"
         ),
         pytest.param(
-            watched(), [unproven("sentinel-0", "sentinel-1", "sentinel-2")], Mode.FORCE, "no-sentinel", id="none to ask"
+            watched(), [unproven("node-1", "node-2")], FailoverMode.PLANNED, "no-replica", id="replicas there"
+        ),
+        pytest.param(
+            watched(),
+            [unproven("sentinel-0", "sentinel-1", "sentinel-2")],
+            FailoverMode.PLANNED,
+            "no-quorum",
+            id="sentinels",
+        ),
+        pytest.param(
+            watched(),
+            [unproven("sentinel-0", "sentinel-1", "sentinel-2")],
+            FailoverMode.FORCE,
+            "no-sentinel",
+            id="none to ask",
         ),
     ],
 )
 def test_failover_asks_for_the_proof_before_it_asks_for_losses(
-    topology: Topology, damages: list[Damage], mode: Mode, guard: str
+    topology: Topology, damages: list[Damage], mode: FailoverMode, guard: str
 ) -> None:
     """`--force` and `--takeover` lose writes of a primary that may serve well."""
     on_hosts = replace(topology, target=TargetName.HOSTS, hosts=HOSTS)
@@ -341,7 +355,7 @@ def test_failover_asks_for_the_proof_before_it_asks_for_losses(
 
 def test_the_refusal_calls_an_unproven_primary_so() -> None:
     with pytest.raises(Refused) as caught:
-        choose(desired_of(cluster()), damaged(healthy(cluster()), [unproven("node-0")]), 0, Mode.PLANNED)
+        choose(desired_of(cluster()), damaged(healthy(cluster()), [unproven("node-0")]), 0, FailoverMode.PLANNED)
     assert caught.value.message == f"guard primary-silent: node-0, the primary of shard 0, is not proven ({WHY})"
 
 
@@ -351,12 +365,12 @@ def test_a_primary_that_is_held_for_failed_can_be_moved_past() -> None:
             desired_of(cluster()),
             damaged(healthy(cluster()), [failed("node-0", by="node-1"), unproven("node-0")]),
             0,
-            Mode.PLANNED,
+            FailoverMode.PLANNED,
         )
     assert "`rlctl failover 0 --force`" in caught.value.hint
 
 
 def test_the_nodes_that_were_not_asked_are_listed() -> None:
-    assert not_asked(healthy(cluster())) == ""
+    assert describe_unproven(healthy(cluster())) == ""
     state = damaged(healthy(cluster()), [unproven("node-1", "node-4")])
-    assert not_asked(state) == f"node-1 is not proven ({WHY}); node-4 is not proven ({WHY})"
+    assert describe_unproven(state) == f"node-1 is not proven ({WHY}); node-4 is not proven ({WHY})"

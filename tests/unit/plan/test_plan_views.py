@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role, SentinelView
-from rlctl.plan.fence import FENCE, SETTING
-from rlctl.plan.views import Primary, View, Views, views_of
+from rlctl.plan.fence import FENCE_SETTING, FENCED_VALUE
+from rlctl.plan.views import ClaimedPrimary, View, Views, views_of
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeId
 from tests.unit.fleets import (
@@ -41,7 +41,7 @@ def view_of(views: Views, node: str) -> View:
     return next(view for view in views.views if view.node == node)
 
 
-def primary(views: Views, node: str) -> Primary:
+def primary(views: Views, node: str) -> ClaimedPrimary:
     return next(one for one in views.primaries if one.node == node)
 
 
@@ -55,7 +55,9 @@ def fact(node: str, **facts: object) -> Damage:
 
 def lacking(node: str, wanted: str, good: int) -> Damage:
     def damage(state: Observed) -> Observed:
-        return changed(state, node, settings={**state.node(name(node)).settings, SETTING: wanted}, good_replicas=good)
+        return changed(
+            state, node, settings={**state.node(name(node)).settings, FENCE_SETTING: wanted}, good_replicas=good
+        )
 
     return damage
 
@@ -140,7 +142,7 @@ def test_nobody_answers() -> None:
 
 
 def test_one_of_two_primaries_that_takes_writes_is_enough() -> None:
-    views = seen(cluster(), split, lacking("node-0", FENCE, 0))
+    views = seen(cluster(), split, lacking("node-0", FENCED_VALUE, 0))
     assert [primary(views, node).writable for node in ("node-0", "node-3")] == [False, True]
     assert "no-writer" not in {code for code, _severity, _subject in codes(views)}
 
@@ -163,7 +165,7 @@ def test_a_split_cluster() -> None:
     [
         pytest.param(fact("node-0", fleet_ok=False), id="its cluster is down"),
         pytest.param(lacking("node-0", "1", 0), id="too few replicas"),
-        pytest.param(lacking("node-0", FENCE, 1), id="fenced"),
+        pytest.param(lacking("node-0", FENCED_VALUE, 1), id="fenced"),
     ],
 )
 def test_who_refuses_is_no_second_writer(stopped: Damage) -> None:
@@ -280,7 +282,7 @@ def test_a_replica_of_a_stranger() -> None:
 
 
 def test_a_fence_is_a_conflict() -> None:
-    views = seen(cluster(), lacking("node-0", FENCE, 1))
+    views = seen(cluster(), lacking("node-0", FENCED_VALUE, 1))
     assert codes(views) == [("no-writer", "critical", "shard 0"), ("node-fenced", "degraded", "node-0")]
     assert (primary(views, "node-0").fenced, primary(views, "node-0").writable) == (True, False)
 
@@ -310,5 +312,5 @@ def test_a_shard_without_a_writer() -> None:
 
 
 def test_a_fence_that_stays_is_settled() -> None:
-    views = seen(cluster(), lacking("node-3", FENCE, 0))
+    views = seen(cluster(), lacking("node-3", FENCED_VALUE, 0))
     assert (views.agree, views.is_settled) == (False, True)

@@ -11,7 +11,7 @@ import pytest
 
 from rlctl.errors import AccessDenied, Declined, NotFound, Refused, RlctlError, Unreachable
 from rlctl.execute import fleet_records
-from rlctl.execute.locking import HeldFleet
+from rlctl.execute.locking import LockedFleet
 from rlctl.limits.rule import HISTORY_KEY, POINTER_KEY, Revision, RuleSet, revision_key
 from rlctl.observe.model import Observed, Presence
 from rlctl.rules.change import ChangeRequest, ChangeResult, NotReadBack, RampStep, _change, make_plan
@@ -40,7 +40,7 @@ def apply(
     notes: list[str] = []
     fleet.journal = journal
     held = SimpleNamespace(
-        fleet=fleet.as_fleet(), take=lambda _observed: notes.append("take"), check=lambda: notes.append("check")
+        fleet=fleet.as_fleet(), take_key=lambda _observed: notes.append("take"), check=lambda: notes.append("check")
     )
     request = ChangeRequest(
         by="ada",
@@ -50,7 +50,7 @@ def apply(
         progress=cast("Any", SimpleNamespace(note=notes.append)),
         **more,
     )
-    return _change(cast("HeldFleet", held), request, replace_rules(made)), notes
+    return _change(cast("LockedFleet", held), request, replace_rules(made)), notes
 
 
 def events(journal: Path) -> list[tuple[str, str | None]]:

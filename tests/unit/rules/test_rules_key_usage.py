@@ -42,7 +42,7 @@ class Server:
 
 
 def look(monkeypatch: pytest.MonkeyPatch, rule_id: str, server: Server, spec: Any = SPEC) -> dict[str, Any]:
-    monkeypatch.setattr(module, "keeper", lambda *_words: spec)
+    monkeypatch.setattr(module, "primary_for_key", lambda *_words: spec)
     rule = rule_set(EVERY).rule(rule_id)
     assert rule is not None
     connector = SimpleNamespace(link=lambda _spec: server)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlctl.errors import Unreachable
-from rlctl.execute.progress import QUIET
+from rlctl.execute.progress import SILENT_PROGRESS
 from rlctl.execute.stop import StopFlag
 from rlctl.runbooks.page.load import read_page
 from rlctl.runbooks.page.model import Risk
@@ -70,7 +70,7 @@ def test_only_a_trial_that_says_why_it_was_not_made_is_repeated(
         return GREEN
 
     monkeypatch.setattr(Prover, "_try_once", make)
-    prover = Prover(home=Home(tmp_path), jobs=1, progress=QUIET, stop=StopFlag())
+    prover = Prover(home=Home(tmp_path), jobs=1, progress=SILENT_PROGRESS, stop=StopFlag())
     with pytest.raises(Unreachable) if len(failures) == trials else nullcontext():
         assert prover._try(TrialOrder(page="RB-01", kind=Kind.CLUSTER, rehearsal=0)) is GREEN
     assert len(made) == trials
@@ -91,7 +91,7 @@ def test_passages_alone_leave_no_step_out(
 
     monkeypatch.setattr(Prover, "_try_once", make)
     monkeypatch.setattr("rlctl.runbooks.rehearse.why_unavailable", lambda _runner: None)
-    prover = Prover(home=Home(tmp_path), jobs=1, progress=QUIET, stop=StopFlag(), passages_only=passages_only)
+    prover = Prover(home=Home(tmp_path), jobs=1, progress=SILENT_PROGRESS, stop=StopFlag(), passages_only=passages_only)
     proof = prover.prove([page], [Kind.CLUSTER])
     assert proof.holds
     assert [order.omitted for order in orders if order.omitted] == omitted

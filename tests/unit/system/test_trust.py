@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlctl.errors import AccessDenied, Refused
-from rlctl.execute.lock import Owner, file_lock, is_free, read_holder
+from rlctl.execute.lock import LockOwner, file_lock, is_free, read_owner
 from rlctl.system.files import append_line, check_folder, make_private_folder, read_damaged, read_own, read_text
 from rlctl.system.ssh import socket_folder
 from rlctl.system.trust import path_problem, user_name
@@ -19,7 +19,7 @@ OWN = os.geteuid()
 
 
 def hold(path: Path) -> None:
-    with file_lock(path, Owner.myself("deploy"), wait=lambda: False):
+    with file_lock(path, LockOwner.myself("deploy"), wait=lambda: False):
         pass
 
 
@@ -27,7 +27,7 @@ def append(path: Path) -> None:
     append_line(path, "a line")
 
 
-USES = [read_own, read_damaged, append, hold, is_free, read_holder]
+USES = [read_own, read_damaged, append, hold, is_free, read_owner]
 
 
 def as_somebody(monkeypatch: pytest.MonkeyPatch) -> None:

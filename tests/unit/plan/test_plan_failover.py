@@ -7,9 +7,17 @@ import pytest
 
 from rlctl.errors import NotFound, Refused
 from rlctl.observe.model import Observed, Presence, ReplicationLink, Role, SentinelView
-from rlctl.plan.failover import Handover, Mode, Syncs, is_all_kept, is_settled, new_primary, unlinked_nodes
+from rlctl.plan.failover import (
+    FailoverMode,
+    FailoverPlan,
+    SyncStats,
+    is_settled,
+    kept_all_writes,
+    new_primary,
+    unlinked_nodes,
+)
 from rlctl.plan.failover_choice import choose
-from rlctl.plan.fence import FENCE, SETTING
+from rlctl.plan.fence import FENCE_SETTING, FENCED_VALUE
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from tests.unit.fleets import (
     Damage,
@@ -29,7 +37,7 @@ from tests.unit.fleets import (
     without_slots,
 )
 
-PLANNED, FORCE, TAKEOVER = Mode.PLANNED, Mode.FORCE, Mode.TAKEOVER
+PLANNED, FORCE, TAKEOVER = FailoverMode.PLANNED, FailoverMode.FORCE, FailoverMode.TAKEOVER
 SENTINELS = ("sentinel-0", "sentinel-1", "sentinel-2")
 
 
@@ -42,7 +50,7 @@ def dead(node: str) -> Damage:
 
 
 def fenced(node: str) -> Damage:
-    return lambda state: changed(state, node, settings={**state.node(name(node)).settings, SETTING: FENCE})
+    return lambda state: changed(state, node, settings={**state.node(name(node)).settings, FENCE_SETTING: FENCED_VALUE})
 
 
 def view(node: str, **facts: object) -> Damage:
@@ -67,7 +75,7 @@ def rival(node: str) -> Damage:
     return fact(node, role=Role.PRIMARY, follows=None, link=ReplicationLink.NONE, slots=((4_000, 5_460),), epoch=1)
 
 
-def chosen(topology: Topology, damages: list[Damage], mode: Mode = PLANNED, shard: int = 0) -> Handover:
+def chosen(topology: Topology, damages: list[Damage], mode: FailoverMode = PLANNED, shard: int = 0) -> FailoverPlan:
     return choose(desired_of(topology), damaged(healthy(topology), damages), shard, mode)
 
 
@@ -168,7 +176,7 @@ def chosen(topology: Topology, damages: list[Damage], mode: Mode = PLANNED, shar
         ),
     ],
 )
-def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Mode, old: str, new: str) -> None:
+def test_who_takes_over(topology: Topology, damages: list[Damage], mode: FailoverMode, old: str, new: str) -> None:
     order = chosen(topology, damages, mode)
     assert (order.old, order.new, order.mode, order.shard) == (old, new, mode, 0)
 
@@ -371,7 +379,7 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Mode, o
     ],
 )
 def test_what_refuses(
-    topology: Topology, damages: list[Damage], mode: Mode, guard: str, says: str, way_on: str
+    topology: Topology, damages: list[Damage], mode: FailoverMode, guard: str, says: str, way_on: str
 ) -> None:
     with pytest.raises(Refused, match=f"guard {guard}: ") as refused:
         chosen(topology, damages, mode)
@@ -395,7 +403,7 @@ def test_another_shard() -> None:
 
 
 @pytest.mark.parametrize(("mode", "new"), [(PLANNED, "node-0"), (FORCE, "node-6")])
-def test_a_planned_one_prefers_a_replica_on_another_host(mode: Mode, new: str) -> None:
+def test_a_planned_one_prefers_a_replica_on_another_host(mode: FailoverMode, new: str) -> None:
     entries = tuple(HostEntry(address=f"10.0.0.{number}") for number in (1, 2))
     topology = replace(cluster(3, 2), target=TargetName.HOSTS, hosts=entries)
     specs = desired_of(topology).specs
@@ -437,7 +445,7 @@ def test_which_sentinel_is_ordered(damages: list[Damage], sentinel: str) -> None
         pytest.param([dead("node-0"), fact("node-3", lag_bytes=None)], TAKEOVER, "nobody can tell", id="a dead one"),
     ],
 )
-def test_what_may_be_lost(damages: list[Damage], mode: Mode, says: str | None) -> None:
+def test_what_may_be_lost(damages: list[Damage], mode: FailoverMode, says: str | None) -> None:
     order = chosen(cluster(), damages, mode)
     assert (order.loss is None) == (says is None)
     assert (says or "") in (order.loss or "")
@@ -483,7 +491,7 @@ def test_a_primary_that_was_silent_is_not_waited_for() -> None:
     assert is_settled(desired, after, order)
 
 
-BEFORE = Syncs(run_id="a", full=3, promoted_at=-2)
+BEFORE = SyncStats(run_id="a", full=3, promoted_at=-2)
 
 
 @pytest.mark.parametrize(
@@ -498,9 +506,9 @@ BEFORE = Syncs(run_id="a", full=3, promoted_at=-2)
     ],
 )
 def test_what_proves_that_nothing_is_lost(
-    before: Syncs | None, after: Syncs, paused_at: int | None, *, kept: bool
+    before: SyncStats | None, after: SyncStats, paused_at: int | None, *, kept: bool
 ) -> None:
-    assert is_all_kept(before, after, paused_at) == kept
+    assert kept_all_writes(before, after, paused_at) == kept
 
 
 def test_a_fleet_that_is_not_there_is_refused_as_well() -> None:
