@@ -62,7 +62,7 @@ class StepResult:
     outcome: str
 
     def to_json(self) -> dict[str, str]:
-        """As `deploy -o json` shows it."""
+        """Return the JSON form for `deploy -o json`."""
         return {"kind": kind(self.step), "text": describe(self.step), "outcome": self.outcome}
 
 

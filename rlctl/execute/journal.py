@@ -29,7 +29,7 @@ class JournalEntry:
     steps: tuple[tuple[str, str], ...]
 
     def to_json(self) -> dict[str, object]:
-        """As `history -o json` shows it."""
+        """Return the JSON form for `history -o json`."""
         return {
             "id": self.id,
             "command": self.command,

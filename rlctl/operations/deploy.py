@@ -51,7 +51,7 @@ class DeployReport:
     elapsed_s: float
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `deploy -o json`."""
+        """Return the JSON document of `deploy -o json`."""
         return {
             "schema": "rlctl.deploy/1",
             "changed": bool(self.results),

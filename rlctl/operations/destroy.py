@@ -29,7 +29,7 @@ class DestroyReport:
     packages: PackagesLeft
 
     def to_json(self) -> dict[str, object]:
-        """As `destroy -o json` shows it."""
+        """Return the JSON form for `destroy -o json`."""
         return {
             "schema": "rlctl.destroy/1",
             "name": self.name,

@@ -57,7 +57,7 @@ class FailoverReport:
     is_old_back: bool
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `failover -o json`."""
+        """Return the JSON document of `failover -o json`."""
         return {
             "schema": "rlctl.failover/1",
             "name": self.name,

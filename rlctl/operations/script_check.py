@@ -22,7 +22,7 @@ class ScriptResult:
     evidence: str | None
 
     def to_json(self) -> dict[str, object]:
-        """As `scripts verify -o json` shows it."""
+        """Return the JSON form for `scripts verify -o json`."""
         return {"node": self.node, "script": self.script, "ok": self.evidence is None, "evidence": self.evidence}
 
 

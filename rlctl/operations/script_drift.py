@@ -30,7 +30,7 @@ class ScriptDrift:
     script: str | None = None
 
     def to_json(self) -> dict[str, str | None]:
-        """As `scripts status -o json` shows it."""
+        """Return the JSON form for `scripts status -o json`."""
         return {"class": self.kind, "node": self.node, "script": self.script}
 
     def describe(self) -> str:

@@ -47,7 +47,7 @@ class ScriptsStatus:
     has_registry: bool
 
     def to_json(self, verb: str = "status") -> dict[str, object]:
-        """The contract of `scripts status`."""
+        """Return the JSON document of `scripts status`."""
         return {
             "schema": f"rlctl.scripts-{verb}/1",
             "release": self.release,
@@ -65,7 +65,7 @@ class ApplyReport:
     status: ScriptsStatus
 
     def to_json(self) -> dict[str, object]:
-        """As `scripts apply -o json` shows it."""
+        """Return the JSON form for `scripts apply -o json`."""
         return self.status.to_json("apply") | {
             "changed": bool(self.results),
             "steps": [result.to_json() for result in self.results],

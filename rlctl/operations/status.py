@@ -38,7 +38,7 @@ class NodeStatus:
     view: str | None
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `status -o json`."""
+        """Return the JSON document of `status -o json`."""
         return {
             "id": self.id,
             "name": self.name,
@@ -68,7 +68,7 @@ class FleetStatus:
     nodes: tuple[NodeStatus, ...]
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `status -o json`."""
+        """Return the JSON document of `status -o json`."""
         return {
             "schema": "rlctl.status/1",
             "name": self.name,

@@ -1,1 +1,1 @@
-"""The steps from what is there to what the topology asks for, their simulation, and findings. Pure."""
+"""Plan the steps from the observed fleet to its topology, simulate them, and report findings. Pure."""

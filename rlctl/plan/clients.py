@@ -1,4 +1,4 @@
-"""Servers that take fewer clients than the topology asks for, as their limit of open files allows no more. Pure."""
+"""Servers that lowered `maxclients` because their limit of open files is too small. Pure."""
 
 from rlctl.observe.model import Observed, Role
 from rlctl.plan.desired import Desired
@@ -7,7 +7,7 @@ from rlctl.topology.nodes import NodeName
 
 
 def lowered_maxclients(desired: Desired, observed: Observed) -> dict[NodeName, int]:
-    """The data nodes that take fewer, each with its own `maxclients`."""
+    """Return the data nodes whose `maxclients` is below the topology's, each with the value in force."""
     found = {node.name: node.settings.get(MAXCLIENTS, "") for node in observed.up if node.role is not Role.SENTINEL}
     wanted = max_clients(desired.topology)
     return {name: int(most) for name, most in found.items() if most.isdecimal() and int(most) < wanted}

@@ -1,4 +1,4 @@
-"""The phases of bringing a Redis Cluster to its topology; each reads a state and yields steps. Pure."""
+"""The phases that bring a Redis Cluster to its topology; each reads a state and yields steps. Pure."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ Phase = Callable[[Desired, Observed], Iterator[Step]]
 
 
 def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start what is dead and may start: not a primary that would come back empty, nor an empty heir to it."""
+    """Start dead nodes, except a primary that would come back empty and an empty node that could replace it."""
     for shard in shards(desired.topology, state):
         for node in shard.members:
             if (
@@ -25,7 +25,7 @@ def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def promote(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Where a dead primary has nothing to come back with, a replica takes its shard first."""
+    """Let a replica take over the shard of a dead primary that would come back without its data."""
     everything = shards(desired.topology, state)
     alive = sum(1 for shard in everything if shard.owner is not None and not shard.owner.is_dead)
     has_majority = alive > len(everything) // 2
@@ -34,7 +34,7 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
         if dead is None or not dead.is_dead or not _must_wait(desired, shard, dead):
             continue
         if replica := successor(desired, shard):
-            # A replica that was itself dead has been out of touch for too long to be elected.
+            # No primary votes for a replica that lost contact with its primary too long ago.
             if has_majority and not never_synced(replica):
                 yield AwaitFailover(node=dead.name, shard=shard.number)
             else:
@@ -42,27 +42,27 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
-    """What is still dead has nobody who could take over: its shard starts from what its disk holds."""
+    """Start a dead primary that no replica can replace, from whatever its disk holds."""
     for shard in shards(desired.topology, state):
         owner = shard.owner
         if owner is None or not owner.is_dead:
             continue
-        # A member that keeps silent may hold the counts; started now, the owner would empty it.
+        # A node that does not answer may still hold the counts; a sync from the restarted owner would erase them.
         has_silent_member = any(not node.is_up and not node.is_dead for node in shard.others)
         if not has_silent_member and successor(desired, shard) is None:
             yield StartNode(node=owner.name, loss=loss(desired, owner, f"shard {shard.number}"))
 
 
 def set_epochs(_desired: Desired, state: Observed) -> Iterator[Step]:
-    """Distinct epochs before the first meeting; later the servers refuse and do not need it."""
+    """Give new nodes distinct epochs before the first CLUSTER MEET; Redis refuses to set one afterwards."""
     for index, node in enumerate(state.nodes):
-        # Members in a handshake count too: the servers refuse as soon as there is a second line.
+        # Redis refuses SET-CONFIG-EPOCH as soon as the node table has a second entry, also one in a handshake.
         if node.is_up and node.epoch == 0 and all(peer.id == node.id for peer in node.table):
             yield SetEpoch(node=node.name, epoch=index + 1)
 
 
 def meet(_desired: Desired, state: Observed) -> Iterator[Step]:
-    """A full mesh: waiting for gossip to spread costs whole seconds."""
+    """Introduce every node to every other one: gossip alone would take seconds."""
     up = state.up
     for index, node in enumerate(up):
         unknown = tuple(
@@ -73,7 +73,7 @@ def meet(_desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def assign_slots(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Every slot without an owner goes to the primary of its shard."""
+    """Assign each slot without an owner to the primary of its shard."""
     missing = missing_slots(desired.topology, ownership(state))
     for shard in shards(desired.topology, state):
         if shard.number in missing and (primary := _primary(desired, shard)):
@@ -81,7 +81,7 @@ def assign_slots(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Everyone in a shard but its primary is a replica of it."""
+    """Make every node of a shard, except its primary, a replica of that primary."""
     for shard in shards(desired.topology, state):
         primary = _primary(desired, shard)
         if primary is None:
@@ -93,26 +93,29 @@ def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 STARTING: tuple[Phase, ...] = (start_nodes, promote, start_nodes, start_with_loss, start_nodes)
-# Owned before the first meeting, slots travel with the greeting; assigned later they wait for gossip.
+# The MEET handshake carries the slots that a node owns already; later changes wait for gossip.
 FORMING: tuple[Phase, ...] = (set_epochs, assign_slots, meet, replicate)
 
 
 def loss(desired: Desired, node: NodeFacts, what: str) -> str:
-    """What is gone for good when this dead primary is started from what it has."""
+    """Describe the data that is lost for good if this dead primary starts from its disk.
+
+    `what` is the subject of the sentence: a shard or the fleet.
+    """
     if _has_data(desired, node):
         return f"{what} comes back as it was at its last save: every count since then is lost"
     return f"{what} comes back empty: all its counters are lost, every limit in it starts anew"
 
 
 def has_more_data(desired: Desired, node: NodeFacts, dead: NodeFacts) -> bool:
-    """Whether the node has counts that the dead primary's disk has not."""
+    """Whether the node has data and the disk of the dead primary has none."""
     return _has_data(desired, node) and not _has_data(desired, dead)
 
 
 def successor(desired: Desired, shard: Shard) -> NodeFacts | None:
-    """Who takes over from a dead owner: the live replica that received most.
+    """Return the replica that takes over from a dead owner: the one that has received the most data.
 
-    One that was dead itself has not heard from the owner since: it only counts where it brings what the owner lost.
+    A replica that restarted after the owner died has no recent data: it qualifies only if the owner has lost its own.
     """
     owner, replicas = shard.owner, shard.live_replicas()
     in_touch = [node for node in replicas if not never_synced(node)]
@@ -121,12 +124,12 @@ def successor(desired: Desired, shard: Shard) -> NodeFacts | None:
 
 
 def never_synced(node: NodeFacts) -> bool:
-    """Whether a replica has not been in touch with its primary since its start: it has no offset then."""
+    """Whether a replica has had no contact with its primary since the replica started; it has no offset then."""
     return node.offset is None
 
 
 def _has_data(desired: Desired, node: NodeFacts) -> bool:
-    """Whether there are counts in memory, or a start reads them; a file that the mode does not read is none."""
+    """Whether the node has keys in memory, or a file on disk that its persistence mode loads at start."""
     if node.is_up and node.keys is not None:
         return node.keys > 0
     match desired.topology.persistence.mode:
@@ -139,7 +142,10 @@ def _has_data(desired: Desired, node: NodeFacts) -> bool:
 
 
 def _primary_to_follow(shard: Shard, node: NodeFacts) -> NodeName | None:
-    """Whom a node must follow from its start: without a table it would claim the slots of all keys on its disk."""
+    """Return the primary that a node must follow from its start, or None.
+
+    A node without a node table claims the slots of all keys on its disk when it starts.
+    """
     knows_itself = any(peer.id == node.id for peer in node.disk.table)
     if knows_itself or shard.owner is None or shard.owner.id == node.id:
         return None
@@ -147,7 +153,7 @@ def _primary_to_follow(shard: Shard, node: NodeFacts) -> NodeName | None:
 
 
 def _primary(desired: Desired, shard: Shard) -> NodeFacts | None:
-    """The shard's owner; in a shard without one, the first member that may become it."""
+    """Return the live owner of the shard; if no node owns its slots, the first primary in the topology's order."""
     if shard.owner is not None:
         return shard.owner if shard.owner.is_up else None
     order: list[NodeName] = [spec.name for spec in members(desired.topology, shard.number)]
@@ -156,14 +162,14 @@ def _primary(desired: Desired, shard: Shard) -> NodeFacts | None:
 
 
 def _must_wait(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
-    """Whether starting the node now could hand emptiness, or old counts, to replicas that hold more."""
+    """Whether the node is a primary whose replicas could lose data if it started and they synchronised with it."""
     if shard.owner is None or node.id != shard.owner.id:
         return False
     return not (desired.topology.persistence.mode is PersistenceMode.AOF and node.disk.saved is Saved.LOG)
 
 
 def _could_be_promoted_empty(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
-    """Whether the node could be made the primary of a shard whose counts it does not have."""
+    """Whether the node, once started, could be promoted in place of the dead owner without having the data."""
     owner = shard.owner
     if owner is None or node.id == owner.id or not owner.is_dead or not _must_wait(desired, shard, owner):
         return False

@@ -1,4 +1,4 @@
-"""What is wrong with a cluster right now. Pure."""
+"""Findings about a Redis Cluster: slots, membership, shards. Pure."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,6 @@ from rlctl.topology.nodes import NodeName
 
 
 def cluster_findings(desired: Desired, observed: Observed) -> Iterator[Finding]:
-    """Slots, members and shards."""
     yield from _coverage(desired, observed)
     yield from _membership(observed)
     for shard in shards(desired.topology, observed):
@@ -26,14 +25,14 @@ def _coverage(desired: Desired, observed: Observed) -> Iterator[Finding]:
     nodes = observed.by_id()
     unowned = len(owned.unowned())
     if unowned and not may_own_unknown_slots(observed, observed.nodes):
-        yield critical("slots-uncovered", "fleet", f"{unowned} slots belong to nobody")
+        yield critical("slots-uncovered", "fleet", f"{unowned} slots have no owner")
     for node_id, slots in owned.claims.items():
         node = nodes.get(node_id)
         if not slots or (node is not None and (node.is_up or may_serve(desired, observed, node))):
             continue
         name = node_id[:8] if node is None else node.name
         is_silent = node is None or not is_unproven(node)
-        why = "which does not answer" if is_silent else "which is not proven, and which other nodes hold for failed"
+        why = "which does not answer" if is_silent else "which is not proven and which other nodes mark as failed"
         yield critical("slots-uncovered", _shard_name(desired, name), f"{len(slots)} slots belong to {name}, {why}")
 
 
@@ -50,10 +49,11 @@ def _membership(observed: Observed) -> Iterator[Finding]:
             yield degraded("not-joined", node.name, f"{node.name} does not know {listed(unknown)}")
         aliens = sorted(peer_id[:8] for peer_id in node.known - set(ids))
         if aliens:
-            yield degraded("unknown-member", node.name, f"{node.name} knows {listed(aliens)}, not in the topology")
+            text = f"{node.name} knows {listed(aliens)}, which the topology does not name"
+            yield degraded("unknown-member", node.name, text)
         doubted = [ids[peer.id].name for peer in node.table if peer.failed and peer.id in ids and ids[peer.id].is_up]
         if doubted:
-            yield degraded("views-split", node.name, f"{node.name} holds {listed(doubted)} for failed, which answers")
+            yield degraded("views-split", node.name, f"{node.name} marks as failed: {listed(doubted)}, which answers")
 
 
 def _shard(desired: Desired, observed: Observed, shard: Shard) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _shard(desired: Desired, observed: Observed, shard: Shard) -> Iterator[Findi
         yield critical("two-primaries", subject, f"{owner.name} and {listed(live_rivals)} both own slots of {subject}")
     for node in shard.others:
         if node.is_up and not (node.role is Role.REPLICA and node.follows == owner.id):
-            yield degraded("wrong-role", node.name, f"{node.name} is no replica of {owner.name}")
+            yield degraded("wrong-role", node.name, f"{node.name} is not a replica of {owner.name}")
     linked = [node for node in shard.live_replicas() if node.link is ReplicationLink.UP]
     yield from unlinked(node for node in shard.live_replicas())
     may_have_replica = bool(linked) or any(may_serve(desired, observed, node) for node in shard.others)

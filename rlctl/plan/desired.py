@@ -1,4 +1,4 @@
-"""What the planner compares reality with: the topology, and what follows from it for each node. Pure."""
+"""The desired state that the planner compares a fleet with: settings, users and scripts of each node. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from rlctl.topology.change import RefusedEdit
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
-# What a running server can change without a restart; anything else needs a rolling one.
+# Settings that CONFIG SET changes on a running server; a change of any other needs a restart.
 LIVE_SETTINGS = frozenset(
     {
         *("maxmemory", "maxmemory-policy", "maxmemory-samples", "maxmemory-clients", "maxclients", "hz", "timeout"),
@@ -27,7 +27,7 @@ LIVE_SETTINGS = frozenset(
         *("zset-max-listpack-value", "notify-keyspace-events", "proto-max-bulk-len"),
     }
 )
-# Redis' own units, which differ from the topology's: 1k is a thousand here.
+# Redis' units, which differ from the topology's: 1k is 1000 bytes here.
 _MEMORY = re.compile(r"([0-9]+)([kmg]?b?)")
 _UNITS = {
     "": 1,
@@ -45,9 +45,9 @@ _ALL_EVENTS = "g$lshztxed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """The wish; `revisions` holds the ACL revision each node should have loaded, `scripts` the release's SHA1s.
+    """The state that a fleet should have: ACL revision of each node, SHA1 of each script of the release by name.
 
-    With `refusals`, the topology is that of the deployed nodes, and the file asks for what deploy would refuse.
+    If `refusals` is not empty, deploy would refuse the topology file, and `topology` describes the deployed nodes.
     """
 
     topology: Topology
@@ -57,26 +57,25 @@ class Desired:
 
     @property
     def specs(self) -> dict[NodeName, NodeSpec]:
-        """Every node the topology asks for, by name."""
         return {spec.name: spec for spec in all_nodes(self.topology)}
 
 
 def missing_scripts(desired: Desired, node: NodeFacts) -> tuple[str, ...]:
-    """Names of the scripts that a data node lacks; of one that was not asked nothing is known."""
+    """Names of the scripts missing on a data node; empty if the node was not queried."""
     if node.scripts is None:
         return ()
     return tuple(name for name, sha1 in desired.scripts.items() if sha1 not in node.scripts)
 
 
 def lacks_users(desired: Desired, node: NodeFacts) -> bool:
-    """Whether a node must load its users (again): other ones than this release's, or some that it turns away."""
+    """Whether a node must load its users: its revision differs, or it rejects the log-in of one of them."""
     wanted = desired.revisions.get(node.name)
     return wanted is not None and (node.acl_revision != wanted or bool(node.users_off))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDrift:
-    """A setting that is not as the topology says."""
+    """A setting whose value on a node differs from the topology."""
 
     node: NodeName
     setting: str
@@ -85,12 +84,15 @@ class SettingDrift:
 
     @property
     def is_live(self) -> bool:
-        """Whether it can be put right without a restart."""
+        """Whether CONFIG SET corrects it without a restart."""
         return self.setting in LIVE_SETTINGS
 
 
 def setting_drift(desired: Desired, node: NodeFacts) -> tuple[SettingDrift, ...]:
-    """Where a running node's settings differ; multi-word values have no canonical form and are not compared."""
+    """Return the settings of a running node that differ from the topology.
+
+    Values of several words have no canonical form and are not compared, except `save`.
+    """
     if not node.is_up:
         return ()
     if node.sentinel is not None:
@@ -105,7 +107,7 @@ def setting_drift(desired: Desired, node: NodeFacts) -> tuple[SettingDrift, ...]
         for name, value in tunables(desired.topology).items()
         if name in node.settings
         and not _same(name, value, node.settings[name])
-        # Who fenced a node lifts the fence; a deploy that comes by does not.
+        # Only `rlctl unfence` lifts a fence; deploy leaves it in place.
         and (name, node.settings[name]) != (FENCE_SETTING, FENCED_VALUE)
     )
 
@@ -125,10 +127,10 @@ def _canonical(value: str) -> str:
 
 
 def _events(value: str) -> frozenset[str]:
-    """Letters in any order; A stands for most of them."""
+    """Event classes in any order; Redis' class A is short for most of them."""
     return frozenset(_unquoted(value).replace("A", _ALL_EVENTS))
 
 
 def _unquoted(value: str) -> str:
-    """As the server understands it: without the quotes of the configuration file."""
+    """Remove the quotes that only the configuration file needs."""
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value

@@ -1,4 +1,4 @@
-"""Moving a shard's primary on purpose: the order, and when it is done. Pure."""
+"""A failover that an operator asked for: its plan, and how to see that it is complete. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ from rlctl.topology.nodes import NodeName
 
 
 class FailoverMode(StrEnum):
-    """How the primary is moved: with its help, with votes but without it, without anybody's."""
+    """PLANNED needs the old primary, FORCE only the votes of the others, TAKEOVER neither."""
 
     PLANNED = "planned"
     FORCE = "force"
@@ -22,7 +22,11 @@ class FailoverMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverPlan:
-    """One move as it is ordered; `replicas` are all that follow, `sentinel` is who is ordered where there are any."""
+    """One failover from `old` to `new`.
+
+    `replicas` are all replicas of the old primary that may be promoted; `sentinel` is the Sentinel that starts the
+    failover, None in a cluster.
+    """
 
     shard: int
     mode: FailoverMode
@@ -36,23 +40,27 @@ class FailoverPlan:
 
     @property
     def text(self) -> str:
-        """As the journal and the question put it."""
-        return f"{self.new}: take shard {self.shard} over from {self.old} ({self.mode})"
+        """One line for the journal and the confirmation prompt."""
+        return f"{self.new}: take over shard {self.shard} from {self.old} ({self.mode})"
 
     @property
     def loss(self) -> str | None:
-        """What a move that does not wait for the old primary can lose."""
+        """What a failover without the old primary's help can lose, or None."""
         if self.mode is FailoverMode.PLANNED:
             return None
         lost = f"writes that {self.old} acknowledged and {self.new} does not hold are lost"
         if not self.is_old_up or self.behind_bytes is None:
-            return f"{lost}; nobody can tell how many: {self.old} cannot be asked what it acknowledged"
-        return f"{lost}; {self.new} is {self.behind_bytes} bytes behind, and {self.old} goes on for a moment"
+            return f"{lost}; how many is unknown, because {self.old} cannot be queried"
+        behind = f"{self.new} is {self.behind_bytes} bytes behind"
+        return f"{lost}; {behind}, and {self.old} accepts writes until it is replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncStats:
-    """What a server says of those who synchronised with it; `promoted_at` is the offset at which it took over."""
+    """Synchronisation counters of one server.
+
+    `full` counts full copies to its replicas; `promoted_at` is its replication offset when it became the primary.
+    """
 
     run_id: str
     full: int
@@ -60,7 +68,7 @@ class SyncStats:
 
 
 def shard_of(desired: Desired, state: Observed, number: int) -> Shard:
-    """A shard as it stands; behind Sentinel the whole fleet is one."""
+    """Return one shard with its observed nodes; a Sentinel fleet has shard 0 only. Raises NotFound."""
     count = desired.topology.cluster.shards if desired.topology.kind is Kind.CLUSTER else 1
     if not 0 <= number < count:
         there = f"there are 0 to {count - 1}" if count > 1 else "there is only shard 0"
@@ -73,9 +81,10 @@ def shard_of(desired: Desired, state: Observed, number: int) -> Shard:
 
 
 def unlinked_nodes(state: Observed, name: NodeName) -> tuple[NodeName, ...]:
-    """The answering nodes that would not hear this replica: a bus link is down, or they do not know whom it follows.
+    """Return the live nodes that would ignore this replica's failover requests.
 
-    Redis ignores the order to a primary, and the call for votes, of a node that is not known as the shard's replica.
+    A node ignores them if its cluster bus link to the replica is down, or if its node table does not show the replica
+    behind its current primary.
     """
     own = state.node(name)
     others = (node for node in state.up if node.id != own.id)
@@ -94,7 +103,7 @@ def _has_link(node: NodeFacts, to: NodeFacts) -> bool:
 
 
 def new_primary(desired: Desired, state: Observed, plan: FailoverPlan) -> NodeFacts | None:
-    """Who has taken over and answers as the primary; nobody as long as the old one is believed in."""
+    """Return the node that answers as the new primary; None while the fleet still names the old one."""
     owner = shard_of(desired, state, plan.shard).owner
     if owner is None or owner.name == plan.old or not owner.is_up or owner.role is not Role.PRIMARY:
         return None
@@ -102,7 +111,7 @@ def new_primary(desired: Desired, state: Observed, plan: FailoverPlan) -> NodeFa
 
 
 def is_settled(desired: Desired, state: Observed, plan: FailoverPlan) -> bool:
-    """Whether the fleet agrees on the new primary, and the old one follows it; one that is gone need not."""
+    """Whether the fleet agrees on the new primary and the old one follows it, unless the old one is down."""
     new, old = new_primary(desired, state, plan), state.node(plan.old)
     if new is None or any(address != address_of(desired, new) for address in named_primaries(desired, state)):
         return False
@@ -111,10 +120,10 @@ def is_settled(desired: Desired, state: Observed, plan: FailoverPlan) -> bool:
 
 
 def kept_all_writes(before: SyncStats | None, after: SyncStats, paused_at: int | None) -> bool:
-    """Whether it was seen that the new primary has all that the old one acknowledged.
+    """Whether the new primary is proven to have all writes that the old one acknowledged.
 
-    A replica that comes without a full copy has had nothing that was discarded. And what was written before a pause of
-    all writes is there when the new primary took over at a later offset; behind it, only pings can have been lost.
+    There are two proofs. The old primary rejoined without a full copy, so it had nothing to discard. Or all writes were
+    paused at offset `paused_at`, and the new primary took over at that offset or a later one.
     """
     came_whole = before is not None and before.run_id == after.run_id and before.full == after.full
     return came_whole or (paused_at is not None and after.promoted_at >= paused_at)

@@ -1,4 +1,4 @@
-"""Whether a failover that an operator wants is safe, and which replica takes over. Pure."""
+"""Decide whether a failover is safe, and which replica takes over. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """What the guards judge."""
+    """A requested failover with the observed fleet, as the guards see it."""
 
     desired: Desired
     state: Observed
@@ -32,7 +32,6 @@ class _Case:
 
     @property
     def has_majority(self) -> bool:
-        """Whether enough primaries answer to vote."""
         return sum(owner.is_up for owner in self.owners) > self.desired.topology.cluster.shards // 2
 
     @property
@@ -41,13 +40,13 @@ class _Case:
 
     @property
     def replicas(self) -> tuple[NodeFacts, ...]:
-        """Who may take over: live, not behind a fence, and where nothing may be lost also linked."""
+        """The replicas that may take over: live and not fenced, in a planned failover also linked to the primary."""
         live = (node for node in self.shard.live_replicas() if not is_fenced(node))
         return tuple(node for node in live if self.mode is not FailoverMode.PLANNED or node.link is ReplicationLink.UP)
 
     @property
     def candidate(self) -> NodeFacts | None:
-        """The replica that will take over; Sentinel chooses by itself, in this order."""
+        """The replica that will take over; Sentinel selects it by itself, and this order is Sentinel's."""
         if self.is_cluster:
             return successor(self.desired, replace(self.shard, members=(self.owner, *self._preferred)))
         electable = [node for node in self.replicas if _is_electable(node) and not never_synced(node)]
@@ -57,14 +56,17 @@ class _Case:
 
     @property
     def _preferred(self) -> tuple[NodeFacts, ...]:
-        """A primary is often moved because its host is worked on next; by force the most data counts."""
+        """Replicas on other hosts where there are any, because a planned failover often precedes work on the host."""
         specs = self.desired.specs
         away = tuple(node for node in self.replicas if specs[node.name].host != specs[self.owner.name].host)
         return away if away and self.mode is FailoverMode.PLANNED else self.replicas
 
     @property
     def sentinel(self) -> NodeFacts | None:
-        """Whom to order: it watches this primary, best out of TILT, with a usable quorum and in touch with the heir."""
+        """The Sentinel that starts the failover.
+
+        It watches this primary; preferred are Sentinels out of TILT, with a usable quorum, that reach the candidate.
+        """
         candidate = self.candidate
         watching = [node for node in sentinels(self.desired, self.state) if self._watches(node)]
         return max(
@@ -86,16 +88,16 @@ class _Case:
         return node.sentinel is not None and address_of(self.desired, candidate) in node.sentinel.replicas
 
 
-# What is wrong, and the way on; None where the guard lets pass.
+# The problem and a hint; None if the guard has no objection.
 Objection = tuple[str, str] | None
 _Guard = Callable[[_Case], Objection]
 
 
 def choose(desired: Desired, state: Observed, number: int, mode: FailoverMode) -> FailoverPlan:
-    """Who takes a shard over from whom; Refused names the guard that stands against it."""
+    """Plan the failover of a shard; raises Refused with the name of the first guard that objects."""
     shard = shard_of(desired, state, number)
     if shard.owner is None:
-        raise Refused(f"guard no-primary: nobody owns slots of shard {number}", hint="`rlctl deploy` assigns them")
+        raise Refused(f"guard no-primary: no node owns slots of shard {number}", hint="`rlctl deploy` assigns them")
     case = _Case(desired=desired, state=state, mode=mode, shard=shard, owner=shard.owner)
     for name, guard in _GUARDS[mode].items():
         if objection := guard(case):
@@ -103,7 +105,7 @@ def choose(desired: Desired, state: Observed, number: int, mode: FailoverMode) -
             raise Refused(f"guard {name}: {problem}", hint=hint)
     candidate = case.candidate
     if candidate is None:
-        hint = _hint(case, shard.others, "`rlctl deploy` brings replicas back")
+        hint = _hint(case, shard.others, "`rlctl deploy` starts the replicas")
         raise Refused(f"guard no-replica: {_why_no_candidate(case)}", hint=hint)
     return FailoverPlan(
         shard=number,
@@ -129,14 +131,14 @@ def _primary_silent(case: _Case) -> Objection:
     what = silent if not case.owner.is_up else "answers as a replica"
     evidence = f" ({case.owner.evidence})" if case.owner.evidence else ""
     command = _lossy_command(case, without_votes=case.is_cluster and not case.has_majority)
-    hint = _hint(case, [case.owner], f"`rlctl deploy` where it may come back; else {command}")
+    hint = _hint(case, [case.owner], f"`rlctl deploy` if the node can start again; otherwise {command}")
     return f"{case.owner.name}, the primary of shard {case.shard.number}, {what}{evidence}", hint
 
 
 def _lossy_command(case: _Case, *, without_votes: bool) -> str:
     number = case.shard.number
     command = f"`rlctl failover {number} --takeover`" if without_votes else f"`rlctl failover {number} --force`"
-    return f"{command}, which may lose what the replica does not hold"
+    return f"{command}, which may lose writes that the replica does not hold"
 
 
 def _two_primaries(case: _Case) -> Objection:
@@ -145,7 +147,7 @@ def _two_primaries(case: _Case) -> Objection:
         return None
     return (
         f"{', '.join(sorted(rivals))} claims shard {case.shard.number} beside {case.owner.name}",
-        "`rlctl status --wait` until one has given way; `rlctl deploy` where it stays so",
+        "`rlctl status --wait` until one becomes a replica; `rlctl deploy` if neither does",
     )
 
 
@@ -162,8 +164,8 @@ def _failing_over(case: _Case) -> Objection:
     if not busy:
         return None
     return (
-        f"{', '.join(busy)} is replacing {case.owner.name}, or holds it for failed: a failover already runs",
-        "`rlctl status --wait`, then look who is the primary",
+        f"{', '.join(busy)} is replacing {case.owner.name}, or marks it as failed: a failover is already running",
+        "`rlctl status --wait`, then see which node is the primary",
     )
 
 
@@ -176,12 +178,12 @@ def _is_replacing(case: _Case, node: NodeFacts) -> bool:
 def _no_majority(case: _Case) -> Objection:
     if not case.is_cluster or case.has_majority:
         return None
-    command = f"`rlctl deploy` brings them back; without votes: {_lossy_command(case, without_votes=True)}"
+    command = f"`rlctl deploy` starts them; without votes: {_lossy_command(case, without_votes=True)}"
     return "no majority of the primaries answers, and a failover needs their votes", _hint(case, case.owners, command)
 
 
 def _no_quorum(case: _Case) -> Objection:
-    # In TILT a sentinel does not know: the failover waits until it ends, and then asks once more.
+    # A Sentinel in TILT cannot tell: the failover waits until TILT ends and then runs the guards again.
     if case.is_cluster or (case.sentinel is not None and (is_in_tilt(case.sentinel) or _has_quorum(case.sentinel))):
         return None
     command = f"`rlctl deploy` starts the sentinels; with one of them: {_lossy_command(case, without_votes=False)}"
@@ -197,7 +199,7 @@ def _no_sentinel(case: _Case) -> Objection:
 
 
 def _out_of_touch(case: _Case) -> Objection:
-    """Sentinel elects by what it saw seconds ago: a replica that just lost its link may win."""
+    """Sentinel selects by state that is seconds old: a replica that just lost its link may win."""
     behind = [
         node.name for node in case.shard.live_replicas() if node.link is not ReplicationLink.UP and _is_electable(node)
     ]
@@ -205,12 +207,12 @@ def _out_of_touch(case: _Case) -> Objection:
         return None
     return (
         f"{', '.join(behind)} has no link to {case.owner.name}, and Sentinel may promote it",
-        "`rlctl status --wait` until it is linked again",
+        "`rlctl status --wait` until the link is up",
     )
 
 
 def _fenced_replica(case: _Case) -> Objection:
-    """A fence goes where its node goes; whom Sentinel promotes is not for rlctl to say."""
+    """A fenced replica stays fenced when it is promoted, and rlctl cannot choose which replica Sentinel promotes."""
     fenced = [node.name for node in case.shard.live_replicas() if is_fenced(node) and _is_electable(node)]
     if not fenced or (case.is_cluster and case.candidate is not None):
         return None
@@ -222,8 +224,8 @@ def _fenced_replica(case: _Case) -> Objection:
 
 def _why_no_candidate(case: _Case) -> str:
     if case.replicas and not case.is_cluster and not any(_is_electable(node) for node in case.replicas):
-        return f"every replica of {case.owner.name} has replica-priority 0: Sentinel never elects one"
-    state = " and has its link up" if case.mode is FailoverMode.PLANNED else " and was in touch with it"
+        return f"every replica of {case.owner.name} has replica-priority 0, so Sentinel promotes none"
+    state = " with its link up" if case.mode is FailoverMode.PLANNED else " and has synchronised with it"
     return f"no replica of {case.owner.name} answers{state}"
 
 

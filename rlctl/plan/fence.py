@@ -1,4 +1,4 @@
-"""A fence: a data node that refuses every write, whoever sends it, while it replicates and answers reads. Pure."""
+"""Fences: a fenced node refuses writes from every client, but still replicates and answers reads. Pure."""
 
 from typing import Final
 
@@ -8,36 +8,35 @@ from rlctl.topology.model import Topology
 from rlctl.topology.nodes import data_nodes
 
 FENCE_SETTING: Final = "min-replicas-to-write"
-# More replicas than any node will ever have: the server itself then refuses writes, those of scripts too.
+# No node has so many replicas: the server refuses every write (NOREPLICAS), also those of scripts.
 FENCED_VALUE: Final = "1000000"
 
 
 def is_fenced(node: NodeFacts) -> bool:
-    """Whether the node stands behind a fence."""
     return node.is_up and node.settings.get(FENCE_SETTING) == FENCED_VALUE
 
 
 def fenced(observed: Observed) -> tuple[NodeFacts, ...]:
-    """The nodes behind a fence, in the topology's order."""
+    """The fenced nodes, in the topology's order."""
     return tuple(node for node in observed.nodes if is_fenced(node))
 
 
 def lacks_replicas(node: NodeFacts) -> bool:
-    """Whether a primary refuses writes for want of replicas that keep up; it counts them only where it must."""
+    """Whether a primary refuses writes because fewer replicas keep up than its `min-replicas-to-write`."""
     wanted = node.settings.get(FENCE_SETTING, "0")
     return node.good_replicas is not None and wanted.isdigit() and node.good_replicas < int(wanted)
 
 
 def unfenced_value(topology: Topology) -> str:
-    """What the setting is without a fence."""
+    """The value of `min-replicas-to-write` that the topology asks for."""
     return tunables(topology)[FENCE_SETTING]
 
 
 def loss(topology: Topology, observed: Observed, node: NodeFacts) -> str:
-    """What a fence takes from the service, for whoever has to agree to it."""
+    """Describe what the fleet loses while this node is fenced."""
     text = f"{node.name} refuses every write until `rlctl unfence {node.name}`"
     if node.role is not Role.PRIMARY:
-        return f"{text}; it is a replica now, and would refuse once it is promoted"
+        return f"{text}; it is a replica now, and would refuse them once promoted"
     shards = {spec.name: spec.shard for spec in data_nodes(topology)}
     others = [
         other
@@ -47,5 +46,5 @@ def loss(topology: Topology, observed: Observed, node: NodeFacts) -> str:
         and shards[other.name] == shards[node.name]
         and not is_fenced(other)
     ]
-    alone = f"; no other primary of shard {shards[node.name]} answers: its limits cannot be decided meanwhile"
+    alone = f"; no other primary of shard {shards[node.name]} answers, so its limits cannot be decided meanwhile"
     return text if others else text + alone

@@ -1,7 +1,8 @@
-"""What is wrong with a fleet right now: the verdict of `status` and of the check after `deploy`. Pure."""
+"""All findings about a fleet, as `status` and the check after `deploy` report them. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from rlctl.files.units import format_size
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
 from rlctl.plan.cluster_findings import cluster_findings
 from rlctl.plan.desired import Desired, lacks_users, missing_scripts, setting_drift
@@ -16,31 +17,34 @@ from rlctl.topology.model import Kind, TargetName
 _PRESENCE = {
     Presence.ABSENT: ("node-down", "is down"),
     Presence.HUNG: ("node-hung", "has a process that does not answer"),
-    Presence.FULL: ("node-maxclients", "runs and takes no more clients"),
+    Presence.FULL: ("node-maxclients", "runs and accepts no more clients"),
     Presence.LOADING: ("node-loading", "is loading its data"),
-    Presence.DENIED: ("node-denied", "refuses our password"),
-    Presence.NONSENSE: ("node-nonsense", "answers nonsense"),
-    Presence.UNPROVEN: ("node-unproven", "is not proven to be what listens at its port, and was sent no password"),
-    Presence.STRANGER: ("node-stranger", "is not there, a stranger holds its port"),
-    Presence.FOREIGN: ("node-foreign", "is not there, a node of another fleet holds its port"),
+    Presence.DENIED: ("node-denied", "rejects this fleet's password"),
+    Presence.NONSENSE: ("node-nonsense", "gives answers that Redis never gives"),
+    Presence.UNPROVEN: (
+        "node-unproven",
+        "is not proven: another process may hold its port; rlctl sends no password",
+    ),
+    Presence.STRANGER: ("node-stranger", "is down, and another process holds its port"),
+    Presence.FOREIGN: ("node-foreign", "is down, and a node of another fleet holds its port"),
 }
 
 
 NODE_FENCED = "node-fenced"
-# What an operator has asked for: told, but nothing that a deploy could wait for or has failed at.
+# States that an operator asked for: reported, but deploy neither waits for their end nor fails because of them.
 INTENDED = frozenset({NODE_FENCED})
-# Told as well; a deploy neither causes nor ends them.
+# Reported as well; deploy neither causes nor ends these.
 NOT_FIXED_BY_DEPLOY = INTENDED | {"memory-full"}
 
 
 def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
-    """All findings, the gravest first, in a stable order."""
+    """Return all findings, critical ones first, in a stable order."""
     if not observed.exists:
         return tuple(_unreadable_hosts(observed))
     if _is_firewalled(desired, observed):
         text = (
-            f"none of the {len(observed.nodes)} nodes answers this machine, and all of their processes run: "
-            "the firewall on the hosts may not know this machine; `rlctl deploy` adds it"
+            f"none of the {len(observed.nodes)} nodes answers this machine, although all their processes run: "
+            "the firewall on the hosts may not admit this machine; `rlctl deploy` adds it"
         )
         return (degraded("node-unknown", "fleet", text), *difference_findings(desired.refusals))
     kind = cluster_findings if desired.topology.kind is Kind.CLUSTER else sentinel_findings
@@ -64,7 +68,7 @@ def _all_unproven(desired: Desired) -> Iterator[Finding]:
 
 
 def state_of(findings: Iterable[Finding], observed: Observed) -> State:
-    """The verdict."""
+    """Sum up the findings: ABSENT only if nothing of the fleet was found."""
     severities = {finding.severity for finding in findings}
     if not observed.exists and not severities:
         return State.ABSENT
@@ -74,21 +78,24 @@ def state_of(findings: Iterable[Finding], observed: Observed) -> State:
 
 
 def _unreadable_hosts(observed: Observed) -> Iterator[Finding]:
-    """Nothing of the fleet was seen; what lies on a host that nobody can look at is not known to be absent."""
+    """A node is not known to be absent if rlctl could not look at its host."""
     for node in observed.nodes:
         if node.disk.unknown is not None:
-            text = f"whether {node.name} is there cannot be told: {node.disk.unknown}"
+            text = f"cannot tell whether {node.name} exists: {node.disk.unknown}"
             yield critical("node-unknown", node.name, text)
 
 
 def _is_firewalled(desired: Desired, observed: Observed) -> bool:
-    """Whether every packet of ours is dropped; of a process that hangs, but takes a connection, no pid is asked for."""
+    """Whether the hosts drop every packet of this machine.
+
+    Only a node that accepts no connection has a pid here: the pid of a hung process that accepts one is not read.
+    """
     is_there = desired.topology.target is TargetName.HOSTS
     return is_there and all(node.presence is Presence.HUNG and node.disk.pid is not None for node in observed.nodes)
 
 
 def difference_findings(refusals: Sequence[RefusedEdit]) -> Iterator[Finding]:
-    """What the file asks for and deploy refuses. Degraded: the fleet serves, but no deploy can repair it meanwhile."""
+    """Yield a finding if deploy would refuse the topology file; until that is corrected, deploy repairs nothing."""
     if refusals:
         yield degraded("topology-differs", "fleet", f"deploy would refuse: {summary(refusals)}")
 
@@ -105,18 +112,18 @@ def _presence(observed: Observed) -> Iterator[Finding]:
 
 
 def fence_findings(observed: Observed) -> Iterator[Finding]:
-    """The nodes that refuse writes because somebody wants it so."""
+    """Yield a finding for each fenced node."""
     for node in fenced(observed):
         lift = f"`rlctl unfence {node.name}` lifts it"
         yield degraded(NODE_FENCED, node.name, f"{node.name} is fenced: it refuses writes; {lift}")
 
 
 def tilt_findings(observed: Observed) -> Iterator[Finding]:
-    """The sentinels in TILT."""
+    """Yield a finding for each Sentinel in TILT."""
     for node in in_tilt(observed):
         text = (
             f"{node.name} is in TILT for about {remaining_s([node])} s more, after a stall or a clock jump: "
-            "it acts on nothing and its view of other nodes is stale"
+            "until then it takes no action and its view of other nodes is stale"
         )
         yield degraded("sentinel-tilt", node.name, text)
 
@@ -141,16 +148,16 @@ def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
 
 
 def _refusals(node: NodeFacts) -> Iterator[Finding]:
-    """A primary whose memory is full answers OOM to every decision; a replica follows its primary beyond its limit."""
+    """Yield a finding for a primary that refuses writes with OOM; a replica applies writes beyond its `maxmemory`."""
     most = node.settings.get("maxmemory", "")
     if node.role is not Role.PRIMARY or node.settings.get("maxmemory-policy") != "noeviction":
         return
     if node.used_bytes is not None and most.isdecimal() and 0 < int(most) <= node.used_bytes:
-        text = f"{node.name} refuses writes (OOM): {node.used_bytes} bytes used, maxmemory is {most}"
+        text = f"{node.name} refuses writes (OOM): {node.used_bytes} bytes used, maxmemory is {format_size(int(most))}"
         yield critical("memory-full", node.name, text)
 
 
 def _users_text(desired: Desired, node: NodeFacts) -> str:
     if node.acl_revision != desired.revisions[node.name]:
         return f"{node.name} has not loaded the users of this release"
-    return f"{listed(node.users_off)} cannot log in on {node.name}: switched off or another password"
+    return f"{listed(node.users_off)} cannot log in on {node.name}: disabled, or with another password"

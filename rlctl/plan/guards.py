@@ -1,4 +1,4 @@
-"""When not to touch anything: strangers, foreign clusters, changes this version cannot make. Pure."""
+"""Refuse to plan for servers that are not the fleet's, and for changes that rlctl cannot make. Pure."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from rlctl.topology.model import Kind
 
 
 def check(desired: Desired, observed: Observed) -> None:
-    """Raise for the gravest obstacle, with all of its kind in one message."""
+    """Raise Refused or AccessDenied for the first guard that objects, with all its problems in one message."""
     guards = (_strangers, _unproven, _nonsense, _foreign, _denied, _full, _members, _watched, _engine, _restarts)
     for guard in guards:
         problems = sorted(guard(desired, observed))
@@ -19,16 +19,16 @@ def check(desired: Desired, observed: Observed) -> None:
             raise _refusal(desired, guard.__name__, problems)
 
 
-MAXCLIENTS_HINT = "close connections on the clients' side, then raise `maxclients` under `redis` and deploy"
+MAXCLIENTS_HINT = "close client connections, then raise `maxclients` under `redis` and run `rlctl deploy`"
 _HINTS = {
-    "_strangers": "stop that process or move this fleet to another base_port; rlctl touches nothing it did not make",
-    "_nonsense": "see the node's log; end its process, then deploy starts the node again",
-    "_foreign": "this is another fleet, or a half-made one: it is left untouched; choose another base_port",
-    "_denied": "bring this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
+    "_strangers": "stop that process or choose another base_port; rlctl touches no process that it did not start",
+    "_nonsense": "see the node's log; end its process, then `rlctl deploy` starts the node again",
+    "_foreign": "this is another fleet, or one deployed in part; it is left untouched: choose another base_port",
+    "_denied": "import this fleet's secrets: `rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE",
     "_full": MAXCLIENTS_HINT,
-    "_members": "the fleet holds members that this topology does not name; removing nodes is not available yet",
-    "_watched": "the sentinels watch a primary outside this topology; rlctl does not adopt it",
-    "_engine": "changing the server family needs a new fleet; undo the change in the topology",
+    "_members": "removing nodes is not available yet: undo the edit that dropped them from the topology",
+    "_watched": "rlctl does not take over a primary outside the topology; find out which fleet the sentinels belong to",
+    "_engine": "another server family (redis, valkey) needs a new fleet; undo the change in the topology",
     "_restarts": "rolling restarts are not available yet; undo the change, or destroy and deploy again",
 }
 
@@ -43,23 +43,23 @@ def _strangers(desired: Desired, observed: Observed) -> Iterator[str]:
     for node in observed.nodes:
         where = desired.specs[node.name].endpoint
         if node.presence is Presence.STRANGER:
-            yield f"{node.name}: a stranger holds {where} ({_evidence(node, where)})"
+            yield f"{node.name}: another process holds {where} ({_evidence(node, where)})"
         elif node.disk.port_taken is not None:
-            yield f"{node.name}: a stranger holds port {node.disk.port_taken}, which {where} needs"
+            yield f"{node.name}: another process holds port {node.disk.port_taken}, which {where} needs"
 
 
 def _unproven(desired: Desired, observed: Observed) -> Iterator[str]:
     for node in observed.nodes:
         if is_unproven(node):
             where = desired.specs[node.name].endpoint
-            yield f"{node.name}: what listens at {where} is not proven to be the node: {_evidence(node, where)}"
+            yield f"{node.name}: the server at {where} is not proven to be this node: {_evidence(node, where)}"
 
 
 def _nonsense(desired: Desired, observed: Observed) -> Iterator[str]:
     for node in observed.nodes:
         if node.presence is Presence.NONSENSE:
             where = desired.specs[node.name].endpoint
-            yield f"{node.name}: {where} answers nonsense ({_evidence(node, where)})"
+            yield f"{node.name}: {where} gives answers that Redis never gives ({_evidence(node, where)})"
 
 
 def _evidence(node: NodeFacts, where: str) -> str:
@@ -69,21 +69,21 @@ def _evidence(node: NodeFacts, where: str) -> str:
 def _foreign(desired: Desired, observed: Observed) -> Iterator[str]:
     for node in observed.nodes:
         if node.presence is Presence.FOREIGN:
-            yield f"{node.name}: {desired.specs[node.name].endpoint} is not of this fleet: {node.evidence}"
+            yield f"{node.name}: {desired.specs[node.name].endpoint} is not a node of this fleet: {node.evidence}"
 
 
 def _denied(desired: Desired, observed: Observed) -> Iterator[str]:
     for node in observed.nodes:
         if node.presence is Presence.DENIED:
             where = desired.specs[node.name].endpoint
-            yield f"{node.name}: {where} refuses our password ({_evidence(node, where)})"
+            yield f"{node.name}: {where} rejects this fleet's password ({_evidence(node, where)})"
 
 
 def _full(desired: Desired, observed: Observed) -> Iterator[str]:
     for node in observed.nodes:
         if node.presence is Presence.FULL:
             where = desired.specs[node.name].endpoint
-            yield f"{node.name}: {where} takes no more clients ({_evidence(node, where)})"
+            yield f"{node.name}: {where} accepts no more clients ({_evidence(node, where)})"
 
 
 def _members(desired: Desired, observed: Observed) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _members(desired: Desired, observed: Observed) -> Iterator[str]:
         if not peer.handshake and peer.id not in ours
     }
     for node_id, where in sorted(aliens):
-        yield f"the fleet has a member {node_id[:8]} at {where} that the topology does not name"
+        yield f"the fleet has a node {node_id[:8]} at {where} that the topology does not name"
 
 
 def _watched(desired: Desired, observed: Observed) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _watched(desired: Desired, observed: Observed) -> Iterator[str]:
         return
     for address in named_primaries(desired, observed):
         if at(desired, observed, address) is None:
-            yield f"sentinels name {address[0]}:{address[1]} as the primary, which the topology does not"
+            yield f"sentinels name {address[0]}:{address[1]} as the primary, which is not in the topology"
 
 
 def _engine(desired: Desired, observed: Observed) -> Iterator[str]:

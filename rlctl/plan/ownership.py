@@ -1,4 +1,4 @@
-"""Who owns which slots: live nodes speak for themselves, the tables of all for who is silent. Pure."""
+"""Slot ownership: a live node's own claim counts; for a silent node, what the tables of the others say. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rlctl.topology.nodes import SLOTS, NodeId, NodeSpec, data_nodes, slot_range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One shard as it stands: its members, and the member that owns its slots."""
+    """One observed shard: its members, the owner of its slots, and rivals that claim slots too."""
 
     number: int
     members: tuple[NodeFacts, ...]
@@ -20,11 +20,10 @@ class Shard:
 
     @property
     def others(self) -> tuple[NodeFacts, ...]:
-        """All members but the owner."""
         return tuple(node for node in self.members if self.owner is None or node.id != self.owner.id)
 
     def live_replicas(self) -> tuple[NodeFacts, ...]:
-        """Members that could take over: they answer and follow the owner."""
+        """The members that answer and follow the owner."""
         owner = self.owner
         return tuple(
             node
@@ -35,18 +34,20 @@ class Shard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """The slots of a cluster: claims by node id, and what nobody claims."""
+    """Slots and configuration epoch of each node, by id."""
 
     claims: dict[NodeId, frozenset[int]]
     epochs: dict[NodeId, int]
 
     def unowned(self) -> frozenset[int]:
-        """Slots that no member claims."""
         return frozenset(range(SLOTS)).difference(*self.claims.values())
 
 
 def ownership(observed: Observed) -> Ownership:
-    """The claims: a live node speaks for itself, the tables of the others, also of the dead, for a silent one."""
+    """Collect the slots of each node: a live node's own claim, or the newest entry for it in any node table.
+
+    Tables of dead nodes are read from their disks.
+    """
     live = frozenset(node.id for node in observed.up)
     claims = {node.id: _expand(node.slots) for node in observed.up}
     epochs = {node.id: node.epoch for node in observed.up}
@@ -61,14 +62,14 @@ def ownership(observed: Observed) -> Ownership:
 
 
 def shards(topology: Topology, observed: Observed) -> tuple[Shard, ...]:
-    """Every shard of the topology with its members and its owner."""
+    """Return every shard of the topology as observed."""
     owned = ownership(observed)
     specs = data_nodes(topology)
     return tuple(_shard(number, specs, observed, owned) for number in range(topology.cluster.shards))
 
 
 def missing_slots(topology: Topology, owned: Ownership) -> dict[int, tuple[SlotRange, ...]]:
-    """What each shard would have to be given for full coverage."""
+    """Return the slots without an owner, by the shard that the topology assigns them to."""
     unowned = owned.unowned()
     count = topology.cluster.shards
     wanted = {shard: _within(unowned, slot_range(shard, count)) for shard in range(count)}
@@ -76,7 +77,7 @@ def missing_slots(topology: Topology, owned: Ownership) -> dict[int, tuple[SlotR
 
 
 def members(topology: Topology, shard: int) -> tuple[NodeSpec, ...]:
-    """The nodes that the topology gives to a shard."""
+    """Return the nodes of a shard in the topology."""
     return tuple(spec for spec in data_nodes(topology) if spec.shard == shard)
 
 
@@ -91,7 +92,7 @@ def _shard(number: int, specs: Sequence[NodeSpec], observed: Observed, owned: Ow
 
 
 def _primaries_in_tables(observed: Observed) -> Iterable[Peer]:
-    """What tables say of primaries; the line of a replica shows the epoch of its primary, not its own."""
+    """Yield the table entries of primaries only: the entry of a replica shows the epoch of its primary."""
     tables = (node.table if node.is_up else node.disk.table for node in observed.nodes)
     return (peer for table in tables for peer in table if peer.role is Role.PRIMARY and not peer.handshake)
 
@@ -99,7 +100,7 @@ def _primaries_in_tables(observed: Observed) -> Iterable[Peer]:
 def _without_overlaps(
     claims: dict[NodeId, frozenset[int]], epochs: dict[NodeId, int], live: frozenset[NodeId]
 ) -> dict[NodeId, frozenset[int]]:
-    """A slot with two claimants belongs to the higher epoch, as the servers will settle it, also if it is dead."""
+    """Leave each slot to the claimant with the highest epoch, dead or alive, as the servers resolve it."""
 
     def weight(node_id: NodeId) -> tuple[int, bool, str]:
         return epochs[node_id], node_id in live, node_id
@@ -107,7 +108,7 @@ def _without_overlaps(
     taken: set[int] = set()
     settled: dict[NodeId, frozenset[int]] = {}
     for node_id in sorted(claims, key=weight, reverse=True):
-        # Rivals are rare, and fleets have many nodes: subtract only where there is something to subtract.
+        # Overlaps are rare; a subtraction for every node would cost time on large fleets.
         claim = claims[node_id]
         settled[node_id] = claim if taken.isdisjoint(claim) else claim - taken
         taken |= claim
@@ -120,7 +121,6 @@ def _expand(ranges: tuple[SlotRange, ...]) -> frozenset[int]:
 
 
 def _within(slots: frozenset[int], bounds: SlotRange) -> tuple[SlotRange, ...]:
-    """The slots inside the bounds, as ranges."""
     ranges: list[SlotRange] = []
     for slot in range(bounds[0], bounds[1] + 1):
         if slot not in slots:

@@ -1,4 +1,4 @@
-"""The planner: the steps from what is there to what the topology says. Pure."""
+"""The planner: from the observed fleet to the steps that bring it to its topology. Pure."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Steps in order, bound to the topology and the fleet they were made for."""
+    """Steps in order, with fingerprints of the topology and the observed fleet that they were planned for."""
 
     fleet: str
     topology: str
@@ -27,11 +27,10 @@ class Plan:
 
     @property
     def dangers(self) -> tuple[str, ...]:
-        """What may be lost for good, each once."""
+        """Each distinct loss that the steps may cause."""
         return tuple(dict.fromkeys(text for step in self.steps if (text := danger(step))))
 
     def to_json(self) -> dict[str, object]:
-        """The saved form."""
         return {
             "schema": "rlctl.plan/1",
             "fleet": self.fleet,
@@ -41,7 +40,7 @@ class Plan:
 
 
 def make_plan(desired: Desired, observed: Observed, drift: Mapping[str, Sequence[str]] | None = None) -> Plan:
-    """The whole plan; Refused where a guard says so. `drift` is what each host lacks, before anything starts on it."""
+    """Plan all steps; raises Refused if a guard objects. `drift` lists the playbook changes that each host needs."""
     guards.check(desired, observed)
     steps: list[Step] = [
         PreparePlace(host=host, changes=tuple(changes)) for host, changes in (drift or {}).items() if changes
@@ -60,8 +59,8 @@ def make_plan(desired: Desired, observed: Observed, drift: Mapping[str, Sequence
 
 
 def fingerprint(observed: Observed) -> str:
-    """A hash over what plans depend on: not over offsets, sizes and pids, which always move."""
-    # Before the first deploy every reading makes ids up anew: they mean nothing yet.
+    """Hash the facts that a plan depends on; not offsets, sizes and pids, which change all the time."""
+    # Before the first deploy each reading generates new ids: only names and presence are stable.
     lines = [_essence(node) if observed.exists else [node.name, node.presence] for node in observed.nodes]
     return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
 
@@ -72,7 +71,7 @@ def _phases(desired: Desired) -> tuple[Phase, ...]:
 
 
 def _load_scripts(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Replicas first: who is promoted meanwhile already has them."""
+    """Load replicas first, so that a replica that is promoted meanwhile has the scripts already."""
     for node in sorted(state.up, key=lambda node: node.role is not Role.REPLICA):
         if lacking := missing_scripts(desired, node):
             yield LoadScripts(node=node.name, scripts=lacking)

@@ -1,4 +1,4 @@
-"""A saved plan: written by --plan-out, accepted by --plan only while nothing has moved. Pure."""
+"""A saved plan: --plan-out writes it, and --plan accepts it while topology and fleet are unchanged. Pure."""
 
 import json
 from dataclasses import dataclass
@@ -7,10 +7,12 @@ from rlctl.errors import InvalidFile, StalePlan
 from rlctl.plan.planner import Plan
 from rlctl.plan.steps import describe
 
+_WRITE = "`rlctl deploy --dry-run --plan-out FILE`"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedPlan:
-    """What is compared; the steps themselves are always planned anew."""
+    """The parts of a saved plan that are compared; deploy always plans the steps again."""
 
     fleet: str
     topology: str
@@ -19,7 +21,7 @@ class SavedPlan:
 
     @classmethod
     def from_text(cls, text: str, path: str) -> "SavedPlan":
-        """Read the file form."""
+        """Parse a saved plan; `path` is for the message of InvalidFile."""
         try:
             document = json.loads(text)
             fingerprints = document["fingerprints"]
@@ -31,25 +33,26 @@ class SavedPlan:
             )
         except (ValueError, KeyError, TypeError, RecursionError) as failure:
             raise InvalidFile(
-                f"{path}:1: not a plan of rlctl", hint="write one with `rlctl deploy --dry-run --plan-out FILE`"
+                f"{path}:1: this is not a plan written by rlctl", hint=f"write one with {_WRITE}"
             ) from failure
 
     def check(self, plan: Plan) -> None:
-        """StalePlan says what moved since the plan was saved."""
-        moved = [
+        """Raise StalePlan if the fleet, the topology or the steps differ from this plan."""
+        changed = [
             what
             for what, was, now in (
                 ("the fleet's name", self.fleet, plan.fleet),
                 ("the topology", self.topology, plan.topology),
                 ("the fleet", self.observed, plan.observed),
-                ("what rlctl would do", self.steps, tuple(describe(step) for step in plan.steps)),
+                ("the list of steps", self.steps, tuple(describe(step) for step in plan.steps)),
             )
             if was != now
         ]
-        if moved:
-            raise StalePlan(f"the saved plan is stale: {moved[0]} has changed since", hint="plan again and read it")
+        if changed:
+            text = f"the saved plan is stale: {changed[0]} has changed since"
+            raise StalePlan(text, hint=f"save a new one: {_WRITE}")
 
 
 def to_text(plan: Plan) -> str:
-    """The file form; holds no secret."""
+    """Format a plan as a file; it contains no secret."""
     return json.dumps(plan.to_json(), indent=2) + "\n"

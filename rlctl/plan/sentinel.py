@@ -1,4 +1,4 @@
-"""The phases of bringing a Sentinel fleet to its topology. Pure."""
+"""The phases that bring a Sentinel fleet to its topology. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from rlctl.topology.model import PersistenceMode
 from rlctl.topology.nodes import NodeName, data_nodes, sentinel_nodes
 
 ONLY_SHARD = 0
-# From the start of a server until the sentinels have reached it again: they try once a second.
+# How long Sentinels may need to reach a server after its start: they try once a second.
 RETURN_MS = 2_000
 
 
 def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start replicas behind the primary, and the primary itself unless it would come back empty."""
+    """Start dead replicas behind the primary, and a dead primary unless it would come back empty."""
     primary = believed_primary(desired, state)
     must_wait = primary.is_dead and _must_wait(desired, state, primary)
     for node in data(desired, state):
@@ -24,13 +24,13 @@ def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
             continue
         if node.id == primary.id and not must_wait:
             yield StartNode(node=node.name)
-        # Sentinel may elect any replica that answers, an empty one too.
+        # Sentinel may promote any replica that answers, also an empty one.
         elif node.id != primary.id and (not must_wait or has_more_data(desired, node, primary)):
             yield StartNode(node=node.name, follow=primary.name)
 
 
 def start_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Sentinels come before any wait for a failover: they are who decides it."""
+    """Start dead Sentinels before any wait for a failover, because they decide it."""
     primary = believed_primary(desired, state)
     for node in sentinels(desired, state):
         if node.is_dead:
@@ -38,7 +38,7 @@ def start_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def promote(desired: Desired, state: Observed) -> Iterator[Step]:
-    """A dead primary without its data, or about to be replaced, waits until the sentinels have named another one."""
+    """Wait for the Sentinels to replace a dead primary that lost its data or that they are replacing already."""
     primary = believed_primary(desired, state)
     if primary.is_dead and _has_successor(desired, state, primary):
         followers = _followers(desired, state, primary)
@@ -53,16 +53,16 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Nobody could take over: the primary starts from what its disk holds."""
+    """Start a dead primary that no replica can replace, from whatever its disk holds."""
     primary = believed_primary(desired, state)
-    # A data node that keeps silent may hold the counts; started now, the primary would empty it.
+    # A node that does not answer may still hold the counts; a sync from the restarted primary would erase them.
     has_silent_member = any(not node.is_up and not node.is_dead for node in data(desired, state))
     if primary.is_dead and not has_silent_member and not _has_successor(desired, state, primary):
         yield StartNode(node=primary.name, loss=loss(desired, primary, "the fleet"))
 
 
 def monitor(desired: Desired, state: Observed) -> Iterator[Step]:
-    """A sentinel that watches nothing is told whom to watch."""
+    """Make each Sentinel that watches no primary watch this fleet's."""
     primary = believed_primary(desired, state)
     for node in sentinels(desired, state):
         if node.is_up and node.sentinel is not None and node.sentinel.primary is None:
@@ -70,7 +70,7 @@ def monitor(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Every data node but the primary is its replica."""
+    """Make every data node, except the primary, a replica of the primary."""
     primary = believed_primary(desired, state)
     if not primary.is_up or primary.role is not Role.PRIMARY or _is_failing_over(desired, state):
         return
@@ -84,17 +84,21 @@ FORMING: tuple[Phase, ...] = (monitor, replicate)
 
 
 def data(desired: Desired, state: Observed) -> tuple[NodeFacts, ...]:
-    """The data nodes' facts."""
+    """Return the data nodes in the topology's order."""
     return tuple(state.node(spec.name) for spec in data_nodes(desired.topology))
 
 
 def sentinels(desired: Desired, state: Observed) -> tuple[NodeFacts, ...]:
-    """The sentinels' facts."""
+    """Return the Sentinels in the topology's order."""
     return tuple(state.node(spec.name) for spec in sentinel_nodes(desired.topology))
 
 
 def believed_primary(desired: Desired, state: Observed) -> NodeFacts:
-    """Whom the sentinels name; else whom replicas follow; else who says so; else the first node."""
+    """Return the fleet's primary.
+
+    The first of these that exists: the one that the Sentinels name in the highest epoch, the one that most replicas
+    follow, a node with keys that says it is a primary, a node with data on disk, the first node.
+    """
     named = _named_by_sentinels(desired, state)
     if named is not None:
         return named
@@ -110,7 +114,7 @@ def believed_primary(desired: Desired, state: Observed) -> NodeFacts:
 
 
 def named_primaries(desired: Desired, state: Observed) -> Counter[Address]:
-    """How many sentinels name which address: the living ones, or the files of the dead."""
+    """Count how many Sentinels name each address as the primary; if none answers, their files count."""
     return Counter(address for address, _epoch in _opinions(desired, state))
 
 
@@ -124,13 +128,13 @@ def _named_by_sentinels(desired: Desired, state: Observed) -> NodeFacts | None:
 
 
 def address_of(desired: Desired, node: NodeFacts) -> Address:
-    """Where the topology places a node."""
+    """The address and port of a node in the topology."""
     spec = desired.specs[node.name]
     return spec.address, spec.port
 
 
 def at(desired: Desired, state: Observed, address: Address) -> NodeFacts | None:
-    """The data node with this address, if the topology has one."""
+    """Return the data node at this address, or None if the topology has none there."""
     names: dict[Address, NodeName] = {(spec.address, spec.port): spec.name for spec in data_nodes(desired.topology)}
     return state.node(names[address]) if address in names else None
 
@@ -146,14 +150,14 @@ def _opinions(desired: Desired, state: Observed) -> list[tuple[Address, int]]:
 
 
 def _is_failing_over(desired: Desired, state: Observed) -> bool:
-    """Whether a sentinel is replacing the primary: until it is done, its heir looks like a rival."""
+    """Whether a Sentinel is replacing the primary; until it is done, two nodes may be primaries."""
     return any(node.sentinel is not None and node.sentinel.failing_over for node in sentinels(desired, state))
 
 
 def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
-    """Whether a failover goes on, or comes before a start could prevent it, and somebody is there to promote.
+    """Whether the Sentinels are replacing the dead primary, or will before a restart of it could stop them.
 
-    The heir may follow nobody already.
+    Any other live data node counts as a candidate: the promoted one follows no primary any more.
     """
     has_other_node = any(node.is_up and node.id != primary.id for node in data(desired, state))
     too_late_ms = desired.topology.sentinel.down_after_ms - RETURN_MS
@@ -166,10 +170,10 @@ def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) ->
 
 
 def _must_wait(desired: Desired, state: Observed, node: NodeFacts) -> bool:
-    """Whether this primary has been in use and has no log to come back with, or is being replaced already."""
+    """Whether the dead primary must not start: it was in use and has no append-only file, or is being replaced."""
     followers = _followers(desired, state, node)
     in_use = bool(_opinions(desired, state)) or bool(followers)
-    # Back now, a primary that is being replaced would take writes that end with the failover.
+    # If it started now, it would accept writes that the failover then discards.
     return (in_use and not _has_log(desired, node)) or _is_being_replaced(desired, state, node)
 
 
@@ -178,7 +182,7 @@ def _has_log(desired: Desired, node: NodeFacts) -> bool:
 
 
 def _has_successor(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
-    """Whether a live replica may take over: in touch until the primary died, or bringing what it lost."""
+    """Whether a live replica may take over: it was linked until the primary died, or has data that the primary lost."""
     followers = _followers(desired, state, primary)
     if _is_being_replaced(desired, state, primary):
         return True

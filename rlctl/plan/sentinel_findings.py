@@ -1,4 +1,4 @@
-"""What is wrong with a fleet behind Sentinel right now. Pure."""
+"""Findings about a Sentinel fleet: the primary, its replicas, the Sentinels. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,20 +11,19 @@ from rlctl.plan.unproven import may_serve
 
 
 def sentinel_findings(desired: Desired, observed: Observed) -> Iterator[Finding]:
-    """The primary, its replicas, and the sentinels."""
     primary = believed_primary(desired, observed)
     nodes = data(desired, observed)
     is_serving = primary.is_up and primary.role is Role.PRIMARY
     if not is_serving and not may_serve(desired, observed, primary):
-        yield critical("no-primary", "fleet", f"{primary.name} should be the primary and is not serving")
+        yield critical("no-primary", "fleet", f"{primary.name} should be the primary, but does not serve")
     others = [node for node in nodes if node.is_up and node.id != primary.id]
     rivals = [node.name for node in others if node.role is Role.PRIMARY]
     if rivals:
-        text = f"{listed(rivals)} takes writes beside {primary.name}"
+        text = f"{listed(rivals)} accepts writes beside the primary {primary.name}"
         yield critical("two-primaries", "fleet", text)
     strays = [node for node in others if node.role is Role.REPLICA and node.follows != primary.id]
     for node in strays:
-        yield degraded("wrong-role", node.name, f"{node.name} is no replica of {primary.name}")
+        yield degraded("wrong-role", node.name, f"{node.name} is not a replica of {primary.name}")
     yield from unlinked(node for node in others if node.role is Role.REPLICA)
     may_have_replica = any(node.link is ReplicationLink.UP and node.follows == primary.id for node in others) or any(
         may_serve(desired, observed, node) for node in nodes
@@ -51,9 +50,9 @@ def _sentinels(desired: Desired, observed: Observed, primary: NodeFacts) -> Iter
 
 
 def _quorum_in_tilt(desired: Desired, living: Sequence[NodeFacts]) -> Iterator[Finding]:
-    """Critical like quorum-lost, however soon it passes: if the primary dies meanwhile, no sentinel replaces it.
+    """Yield a critical finding if too few Sentinels are out of TILT: they would not replace a primary that dies now.
 
-    Counted against the quorum, not the majority: a sentinel in TILT still votes for a leader, but it never reports the
+    The limit is the quorum, not the majority: a Sentinel in TILT still votes for a leader, but never reports the
     primary as down.
     """
     tilted = [node for node in living if is_in_tilt(node)]
@@ -74,10 +73,10 @@ def _sentinel(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: 
     if view.failing_over:
         yield degraded("failing-over", node.name, f"{node.name} is replacing the primary")
     if is_in_tilt(node):
-        # The rest is what it saw before it stalled. Its failover, and the primary that it names, are its own state.
+        # What it says of other nodes dates from before the stall; its failover and the primary that it names do not.
         return
     if view.down:
-        yield degraded("primary-doubted", node.name, f"{node.name} holds the primary for down")
+        yield degraded("primary-doubted", node.name, f"{node.name} marks the primary as down")
     if not view.usable_quorum and living > desired.topology.sentinel.sentinels // 2:
         yield degraded("quorum-doubted", node.name, f"{node.name} sees no usable quorum")
     peers, wanted = len(view.peers), desired.topology.sentinel.sentinels - 1

@@ -1,4 +1,4 @@
-"""What a step does to the observed state, so that plans can be proven before they run. Pure."""
+"""Simulate what a step does to an observed fleet, so that plans can be proven before they run. Pure."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ from rlctl.topology.nodes import NodeName
 
 
 def simulate(desired: Desired, state: Observed, step: Step) -> Observed:  # noqa: C901  one line a member
-    """The state after the step has done what it is meant to do."""
+    """Return the state of the fleet after the step has succeeded."""
     match step:
         case PreparePlace():
             return state
@@ -94,7 +94,7 @@ def _up(desired: Desired, node: NodeFacts, primary: NodeFacts | None) -> NodeFac
         role=Role.PRIMARY,
         flavor=desired.topology.engine.flavor.value,
         acl_revision=desired.revisions.get(node.name),
-        # A server forgets its scripts when it ends; a sentinel holds none at all.
+        # A server's script cache does not survive a restart; Sentinels have none.
         scripts=None if desired.specs[node.name].is_sentinel else frozenset(),
     )
     return _follower(started, primary) if primary else started
@@ -121,7 +121,7 @@ def _view(desired: Desired, node: NodeFacts, primary: NodeName) -> SentinelView:
 def _elected(desired: Desired, state: Observed, dead: NodeName, successor: NodeName | None) -> Observed:
     old = state.node(dead)
     followers = [node for node in state.up if node.follows == old.id and node.role is Role.REPLICA]
-    # In a failover that has begun, the heir follows nobody any more.
+    # In a failover that has begun, the promoted replica follows no primary any more.
     candidates = followers or [node for node in state.up if node.role is Role.PRIMARY]
     winner = state.node(successor) if successor else max(candidates, key=lambda node: (node.offset or 0, node.name))
     owned = ownership(state)

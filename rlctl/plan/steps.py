@@ -1,4 +1,4 @@
-"""The steps: a closed union of everything `deploy` can do to a fleet. Pure."""
+"""The steps of a plan: a closed union of everything that `deploy` can do to a fleet. Pure."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -9,7 +9,7 @@ from rlctl.topology.nodes import NodeName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparePlace:
-    """Put right what a host lacks or has otherwise than the playbooks say; starts and stops no server."""
+    """Apply the playbook changes that a host still needs; starts and stops no server."""
 
     host: str
     changes: tuple[str, ...]
@@ -17,7 +17,10 @@ class PreparePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartNode:
-    """Bring a process up; `loss` says what is gone for good when this node starts now."""
+    """Start the process of a data node.
+
+    `loss` describes the data that is lost for good if it starts now; None if none is.
+    """
 
     node: NodeName
     follow: NodeName | None = None
@@ -26,7 +29,7 @@ class StartNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSentinel:
-    """Bring a sentinel up; one without a configuration of its own is told of `primary`."""
+    """Start a Sentinel; it watches `primary` unless its own configuration file names one already."""
 
     node: NodeName
     primary: NodeName
@@ -34,9 +37,9 @@ class StartSentinel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitFailover:
-    """Let the fleet elect a new primary before the dead one comes back; `loss` as in StartNode.
+    """Wait until a replica has replaced the dead primary `node`; `loss` as in StartNode.
 
-    One that has its log may come back as the primary after all, when the election does not come.
+    With `has_log` the wait may end without an election: the primary then starts again with its append-only file.
     """
 
     node: NodeName
@@ -47,7 +50,7 @@ class AwaitFailover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
-    """Make a replica the primary without an election, because no majority can hold one."""
+    """Promote a replica without an election, because no majority of the primaries can vote."""
 
     node: NodeName
     dead: NodeName
@@ -56,7 +59,7 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetEpoch:
-    """Give a new node its own configuration epoch, so that none collide."""
+    """Give a new node a configuration epoch of its own, so that no two nodes share one."""
 
     node: NodeName
     epoch: int
@@ -64,7 +67,7 @@ class SetEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meet:
-    """Introduce a node to members it does not know."""
+    """Introduce a node to nodes of the cluster that it does not know."""
 
     node: NodeName
     peers: tuple[NodeName, ...]
@@ -72,7 +75,7 @@ class Meet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignSlots:
-    """Give slots that nobody owns to a primary."""
+    """Assign slots without an owner to a primary."""
 
     node: NodeName
     slots: tuple[SlotRange, ...]
@@ -80,23 +83,19 @@ class AssignSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicate:
-    """Make a node a replica of a primary."""
-
     node: NodeName
     primary: NodeName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorPrimary:
-    """Make a sentinel watch the primary."""
-
     node: NodeName
     primary: NodeName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadScripts:
-    """Load what a node lacks of the release, before it takes traffic."""
+    """Load the scripts of the release that a node lacks, before it serves requests."""
 
     node: NodeName
     scripts: tuple[str, ...]
@@ -104,7 +103,7 @@ class LoadScripts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadUsers:
-    """Put the ACL file of this release in force on a running node."""
+    """Load the users of this release on a running node without ending its connections."""
 
     node: NodeName
     revision: str
@@ -112,7 +111,7 @@ class LoadUsers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
-    """Change a setting of a running node."""
+    """Change a setting of a running node; `was` is the value before."""
 
     node: NodeName
     setting: str
@@ -154,12 +153,12 @@ _KINDS: dict[type[Step], str] = {
 
 
 def kind(step: Step) -> str:
-    """The step's name in JSON and journals."""
+    """Return the kind of a step as JSON output and saved plans name it."""
     return _KINDS[type(step)]
 
 
 def describe(step: Step) -> str:  # noqa: C901  one line a member is the point of this table
-    """The step in one line, the same in plans, progress and journals."""
+    """Describe the step in one line, the same in plans, progress and journals."""
     match step:
         case PreparePlace(host=host, changes=changes):
             count = f"{len(changes)} change{'s' if len(changes) != 1 else ''}"
@@ -168,11 +167,11 @@ def describe(step: Step) -> str:  # noqa: C901  one line a member is the point o
         case StartNode(node=node, follow=follow, loss=loss):
             return f"{node}: start" + (f" as replica of {follow}" if follow else "") + (f" ({loss})" if loss else "")
         case StartSentinel(node=node, primary=primary):
-            return f"{node}: start, watching {primary}"
+            return f"{node}: start and watch {primary}"
         case AwaitFailover(node=node, shard=shard, loss=loss):
             return f"shard {shard}: wait until a replica of {node} has taken over" + (f" ({loss})" if loss else "")
         case TakeOver(node=node, dead=dead, shard=shard):
-            return f"{node}: take shard {shard} over from {dead} without an election"
+            return f"{node}: take over shard {shard} from {dead} without an election"
         case SetEpoch(node=node, epoch=epoch):
             return f"{node}: set configuration epoch {epoch}"
         case Meet(node=node, peers=peers):
@@ -194,7 +193,10 @@ def describe(step: Step) -> str:  # noqa: C901  one line a member is the point o
 
 
 def danger(step: Step) -> str | None:
-    """What the step may lose for good; such steps want the fleet's name typed."""
+    """Describe the data that the step may lose for good, or None.
+
+    An operator must type the fleet's name to agree to such a step.
+    """
     match step:
         case StartNode(loss=str(loss)) | AwaitFailover(loss=str(loss)):
             return loss
@@ -205,12 +207,12 @@ def danger(step: Step) -> str | None:
 
 
 def format_slots(slots: tuple[SlotRange, ...]) -> str:
-    """`0-5460, 7000`."""
+    """Format slot ranges as `0-5460, 7000`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in slots)
 
 
 def place(step: Step) -> str:
-    """The node or the host that the step is carried out on."""
+    """Return the name of the node, or of the host, that the step changes."""
     return step.host if isinstance(step, PreparePlace) else step.node
 
 

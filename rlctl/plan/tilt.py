@@ -1,4 +1,4 @@
-"""Sentinels in TILT: they answer, but act on nothing until it ends. Pure."""
+"""Sentinels in TILT: they answer, but take no action until it ends. Pure."""
 
 from collections.abc import Iterable
 
@@ -9,17 +9,16 @@ TILT_S = 30
 
 
 def in_tilt(observed: Observed) -> tuple[NodeFacts, ...]:
-    """The sentinels that are in TILT."""
     return tuple(node for node in observed.up if is_in_tilt(node))
 
 
 def is_in_tilt(node: NodeFacts) -> bool:
-    """Whether this is a sentinel in TILT; one that watches no primary does not count, as its TILT never ends."""
+    """Whether the node is a Sentinel in TILT; not if it watches no primary, because its TILT then never ends."""
     view = node.sentinel
     return view is not None and view.primary is not None and view.tilt_s is not None
 
 
 def remaining_s(nodes: Iterable[NodeFacts]) -> int:
-    """In about how many seconds the last of these sentinels leaves TILT; at least 1."""
+    """Estimate the seconds until the last of these Sentinels leaves TILT; at least 1."""
     spent = (node.sentinel.tilt_s for node in nodes if node.sentinel is not None)
     return max([1, *(TILT_S - (spent_s or 0) for spent_s in spent)])

@@ -1,4 +1,4 @@
-"""What living nodes say of a node that nothing proves: rlctl asks it nothing, so only they can call it down. Pure."""
+"""Unproven nodes: servers that rlctl does not query, so only other nodes can report that they failed. Pure."""
 
 from collections.abc import Iterable
 
@@ -7,44 +7,44 @@ from rlctl.plan.desired import Desired
 from rlctl.plan.sentinel import address_of
 from rlctl.topology.model import Kind, TargetName, Topology
 
-_TLS = "with `security: {tls: true}` certificates are the proof"
+_TLS = "with `security: {tls: true}` certificates prove it"
 
 
 def proof_hint(topology: Topology) -> str:
-    """What to do about nodes that nothing proves."""
+    """Return the hint for nodes that are not proven to belong to the fleet."""
     if topology.target is TargetName.HOSTS:
-        return f"let ssh and sudo to the host work, or end the other process that listens there; {_TLS}"
-    return f"end the process that listens there where it is not this fleet's; {_TLS}"
+        return f"repair ssh and sudo to the host, or end the other process that listens there; {_TLS}"
+    return f"end the process that listens there if it is not this fleet's; {_TLS}"
 
 
 def is_unproven(node: NodeFacts) -> bool:
-    """Whether a server answers at the node's address and got no password, as nothing proves that it is the node."""
+    """Whether a server answers at the node's address without proof that it is the node; it gets no password."""
     return node.presence is Presence.UNPROVEN
 
 
 def describe_unproven(observed: Observed) -> str:
-    """The unproven nodes with the reason of each; empty where there are none."""
+    """List the unproven nodes with the reason for each; empty if there are none."""
     return "; ".join(f"{node.name} is not proven ({node.evidence})" for node in observed.nodes if is_unproven(node))
 
 
 def is_state_unknown(observed: Observed) -> bool:
-    """Whether there is no word on how the fleet is: no node answers as itself, and some are unproven."""
+    """Whether the state of the fleet cannot be read: no node answers with proof, and some are unproven."""
     return not observed.up and any(is_unproven(node) for node in observed.nodes)
 
 
 def may_serve(desired: Desired, observed: Observed, node: NodeFacts) -> bool:
-    """Whether the node is unproven and no living node holds it for failed."""
+    """Whether the node is unproven and no live node marks it as failed."""
     return is_unproven(node) and not _is_held_failed(desired, observed, node)
 
 
 def proof_hint_or(desired: Desired, observed: Observed, nodes: Iterable[NodeFacts], otherwise: str) -> str:
-    """The way out where one of these nodes may serve well and only its proof is missing, else the other hint."""
+    """Return the proof hint if only the proof of one of these nodes is missing, otherwise the other hint."""
     is_proof_missing = any(may_serve(desired, observed, node) for node in nodes)
     return proof_hint(desired.topology) if is_proof_missing else otherwise
 
 
 def may_own_unknown_slots(observed: Observed, nodes: Iterable[NodeFacts]) -> bool:
-    """Whether one of these nodes is unproven and in no living node's table: what slots it has is not known."""
+    """Whether one of these nodes is unproven and no live node's table shows which slots it owns."""
     known = {node_id for node in observed.up for node_id in node.known}
     return any(is_unproven(node) and node.id not in known for node in nodes)
 

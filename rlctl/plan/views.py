@@ -1,4 +1,4 @@
-"""Every node's opinion of the fleet side by side: who is primary, who takes writes, and where opinions differ. Pure."""
+"""Compare every node's view of the fleet: which node is primary, which accepts writes, where views differ. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from rlctl.observe.model import NodeFacts, Observed, Peer, Role, SentinelView
 from rlctl.plan.desired import Desired
 from rlctl.plan.fence import is_fenced, lacks_replicas
-from rlctl.plan.finding import Finding, Severity
+from rlctl.plan.finding import Finding, Severity, listed
 from rlctl.plan.findings import INTENDED, fence_findings, tilt_findings
 from rlctl.plan.sentinel import ONLY_SHARD, believed_primary
 from rlctl.plan.tilt import in_tilt
@@ -18,7 +18,7 @@ from rlctl.topology.nodes import NodeName, data_nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One node's opinion: whom it names as the primary of which shard, whom it doubts, whom it does not know."""
+    """One node's view: the primaries that it names by shard, the nodes that it doubts or does not know."""
 
     node: NodeName
     role: Role | None
@@ -33,11 +33,11 @@ class View:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Whom it holds for failed, or suspects."""
+        """The nodes that it marks as failed or suspects."""
         return self.failed + self.suspected
 
     def to_json(self) -> dict[str, object]:
-        """As `status --views -o json` shows it."""
+        """Return the JSON form for `status --views -o json`."""
         return {
             "node": self.node,
             "role": self.role,
@@ -53,9 +53,9 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedPrimary:
-    """A node that says it is a primary, or one that keeps silent and that others name.
+    """A node that says it is a primary, or a silent one that other nodes name as a primary.
 
-    It is `writable` when it would take a limiter's write now; it `wins` when it keeps its data where two meet.
+    `writable`: it would accept a write of a limiter now. `wins`: of several primaries, it keeps its data.
     """
 
     node: NodeName
@@ -70,7 +70,7 @@ class ClaimedPrimary:
     wins: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """As `status --views -o json` shows it."""
+        """Return the JSON form for `status --views -o json`."""
         return {
             "node": self.node,
             "shard": self.shard,
@@ -87,7 +87,7 @@ class ClaimedPrimary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Views:
-    """All opinions and what is wrong between them; of a fleet that does not exist there are none."""
+    """The views of all nodes and the conflicts between them; empty for a fleet that does not exist."""
 
     name: str
     kind: Kind
@@ -98,24 +98,24 @@ class Views:
 
     @property
     def agree(self) -> bool:
-        """Whether there is a fleet, and nothing to settle in it."""
+        """Whether the fleet exists and its views have no conflict."""
         return self.exists and not self.conflicts
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left but what somebody wants: a fence stays until it is lifted."""
+        """Whether the fleet exists and has no conflicts except fences, which stay until they are lifted."""
         return self.exists and all(conflict.code in INTENDED for conflict in self.conflicts)
 
     @property
     def contested(self) -> tuple[int, ...]:
-        """The shards with more than one primary, said or named."""
+        """The shards with more than one node that is a primary or named as one."""
         said = {(primary.shard, str(primary.node)) for primary in self.primaries}
         named = {pair for view in self.views for pair in view.primaries.items()}
         count = Counter(shard for shard, _name in said | named)
         return tuple(sorted(shard for shard, names in count.items() if names > 1))
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `status --views -o json`."""
+        """Return the JSON document of `status --views -o json`."""
         return {
             "schema": "rlctl.status-views/1",
             "name": self.name,
@@ -128,7 +128,7 @@ class Views:
 
 
 def views_of(desired: Desired, observed: Observed) -> Views:
-    """What everybody thinks, and where that does not fit together."""
+    """Read every node's view from an observation, and the conflicts between them."""
     views = tuple(_view(desired, observed, node) for node in observed.nodes) if observed.exists else ()
     primaries = tuple(_primaries(desired, observed, views))
     conflicts = _conflicts(desired, observed, primaries, views) if observed.exists else ()
@@ -153,7 +153,7 @@ def _view(desired: Desired, observed: Observed, node: NodeFacts) -> View:
 
 
 def _cluster_view(desired: Desired, observed: Observed, view: View, node: NodeFacts) -> View:
-    """A cluster node's table; members that the topology does not name are a finding of `status`."""
+    """Read the table of a cluster node; nodes outside the topology are a finding of `status` and are left out."""
     names = {other.id: other.name for other in observed.nodes}
     peers = {names[peer.id]: peer for peer in node.table if peer.id in names and not peer.handshake}
     owners: dict[int, tuple[int, str]] = {}
@@ -194,13 +194,13 @@ def _sentinel_view(desired: Desired, observed: Observed, view: View, sentinel: S
 
 
 def _data_node_view(observed: Observed, view: View, node: NodeFacts) -> View:
-    """A data node behind sentinels names itself, or whom it follows."""
+    """A data node of a Sentinel fleet names itself, or the primary that it follows."""
     if node.role is Role.PRIMARY:
         return replace(view, primaries={ONLY_SHARD: node.name})
     names = {other.id: other.name for other in observed.nodes}
     if node.follows in names:
         return replace(view, primaries={ONLY_SHARD: names[node.follows]})
-    where = "{}:{}".format(*node.follows_address) if node.follows_address else "nobody"
+    where = "{}:{}".format(*node.follows_address) if node.follows_address else "no node"
     return replace(view, primaries={ONLY_SHARD: where})
 
 
@@ -236,7 +236,11 @@ def _is_writable(desired: Desired, node: NodeFacts) -> bool:
 
 
 def _epoch(desired: Desired, observed: Observed, node: NodeFacts, naming: Iterable[View]) -> int | None:
-    """A cluster node's own, or what the tables say of a silent one; behind sentinels that of who names it."""
+    """Return the configuration epoch of a primary.
+
+    A live cluster node reports its own; tables of the others show that of a silent one. In a Sentinel fleet it is the
+    highest epoch of the Sentinels that name the primary.
+    """
     if desired.topology.kind is Kind.CLUSTER:
         return node.epoch if node.is_up else max((peer.epoch for peer in _lines(observed, node)), default=None)
     return max((view.epoch for view in naming if view.epoch is not None), default=None)
@@ -247,18 +251,21 @@ def _lines(observed: Observed, node: NodeFacts) -> Iterator[Peer]:
 
 
 def _wins(desired: Desired, observed: Observed, primary: ClaimedPrimary, found: Iterable[ClaimedPrimary]) -> bool:
-    """The higher epoch, and between equal ones the smaller id; behind sentinels whom the newest of them name."""
+    """Whether this primary keeps its data.
+
+    In a cluster the highest epoch wins, then the smallest id; in a Sentinel fleet the primary that Sentinels name.
+    """
     if desired.topology.kind is Kind.SENTINEL:
         return _winner_behind_sentinels(desired, observed, found) == primary.node
     ids = {node.name: node.id for node in observed.nodes}
-    # A live one without slots has nothing to keep.
+    # A live primary without slots has no data to keep.
     claims = [one for one in found if one.shard == primary.shard and (one.writable is None or _owns(observed, one))]
     best = min(claims, key=lambda one: (-(one.epoch or 0), ids[one.node]), default=None)
     return best is not None and best.node == primary.node
 
 
 def _winner_behind_sentinels(desired: Desired, observed: Observed, found: Iterable[ClaimedPrimary]) -> NodeName:
-    """Whom they name; while they replace that one, whoever they have promoted already and will name next."""
+    """Return the primary that the Sentinels name; during a failover, the one that they have promoted already."""
     named = believed_primary(desired, observed).name
     if not any(node.sentinel is not None and node.sentinel.failing_over for node in observed.up):
         return named
@@ -273,11 +280,11 @@ def _conflicts(
     desired: Desired, observed: Observed, primaries: Sequence[ClaimedPrimary], views: Sequence[View]
 ) -> Iterator[Finding]:
     if is_state_unknown(observed):
-        text = f"no node is proven, so none was asked: there is no opinion to compare: {proof_hint(desired.topology)}"
+        text = f"no node is proven, so rlctl queried none and has no views to compare: {proof_hint(desired.topology)}"
         yield Finding(code="no-views", severity=Severity.DEGRADED, subject="fleet", text=text)
         return
     if not any(view.answers for view in views):
-        text = "no node answers: there is no opinion to compare"
+        text = "no node answers, so there are no views to compare"
         yield Finding(code="no-views", severity=Severity.CRITICAL, subject="fleet", text=text)
         return
     for shard in sorted({spec.shard for spec in data_nodes(desired.topology) if spec.shard is not None}):
@@ -286,19 +293,19 @@ def _conflicts(
         yield from _two_writers(shard, [primary for primary in primaries if primary.shard == shard])
     for shard in sorted({shard for view in views for shard in view.primaries}):
         yield from _split(shard, [view for view in views if shard in view.primaries])
-    # What a sentinel in TILT doubts, it doubted before it stalled.
+    # The doubts of a Sentinel in TILT date from before it stalled.
     current = [view for view in views if view.node not in {node.name for node in in_tilt(observed)}]
     for node in observed.up:
         doubters = [view.node for view in current if node.name in view.doubts]
         if doubters:
-            text = f"{node.name} answers, but is failed or suspected for {_list(doubters)}"
+            text = f"{node.name} answers, but {listed(doubters)} marks it as failed or suspects it"
             yield Finding(code="doubted", severity=Severity.DEGRADED, subject=node.name, text=text)
     yield from fence_findings(observed)
     yield from tilt_findings(observed)
 
 
 def _may_have_writer(desired: Desired, observed: Observed, shard: int, primaries: Sequence[ClaimedPrimary]) -> bool:
-    """Whether a primary of the shard was not asked, as nothing proves it, or may be unknown for that reason."""
+    """Whether an unproven node may be serving as the primary of the shard."""
     members = [observed.node(spec.name) for spec in data_nodes(desired.topology) if (spec.shard or ONLY_SHARD) == shard]
     named = [observed.node(primary.node) for primary in primaries if primary.shard == shard]
     is_cluster = desired.topology.kind is Kind.CLUSTER
@@ -310,8 +317,8 @@ def _may_have_writer(desired: Desired, observed: Observed, shard: int, primaries
 def _no_writer(shard: int, primaries: Sequence[ClaimedPrimary]) -> Iterator[Finding]:
     if any(primary.writable for primary in primaries):
         return
-    named = f": {_list(primary.node for primary in primaries)} does not" if primaries else ""
-    text = f"nobody takes writes of shard {shard}{named}"
+    named = f": {listed(primary.node for primary in primaries)} does not" if primaries else ""
+    text = f"no node accepts writes of shard {shard}{named}"
     yield Finding(code="no-writer", severity=Severity.CRITICAL, subject=f"shard {shard}", text=text)
 
 
@@ -321,7 +328,9 @@ def _two_writers(shard: int, primaries: Sequence[ClaimedPrimary]) -> Iterator[Fi
         return
     winner = next((primary.node for primary in primaries if primary.wins), None)
     losers = [name for name in writers if name != winner]
-    text = f"{_list(writers)} each take writes of shard {shard}: what {_list(losers)} takes is lost when they meet"
+    text = (
+        f"{listed(writers)} each accept writes of shard {shard}: those on {listed(losers)} are lost when they reconnect"
+    )
     yield Finding(code="two-writers", severity=Severity.CRITICAL, subject=f"shard {shard}", text=text)
 
 
@@ -335,8 +344,3 @@ def _split(shard: int, views: Sequence[View]) -> Iterator[Finding]:
     counts = ", ".join(f"{name} ({count})" for name, count in sorted(named.items()))
     text = f"views differ on the primary of shard {shard}: {counts}"
     yield Finding(code="views-split", severity=severity, subject=f"shard {shard}", text=text)
-
-
-def _list(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "")

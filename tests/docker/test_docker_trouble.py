@@ -139,7 +139,7 @@ def test_a_taken_subnet(fleet: DockerFleet, image: str, taken_network: str) -> N
 
 def test_a_taken_port(fleet: DockerFleet) -> None:
     with socket.create_server(("127.0.0.1", fleet.base_port + 3)):
-        assert f"node-3: a stranger holds port {fleet.base_port + 3}" in refusal(fleet, 8)
+        assert f"node-3: another process holds port {fleet.base_port + 3}" in refusal(fleet, 8)
         assert_untouched(fleet)
     fleet.deploy()
     run("docker", "stop", fleet.container("node-3"))

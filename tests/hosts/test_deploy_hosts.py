@@ -182,7 +182,7 @@ def test_who_is_shut_out_by_the_firewall_is_told_so_and_let_in_by_a_deploy(clust
         host.exec("sh", "-c", f"{forget} && nft -f {settings}/firewall.nft")
     (finding,) = cluster.status(expect=11)["findings"]
     assert (finding["code"], finding["subject"]) == ("node-unknown", "fleet")
-    assert "may not know this machine" in finding["text"]
+    assert "may not admit this machine" in finding["text"]
     cluster.deploy()
     assert cluster.status()["state"] == "healthy"
 
@@ -275,7 +275,7 @@ def test_refused_sudo_is_named(cluster: HostsFleet) -> None:
         assert cluster.run("status", "--views", "-o", "json", expect=None).json()["conflicts"] == []
         for shard in shards:
             refused = cluster.run("failover", str(shard), "--dry-run", "-o", "json", expect=8).error()
-            assert "let ssh and sudo to the host work" in refused["hint"]
+            assert "repair ssh and sudo to the host" in refused["hint"]
     wait_for(lambda: cluster.run("status", expect=None).code == 0, "all nodes are proven again")
 
 

@@ -320,7 +320,7 @@ def test_a_dry_run_changes_nothing(standing: Callable[[str], LocalFleet], kind: 
     assert set(report) == KEYS
     assert (report["from"], report["changed"], report["elapsed_s"]) == (old, False, 0.0)
     text = fleet.run("failover", "0", *words, "--dry-run", expect=10).out
-    assert text.startswith(f"{report['to']}: take shard 0 over from {old} ")
+    assert text.startswith(f"{report['to']}: take over shard 0 from {old} ")
     assert ("LOSS: " in text) == bool(words)
     assert member(fleet, "primary") == old
     assert len(fleet.run("history", "-o", "json").json()["operations"]) == operations
@@ -345,7 +345,7 @@ def test_by_force_past_a_dead_primary(standing: Callable[[str], LocalFleet]) -> 
         silent = f"{old}, the primary of shard 0, does not answer"
         assert_fails(fleet, "failover", "0", "--yes", code=8, name="refused", says=silent)
         assert "`rlctl failover 0 --force`" in fleet.run("failover", "0", "--yes", expect=8).err
-        assert_fails(fleet, "failover", "0", "--force", "--yes", code=9, name="declined", says="nobody can tell")
+        assert_fails(fleet, "failover", "0", "--force", "--yes", code=9, name="declined", says="how many is unknown")
         assert member(fleet, "replica") == new
         ran = fleet.run("failover", "0", "--force", "--confirm", "limiter", "-o", "json")
         assert (ran.json()["from"], ran.json()["to"], ran.json()["lost_bytes"]) == (old, new, None)

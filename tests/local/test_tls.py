@@ -117,10 +117,10 @@ def test_strangers_on_a_tls_fleets_ports_are_refused(
     fleet = make_fleet(document(security={"tls": True}))
     for answer in (b"", b"+OK\r\n"):
         with listener(fleet.base_port + 1, answer) as stranger:
-            assert "stranger" in fleet.deploy(expect=8).error()["message"]
+            assert "another process" in fleet.deploy(expect=8).error()["message"]
             assert all(part.startswith(b"\x16\x03") for part in stranger.received)
     with foreign_server(tmp_path / "foreign", fleet.base_port + 1) as other:
-        assert "stranger" in fleet.deploy(expect=8).error()["message"]
+        assert "another process" in fleet.deploy(expect=8).error()["message"]
         assert other.is_untouched
     assert fleet.processes() == []
     assert not (fleet.home / "fleets").exists() or not list((fleet.home / "fleets").iterdir())

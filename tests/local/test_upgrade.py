@@ -81,7 +81,7 @@ def test_a_saved_plan_is_carried_out_or_stale(prepared: LocalFleet, earlier: Pat
     if ran.code != Exit.OK:
         assert ran.code == Exit.GUARD, ran.err
         assert ran.error()["message"].startswith("the saved plan is stale: ")
-        assert ran.error()["hint"] == "plan again and read it"
+        assert ran.error()["hint"] == "save a new one: `rlctl deploy --dry-run --plan-out FILE`"
         prepared.deploy()
     assert not prepared.deploy().json()["changed"]
     assert len(prepared.run("history", "-o", "json").json()["operations"]) == 7

@@ -46,7 +46,7 @@ def test_a_small_fleet_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> Non
     assert told[3].split() == ["node-1", "1", "2", "-", "-", "unknown", "7", "of", "7", "yes"]
     assert told[8].split() == ["node-1", "down", "-", "-", "-", "-", "-", "-"]
     assert told[9].split() == ["node-2", "primary", "yes", "node-0", "node-1", "node-2", "node-3", "node-1", "failed"]
-    assert told[-1] == "critical nobody takes writes of shard 1: node-1 does not (RB-01)"
+    assert told[-1] == "critical no node accepts writes of shard 1: node-1 does not (RB-01)"
     assert len(told) == 2 + 4 + 1 + 8 + 1
     assert max(map(len, told)) <= 80
 
@@ -58,7 +58,7 @@ def test_of_a_large_fleet_only_what_is_in_question(capsys: pytest.CaptureFixture
     assert [line.split()[0] for line in told[2:4]] == ["node-10", "node-4"]
     assert told[4].split() == ["VIEW", "OF", "ROLE", "OK", "SHARD", "4", "DOUBTS"]
     assert "5 of 6 shards" in told[-3]
-    assert told[-2].startswith("critical node-10, node-4 each take writes of shard 4")
+    assert told[-2].startswith("critical node-10, node-4 each accept writes of shard 4")
     assert max(map(len, told[:-2])) <= 80
     assert len(lines(capsys, report, verbose=True)) > len(told)
 
@@ -84,7 +84,7 @@ def test_exit_codes() -> None:
     fenced = changed(
         state, "node-0", settings={**state.nodes[0].settings, FENCE_SETTING: FENCED_VALUE}, good_replicas=2
     )
-    assert exit_code(views(watched(), fenced)) == 12, "nobody takes writes"
+    assert exit_code(views(watched(), fenced)) == 12, "no node accepts writes"
     fenced_replica = changed(
         state, "node-1", settings={**state.nodes[1].settings, FENCE_SETTING: FENCED_VALUE}, good_replicas=0
     )

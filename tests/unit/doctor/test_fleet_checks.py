@@ -61,7 +61,7 @@ def test_a_port_that_is_held(facts: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("target", "fix"),
     [
-        pytest.param(TargetName.HOSTS, "let ssh and sudo to the host work", id="hosts"),
+        pytest.param(TargetName.HOSTS, "repair ssh and sudo to the host", id="hosts"),
         pytest.param(TargetName.LOCAL, "end the process that listens there", id="local"),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_command_names_the_proof_that_is_missing(command: Callable[[FleetSessi
         command(fleet_that_says(with_presence(Presence.UNPROVEN, *NODES)))
     assert f"node-0 is not proven ({WHY})" in caught.value.message
     assert "does not answer" not in caught.value.message
-    assert caught.value.hint.startswith("let ssh and sudo to the host work")
+    assert caught.value.hint.startswith("repair ssh and sudo to the host")
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,5 @@ def test_without_secrets_and_proofs_both_are_told(nodes: tuple[str, ...]) -> Non
     assert "this machine has no secrets for it" in error.message
     assert WHY in error.message
     assert "rlctl secrets import FILE" in error.hint
-    assert "let ssh and sudo to the host work" in error.hint
+    assert "repair ssh and sudo to the host" in error.hint
     assert "`security: {tls: true}`" in error.hint

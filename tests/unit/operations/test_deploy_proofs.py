@@ -88,7 +88,7 @@ def test_the_failure_of_the_host_is_told(
 
 def test_a_host_that_answers_and_does_not_confirm_is_refused_by_the_guard() -> None:
     fleet = FakeFleet(ON_HOSTS, [unproven_on(ON_HOSTS, "h2")], {"h1": OFF, "h2": SimpleNamespace()})
-    with pytest.raises(Refused, match="is not proven to be the node"):
+    with pytest.raises(Refused, match="is not proven to be this node"):
         planned(fleet)
 
 
@@ -102,6 +102,6 @@ def test_without_unproven_nodes_and_hosts_nothing_is_looked_at() -> None:
     proven = FakeFleet(ON_HOSTS, [healthy(ON_HOSTS)], {})
     planned(proven)
     local = FakeFleet(cluster(), [unproven_on(cluster(), None)], {})
-    with pytest.raises(Refused, match="is not proven to be the node"):
+    with pytest.raises(Refused, match="is not proven to be this node"):
         planned(local)
     assert proven.looks == local.looks == 0

@@ -233,8 +233,12 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Failove
             "deploy",
             id="no link",
         ),
-        pytest.param(cluster(), [dead("node-3")], FORCE, "no-replica", "in touch", "deploy", id="force, no replica"),
-        pytest.param(cluster(), [dead("node-3")], TAKEOVER, "no-replica", "in touch", "deploy", id="takeover likewise"),
+        pytest.param(
+            cluster(), [dead("node-3")], FORCE, "no-replica", "synchronised", "deploy", id="force, no replica"
+        ),
+        pytest.param(
+            cluster(), [dead("node-3")], TAKEOVER, "no-replica", "synchronised", "deploy", id="takeover likewise"
+        ),
         pytest.param(
             cluster(),
             [partial(without_slots, node="node-0", half=True), rival("node-3")],
@@ -331,7 +335,7 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Failove
             PLANNED,
             "out-of-touch",
             "node-1 has no link",
-            "linked",
+            "link is up",
             id="one that Sentinel may promote lags",
         ),
         pytest.param(
@@ -348,7 +352,7 @@ def test_who_takes_over(topology: Topology, damages: list[Damage], mode: Failove
             [partial(without_slots, node="node-0")],
             PLANNED,
             "no-primary",
-            "nobody owns",
+            "no node owns",
             "deploy",
             id="a shard without an owner",
         ),
@@ -399,7 +403,7 @@ def test_a_shard_that_is_not_there(topology: Topology, shard: int, hint: str) ->
 
 def test_another_shard() -> None:
     order = chosen(cluster(), [], shard=2)
-    assert (order.old, order.new, order.text) == ("node-2", "node-5", "node-5: take shard 2 over from node-2 (planned)")
+    assert (order.old, order.new, order.text) == ("node-2", "node-5", "node-5: take over shard 2 from node-2 (planned)")
 
 
 @pytest.mark.parametrize(("mode", "new"), [(PLANNED, "node-0"), (FORCE, "node-6")])
@@ -441,8 +445,10 @@ def test_which_sentinel_is_ordered(damages: list[Damage], sentinel: str) -> None
     [
         pytest.param([], PLANNED, None, id="planned loses nothing"),
         pytest.param([fact("node-3", lag_bytes=77)], FORCE, "77 bytes behind", id="as far as known"),
-        pytest.param([fact("node-3", lag_bytes=None)], FORCE, "nobody can tell", id="not known"),
-        pytest.param([dead("node-0"), fact("node-3", lag_bytes=None)], TAKEOVER, "nobody can tell", id="a dead one"),
+        pytest.param([fact("node-3", lag_bytes=None)], FORCE, "how many is unknown", id="not known"),
+        pytest.param(
+            [dead("node-0"), fact("node-3", lag_bytes=None)], TAKEOVER, "how many is unknown", id="a dead one"
+        ),
     ],
 )
 def test_what_may_be_lost(damages: list[Damage], mode: FailoverMode, says: str | None) -> None:

@@ -72,7 +72,7 @@ def test_what_a_fence_takes() -> None:
     alone = loss(watched(), state, state.nodes[0])
     assert alone.startswith("node-0 refuses every write until `rlctl unfence node-0`; no other primary of shard 0")
     replica = loss(watched(), state, state.nodes[1])
-    assert replica.endswith("it is a replica now, and would refuse once it is promoted")
+    assert replica.endswith("it is a replica now, and would refuse them once promoted")
     rival = changed(state, "node-1", role=state.nodes[0].role, follows=None)
     assert loss(watched(), rival, rival.nodes[0]) == "node-0 refuses every write until `rlctl unfence node-0`"
     both = behind_a_fence(rival, "node-1")

@@ -106,7 +106,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "node-maxclients",
             DEGRADED,
             "node-3",
-            "node-3 runs and takes no more clients (no answer)",
+            "node-3 runs and accepts no more clients (no answer)",
             id="at maxclients",
         ),
         pytest.param(
@@ -124,7 +124,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "node-denied",
             DEGRADED,
             "node-3",
-            "node-3 refuses our password",
+            "node-3 rejects this fleet's password",
             id="denied",
         ),
         pytest.param(
@@ -133,7 +133,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "node-stranger",
             DEGRADED,
             "node-3",
-            "node-3 is not there, a stranger holds its port",
+            "node-3 is down, and another process holds its port",
             id="stranger",
         ),
         pytest.param(
@@ -142,7 +142,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "node-foreign",
             DEGRADED,
             "node-3",
-            "node-3 is not there, a node of another fleet holds its port",
+            "node-3 is down, and a node of another fleet holds its port",
             id="foreign",
         ),
         pytest.param(
@@ -169,7 +169,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "users-drift",
             DEGRADED,
             "node-1",
-            "limiter, replica cannot log in on node-1: switched off or another password",
+            "limiter, replica cannot log in on node-1: disabled, or with another password",
             id="users off",
         ),
         pytest.param(
@@ -187,7 +187,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "memory-full",
             CRITICAL,
             "node-1",
-            "node-1 refuses writes (OOM): 268435456 bytes used, maxmemory is 268435456",
+            "node-1 refuses writes (OOM): 268435456 bytes used, maxmemory is 256mb",
             id="out of memory",
         ),
         pytest.param(
@@ -196,7 +196,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "memory-full",
             CRITICAL,
             "node-0",
-            "node-0 refuses writes (OOM): 1000000000 bytes used, maxmemory is 268435456",
+            "node-0 refuses writes (OOM): 1000000000 bytes used, maxmemory is 256mb",
             id="the primary out of memory",
         ),
         pytest.param(
@@ -205,7 +205,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "slots-uncovered",
             CRITICAL,
             "fleet",
-            "2731 slots belong to nobody",
+            "2731 slots have no owner",
             id="nobody's slots",
         ),
         pytest.param(
@@ -244,7 +244,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "unknown-member",
             DEGRADED,
             "node-0",
-            "node-0 knows aaaaaaaa, not in the topology",
+            "node-0 knows aaaaaaaa, which the topology does not name",
             id="unknown member",
         ),
         pytest.param(
@@ -253,7 +253,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "views-split",
             DEGRADED,
             "node-0",
-            "node-0 holds node-0, node-1, node-2, node-3 and 2 more for failed, which answers",
+            "node-0 marks as failed: node-0, node-1, node-2, node-3 and 2 more, which answers",
             id="split views",
         ),
         pytest.param(
@@ -283,7 +283,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "wrong-role",
             DEGRADED,
             "node-4",
-            "node-4 is no replica of node-1",
+            "node-4 is not a replica of node-1",
             id="strayed",
         ),
         pytest.param(
@@ -319,7 +319,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "no-primary",
             CRITICAL,
             "fleet",
-            "node-0 should be the primary and is not serving",
+            "node-0 should be the primary, but does not serve",
             id="watched no primary",
         ),
         pytest.param(
@@ -328,7 +328,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "no-primary",
             CRITICAL,
             "fleet",
-            "node-0 should be the primary and is not serving",
+            "node-0 should be the primary, but does not serve",
             id="watched primary follows",
         ),
         pytest.param(
@@ -337,7 +337,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "two-primaries",
             CRITICAL,
             "fleet",
-            "node-1 takes writes beside node-0",
+            "node-1 accepts writes beside the primary node-0",
             id="watched two primaries",
         ),
         pytest.param(
@@ -346,7 +346,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "wrong-role",
             DEGRADED,
             "node-2",
-            "node-2 is no replica of node-0",
+            "node-2 is not a replica of node-0",
             id="watched strayed",
         ),
         pytest.param(
@@ -392,7 +392,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             DEGRADED,
             "sentinel-1",
             "sentinel-1 is in TILT for about 24 s more, after a stall or a clock jump: "
-            "it acts on nothing and its view of other nodes is stale",
+            "until then it takes no action and its view of other nodes is stale",
             id="tilt",
         ),
         pytest.param(
@@ -428,7 +428,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "primary-doubted",
             DEGRADED,
             "sentinel-1",
-            "sentinel-1 holds the primary for down",
+            "sentinel-1 marks the primary as down",
             id="doubt",
         ),
         pytest.param(

@@ -76,7 +76,7 @@ def test_the_smallest_sentinel_fleet_step_by_step() -> None:
     assert texts(watched(1, 1)) == [
         "node-0: start",
         "node-1: start as replica of node-0",
-        "sentinel-0: start, watching node-0",
+        "sentinel-0: start and watch node-0",
     ]
 
 

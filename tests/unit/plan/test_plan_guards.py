@@ -41,21 +41,21 @@ def refusal(topology: Topology, state: Observed) -> RlctlError:
             changed(
                 fresh(cluster()), "node-1", presence=Presence.STRANGER, evidence="127.0.0.1:7001: no Redis answers"
             ),
-            "node-1: a stranger holds 127.0.0.1:7001 (no Redis answers)",
-            "rlctl touches nothing it did not make",
+            "node-1: another process holds 127.0.0.1:7001 (no Redis answers)",
+            "rlctl touches no process that it did not start",
             id="stranger",
         ),
         pytest.param(
             cluster(),
             changed(healthy(cluster()), "node-1", presence=Presence.UNPROVEN, evidence="another certificate"),
-            "node-1: what listens at 127.0.0.1:7001 is not proven to be the node: another certificate",
+            "node-1: the server at 127.0.0.1:7001 is not proven to be this node: another certificate",
             "",
             id="unproven",
         ),
         pytest.param(
             cluster(),
             changed(fresh(cluster()), "node-2", disk=OnDisk(port_taken=17_002)),
-            "node-2: a stranger holds port 17002, which 127.0.0.1:7002 needs",
+            "node-2: another process holds port 17002, which 127.0.0.1:7002 needs",
             "another base_port",
             id="bus port",
         ),
@@ -69,22 +69,22 @@ def refusal(topology: Topology, state: Observed) -> RlctlError:
         pytest.param(
             cluster(),
             changed(fresh(cluster()), "node-0", presence=Presence.FOREIGN, evidence="its node id is abc, expected def"),
-            "node-0: 127.0.0.1:7000 is not of this fleet: its node id is abc, expected def",
+            "node-0: 127.0.0.1:7000 is not a node of this fleet: its node id is abc, expected def",
             "left untouched",
             id="foreign",
         ),
         pytest.param(
             cluster(),
             met_alien(healthy(cluster())),
-            "the fleet has a member aaaaaaaa at 10.0.0.9:7000 that the topology does not name",
+            "the fleet has a node aaaaaaaa at 10.0.0.9:7000 that the topology does not name",
             "removing nodes is not available yet",
             id="unknown member",
         ),
         pytest.param(
             watched(),
             watching(healthy(watched()), ("10.0.0.9", 6379)),
-            "sentinels name 10.0.0.9:6379 as the primary, which the topology does not",
-            "does not adopt it",
+            "sentinels name 10.0.0.9:6379 as the primary, which is not in the topology",
+            "does not take over a primary",
             id="foreign primary",
         ),
         pytest.param(
@@ -116,7 +116,7 @@ def test_a_refused_password_is_a_matter_of_access() -> None:
     state = changed(healthy(cluster()), "node-3", presence=Presence.DENIED, evidence=evidence)
     error = refusal(cluster(), state)
     assert isinstance(error, AccessDenied)
-    assert error.message == "node-3: 127.0.0.1:7003 refuses our password (WRONGPASS)"
+    assert error.message == "node-3: 127.0.0.1:7003 rejects this fleet's password (WRONGPASS)"
     assert "rlctl secrets import" in error.hint
 
 
@@ -125,7 +125,7 @@ def test_a_server_at_maxclients_is_not_to_be_stopped() -> None:
     state = changed(healthy(cluster()), "node-3", presence=Presence.FULL, evidence=evidence)
     error = refusal(cluster(), state)
     assert type(error) is Refused
-    assert "node-3: 127.0.0.1:7003 takes no more clients (ERR max number of clients + cluster" in error.message
+    assert "node-3: 127.0.0.1:7003 accepts no more clients (ERR max number of clients + cluster" in error.message
     assert "stop" not in error.hint
 
 
@@ -135,7 +135,7 @@ def test_the_gravest_obstacle_is_told_with_all_of_its_kind() -> None:
         state = changed(state, node, presence=Presence.STRANGER, evidence="HTTP")
     error = refusal(cluster(), changed(state, "node-0", presence=Presence.FOREIGN, evidence="another id"))
     assert error.message == (
-        "node-1: a stranger holds 127.0.0.1:7001 (HTTP); node-4: a stranger holds 127.0.0.1:7004 (HTTP)"
+        "node-1: another process holds 127.0.0.1:7001 (HTTP); node-4: another process holds 127.0.0.1:7004 (HTTP)"
     )
 
 

@@ -83,7 +83,7 @@ def test_a_fleet_that_nobody_can_look_at_is_not_called_absent() -> None:
     assert state_of(assess(desired_of(topology), nothing), nothing) is State.ABSENT
     hidden = changed(nothing, "node-2", disk=OnDisk(unknown=OUT_OF_REACH))
     (finding,) = assess(desired_of(topology), hidden)
-    assert finding.text == f"whether node-2 is there cannot be told: {OUT_OF_REACH}"
+    assert finding.text == f"cannot tell whether node-2 exists: {OUT_OF_REACH}"
     assert state_of([finding], hidden) is State.CRITICAL
 
 

@@ -114,8 +114,8 @@ def texts(plan: Plan) -> list[str]:
             cluster(mode=NONE),
             kill("node-0", "node-1", mode=NONE),
             [
-                "node-3: take shard 0 over from node-0 without an election",
-                "node-4: take shard 1 over from node-1 without an election",
+                "node-3: take over shard 0 from node-0 without an election",
+                "node-4: take over shard 1 from node-1 without an election",
                 "node-0: start",
                 "node-1: start",
             ],
@@ -126,7 +126,7 @@ def texts(plan: Plan) -> list[str]:
             [*kill("node-3"), *wipe("node-0")],
             [
                 "node-3: start",
-                "node-3: take shard 0 over from node-0 without an election",
+                "node-3: take over shard 0 from node-0 without an election",
                 "node-0: start as replica of node-3",
                 "node-0: meet node-1, node-2, node-4 and 1 more",
             ],
@@ -206,12 +206,12 @@ def texts(plan: Plan) -> list[str]:
         pytest.param(watched(), [], [], id="sentinel healthy"),
         pytest.param(watched(), kill("node-1"), ["node-1: start as replica of node-0"], id="sentinel replica dead"),
         pytest.param(watched(), kill("node-0"), ["node-0: start"], id="sentinel primary dead with its log"),
-        pytest.param(watched(), kill("sentinel-1"), ["sentinel-1: start, watching node-0"], id="a sentinel dead"),
+        pytest.param(watched(), kill("sentinel-1"), ["sentinel-1: start and watch node-0"], id="a sentinel dead"),
         pytest.param(
             watched(mode=NONE),
             kill("node-0", "sentinel-2", mode=NONE),
             [
-                "sentinel-2: start, watching node-0",
+                "sentinel-2: start and watch node-0",
                 "shard 0: wait until a replica of node-0 has taken over",
                 "node-0: start as replica of node-2",
             ],
@@ -227,7 +227,7 @@ def texts(plan: Plan) -> list[str]:
             watched(1, 1, RDB),
             kill("node-0", "node-1", "sentinel-0", mode=RDB),
             [
-                "sentinel-0: start, watching node-0",
+                "sentinel-0: start and watch node-0",
                 f"node-0: start (the fleet {LAST_SAVE})",
                 "node-1: start as replica of node-0",
             ],
@@ -257,9 +257,9 @@ def texts(plan: Plan) -> list[str]:
                 "node-0: start as replica of node-1",
                 "node-1: start",
                 "node-2: start as replica of node-1",
-                "sentinel-0: start, watching node-1",
-                "sentinel-1: start, watching node-1",
-                "sentinel-2: start, watching node-1",
+                "sentinel-0: start and watch node-1",
+                "sentinel-1: start and watch node-1",
+                "sentinel-2: start and watch node-1",
             ],
             id="sentinel reboot after a failover",
         ),
@@ -318,7 +318,7 @@ def test_a_revived_replica_in_memory_counts_by_its_keys() -> None:
     topology = cluster()
     state = damaged(healthy(topology), wipe("node-0"))
     with_counts = changed(state, "node-3", offset=None, keys=3)
-    assert texts(make_plan(desired_of(topology), with_counts))[0].startswith("node-3: take shard 0 over")
+    assert texts(make_plan(desired_of(topology), with_counts))[0].startswith("node-3: take over shard 0")
     assert texts(make_plan(desired_of(topology), changed(with_counts, "node-3", keys=0)))[0] == (
         f"node-0: start (shard 0 {EMPTY})"
     )
@@ -354,7 +354,7 @@ def test_a_replica_in_touch_comes_before_one_that_was_revived() -> None:
     topology = cluster(3, 2, NONE)
     state = damaged(healthy(topology), kill("node-0", "node-1", mode=NONE))
     state = changed(changed(state, "node-3", keys=0), "node-6", offset=None, keys=3)
-    assert "node-3: take shard 0 over from node-0 without an election" in texts(make_plan(desired_of(topology), state))
+    assert "node-3: take over shard 0 from node-0 without an election" in texts(make_plan(desired_of(topology), state))
 
 
 def test_a_rival_with_slots_is_not_made_a_replica() -> None:
@@ -369,9 +369,9 @@ def test_the_most_advanced_replica_takes_over() -> None:
     topology = cluster(3, 2, NONE)
     state = damaged(healthy(topology), kill("node-0", "node-1", mode=NONE))
     state = changed(state, "node-3", offset=9_000)
-    assert "node-3: take shard 0 over from node-0 without an election" in texts(make_plan(desired_of(topology), state))
+    assert "node-3: take over shard 0 from node-0 without an election" in texts(make_plan(desired_of(topology), state))
     state = changed(state, "node-6", offset=9_001)
-    assert "node-6: take shard 0 over from node-0 without an election" in texts(make_plan(desired_of(topology), state))
+    assert "node-6: take over shard 0 from node-0 without an election" in texts(make_plan(desired_of(topology), state))
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_the_most_advanced_replica_takes_over() -> None:
 def test_without_sentinels_the_primary_is_found_by_other_signs(damages: Sequence[Damage], expected: str) -> None:
     topology = watched(3)
     state = damaged(healthy(topology), [*wipe("sentinel-0", "sentinel-1", "sentinel-2"), *damages])
-    assert f"sentinel-0: start, watching {expected}" in texts(make_plan(desired_of(topology), state))
+    assert f"sentinel-0: start and watch {expected}" in texts(make_plan(desired_of(topology), state))
 
 
 def test_a_sentinel_that_watches_nothing_is_told_whom_to_watch() -> None:

@@ -39,7 +39,7 @@ def test_stale(topology: Topology, state: Observed, moved: str) -> None:
 
 def test_stale_when_rlctl_itself_would_do_something_else() -> None:
     plan = make_plan(desired_of(cluster()), fresh(cluster()))
-    with pytest.raises(StalePlan, match="what rlctl would do has changed"):
+    with pytest.raises(StalePlan, match="the list of steps has changed"):
         saved(cluster(), fresh(cluster())).check(replace(plan, steps=plan.steps[1:]))
 
 
@@ -60,7 +60,7 @@ def test_stale_when_rlctl_itself_would_do_something_else() -> None:
     ],
 )
 def test_garbage_is_an_invalid_file(text: str) -> None:
-    with pytest.raises(InvalidFile, match=r"^plan\.json:1: not a plan of rlctl$") as caught:
+    with pytest.raises(InvalidFile, match=r"^plan\.json:1: this is not a plan written by rlctl$") as caught:
         SavedPlan.from_text(text, "plan.json")
     assert "--plan-out" in caught.value.hint
 

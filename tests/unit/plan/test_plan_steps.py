@@ -42,7 +42,7 @@ TABLE: list[tuple[Step, str, str, str | None]] = [
     (StartNode(node=A), "start-node", "node-0: start", None),
     (StartNode(node=A, follow=B), "start-node", "node-0: start as replica of node-1", None),
     (StartNode(node=A, loss="all is lost"), "start-node", "node-0: start (all is lost)", "all is lost"),
-    (StartSentinel(node=A, primary=B), "start-sentinel", "node-0: start, watching node-1", None),
+    (StartSentinel(node=A, primary=B), "start-sentinel", "node-0: start and watch node-1", None),
     (
         AwaitFailover(node=A, shard=2),
         "await-failover",
@@ -58,7 +58,7 @@ TABLE: list[tuple[Step, str, str, str | None]] = [
     (
         TakeOver(node=A, dead=B, shard=1),
         "take-over",
-        "node-0: take shard 1 over from node-1 without an election",
+        "node-0: take over shard 1 from node-1 without an election",
         "writes that node-1 acknowledged and node-0 does not hold are lost",
     ),
     (SetEpoch(node=A, epoch=3), "set-epoch", "node-0: set configuration epoch 3", None),

@@ -150,7 +150,7 @@ def test_what_living_nodes_hold_for_failed_stays_critical(
 def test_the_text_of_a_shard_whose_primary_is_held_for_failed() -> None:
     findings = found(cluster(), failed("node-1", by="node-0"), unproven("node-1"))
     texts = [one.text for one in findings if one.code == "slots-uncovered"]
-    assert texts == ["5462 slots belong to node-1, which is not proven, and which other nodes hold for failed"]
+    assert texts == ["5462 slots belong to node-1, which is not proven and which other nodes mark as failed"]
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_a_fleet_of_which_nothing_is_proven_is_no_outage_and_says_what_to_do(
     assert critical(findings) == set()
     assert [one.subject for one in findings if one.code == "node-unproven"] == ["fleet", *nodes]
     told = findings[0].text
-    assert "whether the fleet serves is not known" in told
-    assert "let ssh and sudo to the host work" in told
+    assert "cannot tell whether the fleet serves" in told
+    assert "repair ssh and sudo to the host" in told
     assert "`security: {tls: true}`" in told
 
 
@@ -296,7 +296,7 @@ def test_views_of_a_fleet_of_which_nothing_is_proven(topology: Topology, nodes: 
 @pytest.mark.parametrize(
     ("target", "proof_hint"),
     [
-        pytest.param(TargetName.HOSTS, "let ssh and sudo to the host work", id="hosts"),
+        pytest.param(TargetName.HOSTS, "repair ssh and sudo to the host", id="hosts"),
         pytest.param(TargetName.LOCAL, "end the process that listens there", id="local"),
         pytest.param(TargetName.DOCKER, "end the process that listens there", id="docker"),
     ],
@@ -305,7 +305,7 @@ def test_deploy_refuses_and_says_what_to_do(target: TargetName, proof_hint: str)
     topology = replace(cluster(), target=target, hosts=HOSTS if target is TargetName.HOSTS else ())
     with pytest.raises(Refused) as caught:
         make_plan(desired_of(topology), damaged(healthy(topology), [unproven("node-1")]))
-    assert "is not proven to be the node" in caught.value.message
+    assert "is not proven to be this node" in caught.value.message
     assert "sudo refused" in caught.value.message
     assert caught.value.hint.startswith(proof_hint)
     assert "`security: {tls: true}`" in caught.value.hint
@@ -349,7 +349,7 @@ def test_failover_asks_for_the_proof_before_it_asks_for_losses(
     on_hosts = replace(topology, target=TargetName.HOSTS, hosts=HOSTS)
     with pytest.raises(Refused, match=f"guard {guard}") as caught:
         choose(desired_of(on_hosts), damaged(healthy(on_hosts), damages), 0, mode)
-    assert caught.value.hint.startswith("let ssh and sudo to the host work")
+    assert caught.value.hint.startswith("repair ssh and sudo to the host")
     assert not any(word in caught.value.hint for word in ("--force", "--takeover", "deploy"))
 
 

@@ -155,7 +155,7 @@ def test_a_split_cluster() -> None:
     assert (old.writable, old.wins, old.believed_by) == (True, False, 2)
     assert (new.writable, new.wins, new.believed_by) == (True, True, 4)
     assert views.conflicts[0].text == (
-        "node-0, node-3 each take writes of shard 0: what node-0 takes is lost when they meet"
+        "node-0, node-3 each accept writes of shard 0: those on node-0 are lost when they reconnect"
     )
     assert views.conflicts[1].text == "views differ on the primary of shard 0: node-0 (2), node-3 (4)"
 
@@ -211,7 +211,7 @@ def test_who_is_doubted_and_answers() -> None:
     views = seen(cluster(), doubting)
     assert codes(views) == [("doubted", "degraded", "node-1")]
     assert view_of(views, "node-4").suspected == ("node-1",)
-    assert views.conflicts[0].text == "node-1 answers, but is failed or suspected for node-4"
+    assert views.conflicts[0].text == "node-1 answers, but node-4 marks it as failed or suspects it"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_whom_sentinels_promote_wins_before_they_name_it() -> None:
 def test_a_shard_without_a_writer() -> None:
     views = seen(cluster(), partial(killed, node="node-0"))
     assert codes(views) == [("no-writer", "critical", "shard 0")]
-    assert views.conflicts[0].text == "nobody takes writes of shard 0: node-0 does not"
+    assert views.conflicts[0].text == "no node accepts writes of shard 0: node-0 does not"
     assert not views.is_settled
 
 

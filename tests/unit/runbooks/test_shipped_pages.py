@@ -177,7 +177,7 @@ SILENT = {"shard": 1, "writable": None, "wins": True}
 REFUSING = {"shard": 1, "writable": False, "wins": True}
 REPLACED = [{"shard": 1, "writable": None, "wins": False}, {"shard": 1, "writable": True, "wins": True}]
 OTHER = {"shard": 0, "writable": True, "wins": True}
-TAKE_OVER = {"kind": "take-over", "text": "node-3: take shard 0 over from node-0 without an election"}
+TAKE_OVER = {"kind": "take-over", "text": "node-3: take over shard 0 from node-0 without an election"}
 EMPTY = {"kind": "start-node", "text": "node-1: start (shard 1 comes back empty: all its counters are lost)"}
 
 
