@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rlctl.files.units import format_size
 from rlctl.observe.model import NodeFacts, Observed, Presence, Role
 from rlctl.plan.cluster_findings import cluster_findings
 from rlctl.plan.desired import Desired, lacks_users, missing_scripts, setting_drift
 from rlctl.plan.fence import fenced
 from rlctl.plan.finding import Finding, Severity, State, critical, degraded, listed
 from rlctl.plan.sentinel_findings import sentinel_findings
+from rlctl.plan.steps import shown_value
 from rlctl.plan.tilt import in_tilt, remaining_s
 from rlctl.plan.unproven import is_state_unknown, proof_hint
 from rlctl.topology.change import RefusedEdit, summary
@@ -133,9 +133,10 @@ def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
         if node.disk.misfit is not None:
             yield degraded("place-drift", node.name, f"{node.name}: {node.disk.misfit}")
     for node in observed.up:
-        yield from _refusals(node)
+        yield from _memory_full(node)
         for drift in setting_drift(desired, node):
-            text = f"{node.name} has {drift.setting} {drift.found}, the topology says {drift.wanted}"
+            found, wanted = (shown_value(drift.setting, value) for value in (drift.found, drift.wanted))
+            text = f"{node.name} has {drift.setting} {found}, the topology says {wanted}"
             yield degraded("setting-drift", node.name, text)
         lacking = missing_scripts(desired, node)
         if lacking:
@@ -147,13 +148,14 @@ def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
             yield degraded("engine-drift", node.name, f"{node.name} runs {node.flavor} {node.version}")
 
 
-def _refusals(node: NodeFacts) -> Iterator[Finding]:
+def _memory_full(node: NodeFacts) -> Iterator[Finding]:
     """Yield a finding for a primary that refuses writes with OOM; a replica applies writes beyond its `maxmemory`."""
     most = node.settings.get("maxmemory", "")
     if node.role is not Role.PRIMARY or node.settings.get("maxmemory-policy") != "noeviction":
         return
     if node.used_bytes is not None and most.isdecimal() and 0 < int(most) <= node.used_bytes:
-        text = f"{node.name} refuses writes (OOM): {node.used_bytes} bytes used, maxmemory is {format_size(int(most))}"
+        limit = shown_value("maxmemory", most)
+        text = f"{node.name} refuses writes (OOM): {node.used_bytes} bytes used, maxmemory is {limit}"
         yield critical("memory-full", node.name, text)
 
 

@@ -6,6 +6,7 @@ from rlctl.errors import AccessDenied, Refused, RlctlError
 from rlctl.observe.model import NodeFacts, Observed, Presence
 from rlctl.plan.desired import Desired, setting_drift
 from rlctl.plan.sentinel import at, named_primaries
+from rlctl.plan.steps import shown_value
 from rlctl.plan.unproven import is_unproven, proof_hint
 from rlctl.topology.model import Kind
 
@@ -120,4 +121,5 @@ def _restarts(desired: Desired, observed: Observed) -> Iterator[str]:
     for node in observed.up:
         for drift in setting_drift(desired, node):
             if node.sentinel is None and not drift.is_live:
-                yield f"{node.name}: {drift.setting} is {drift.found}, the topology says {drift.wanted}"
+                found, wanted = (shown_value(drift.setting, value) for value in (drift.found, drift.wanted))
+                yield f"{node.name}: {drift.setting} is {found}, the topology says {wanted}"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
+from rlctl.files.units import format_size
 from rlctl.observe.model import SlotRange
 from rlctl.topology.nodes import NodeName
 
@@ -151,6 +152,11 @@ _KINDS: dict[type[Step], str] = {
     Configure: "configure",
 }
 
+# Settings that CONFIG GET returns in bytes.
+_SIZES = frozenset(
+    {"maxmemory", "maxmemory-clients", "repl-backlog-size", "auto-aof-rewrite-min-size", "proto-max-bulk-len"}
+)
+
 
 def kind(step: Step) -> str:
     """Return the kind of a step as JSON output and saved plans name it."""
@@ -187,7 +193,7 @@ def describe(step: Step) -> str:  # noqa: C901  one line a member is the point o
         case LoadUsers(node=node):
             return f"{node}: load the users of this release"
         case Configure(node=node, setting=setting, value=value, was=was):
-            return f"{node}: set {setting} to {value or 'nothing'} (was {was or 'nothing'})"
+            return f"{node}: set {setting} to {shown_value(setting, value)} (was {shown_value(setting, was)})"
         case _:
             assert_never(step)
 
@@ -204,6 +210,12 @@ def danger(step: Step) -> str | None:
             return f"writes that {dead} acknowledged and {node} does not hold are lost"
         case _:
             return None
+
+
+def shown_value(setting: str, value: str) -> str:
+    """Format the value of a setting for a message: byte counts as `256mb`, an empty value as `nothing`."""
+    is_size = setting in _SIZES and value.isdecimal() and int(value) > 0
+    return format_size(int(value)) if is_size else value or "nothing"
 
 
 def format_slots(slots: tuple[SlotRange, ...]) -> str:

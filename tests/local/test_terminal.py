@@ -65,7 +65,7 @@ def test_the_prompt_lists_the_steps_and_n_declines(shared_cluster: LocalFleet) -
             asked = terminal.read_until("[y/N]")
             terminal.answer("n")
             code, shown = terminal.finish()
-        assert "node-0: set maxmemory to 67108864 (was 52428800)" in asked
+        assert "node-0: set maxmemory to 64mb (was 50mb)" in asked
         assert code == 9
         assert "declined" in shown
         assert drifted.config_get("maxmemory")["maxmemory"] == str(50 * 1024 * 1024)

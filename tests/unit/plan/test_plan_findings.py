@@ -151,7 +151,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "setting-drift",
             DEGRADED,
             "node-1",
-            "node-1 has maxmemory 1, the topology says 268435456",
+            "node-1 has maxmemory 1b, the topology says 256mb",
             id="setting",
         ),
         pytest.param(

@@ -188,7 +188,7 @@ def texts(plan: Plan) -> list[str]:
         pytest.param(
             cluster(),
             [partial(changed, node="node-2", settings={"maxmemory": "1", "save": ""})],
-            ["node-2: set maxmemory to 268435456 (was 1)"],
+            ["node-2: set maxmemory to 256mb (was 1b)"],
             id="setting",
         ),
         pytest.param(
