@@ -5,7 +5,7 @@ import click
 from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpCommand
 from rlctl.cli.opened import opened
-from rlctl.operations.unlock import break_lock, look
+from rlctl.operations.unlock import break_lock, find_lock
 
 
 @click.command(cls=HelpCommand)
@@ -23,7 +23,7 @@ def unlock(app: App, yes: bool) -> None:
     """
     topology = app.topology()
     with opened(app) as fleet:
-        held = look(fleet)
+        held = find_lock(fleet)
         if held is None:
             _show(app, topology.name, owner=None, broken=False)
             return

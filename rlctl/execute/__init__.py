@@ -1,4 +1,4 @@
-"""Carry a plan out: steps in order, each recorded, interruptible between them, and read again afterwards.
+"""Carry out a plan: lock the fleet, run and record each step, stop between steps on request, check the result.
 
 Pure: `progress`.
 """

@@ -1,4 +1,4 @@
-"""Checks a topology's section `redis` on the servers that will run it, before anything is changed."""
+"""Check the section `redis` of a topology on the servers that will run it, before anything is changed."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -10,13 +10,16 @@ from rlctl.topology.model import Topology
 
 _HINT = (
     "correct these directives or delete their lines; nothing was changed. "
-    "`CONFIG GET *` on a running server lists the names that it knows; "
-    "Redis 8 takes an unknown name for a module's configuration"
+    "`CONFIG GET *` on a running server lists the names that it accepts; "
+    "Redis 8 reports an unknown name as a module's setting"
 )
 
 
 def check_directives(fleet: FleetSession, *, fetch: bool = False) -> bool:
-    """ImpossibleSettings names the directives that the server refuses; False where the server is not here to ask."""
+    """Raise ImpossibleSettings if the server refuses directives; return False if no server could be asked.
+
+    `fetch` downloads the image of a docker fleet first.
+    """
     if not fleet.topology.redis:
         return True
     found = fleet.target.refused_directives(fetch=fetch)
@@ -25,7 +28,7 @@ def check_directives(fleet: FleetSession, *, fetch: bool = False) -> bool:
 
 
 def refuse(topology: Topology, refused: Iterable[RefusedDirective]) -> None:
-    """Raise ImpossibleSettings if a server refuses anything; several servers that refuse alike give one problem."""
+    """Raise ImpossibleSettings if any server refused a directive; equal refusals become one problem."""
     alike = sorted(refused, key=lambda one: (one.directive or "", one.error, one.server))
     problems = [
         _problem(topology, directive, error, sorted({one.server for one in group}))
@@ -36,8 +39,8 @@ def refuse(topology: Topology, refused: Iterable[RefusedDirective]) -> None:
 
 
 def _problem(topology: Topology, directive: str | None, error: str, servers: Sequence[str]) -> Problem:
-    who = f"{', '.join(servers)} {'does' if len(servers) == 1 else 'do'} not start with"
+    subject = f"{', '.join(servers)} {'does' if len(servers) == 1 else 'do'} not start with"
     if directive is None:
-        return Problem(paths=("redis",), text=f"redis: {who} these directives: {error}")
+        return Problem(paths=("redis",), text=f"redis: {subject} these directives: {error}")
     line = f"{directive} {dict(topology.redis)[directive]}"
-    return Problem(paths=(f"redis.{directive}",), text=f"redis.{directive}: {who} {shown(line)}: {error}")
+    return Problem(paths=(f"redis.{directive}",), text=f"redis.{directive}: {subject} {shown(line)}: {error}")

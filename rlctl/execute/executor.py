@@ -1,4 +1,4 @@
-"""The executor: walks a plan in batches of one kind, journals every step, stops at safe points."""
+"""The executor: carries out a plan in batches of steps of one kind, journals each step, stops between batches."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -43,20 +43,20 @@ from rlctl.targets.base import Launch
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes
 
-# An election is tried again after a multiple of the time-out; several rounds fit into this.
+# Replicas retry a failed election after a multiple of the node time-out; several retries fit into this.
 FAILOVER_FACTOR = 10
 FAILOVER_MIN_S = 60.0
 ELECTION_S = 3.0
 LOADING_S = 60.0
 ASK_AGAIN_S = 0.05
-# The server's error code, alone or after what it refused.
+# The server's error code, alone or after the command that it refused.
 _LOADING = re.compile(r"(^|: )LOADING ")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """A step and what became of it."""
+    """A step and its outcome: `done`, or `failed: ` with the error."""
 
     step: Step
     outcome: str
@@ -67,7 +67,10 @@ class StepResult:
 
 
 class Executor:
-    """Carries plans out on one fleet."""
+    """Carries out plans on one fleet.
+
+    `check_lock` is called before each batch and raises if the lock was lost.
+    """
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class Executor:
         )
 
     def execute(self, plan: Plan) -> tuple[StepResult, ...]:
-        """All steps; PartlyDone or Interrupted says what was done and how to go on."""
+        """Carry out all steps in order; raises PartlyDone if a step fails and Interrupted if a stop was requested."""
         results: list[StepResult] = []
         for _type, group in groupby(plan.steps, key=type):
             batch = [self._with_elected_primary(step) for step in group]
@@ -105,7 +108,7 @@ class Executor:
         return tuple(results)
 
     def _with_elected_primary(self, step: Step) -> Step:
-        """A plan can only guess who wins an election; what comes after it goes by who won."""
+        """Replace the planned primary by the one that was elected: a plan can only guess the winner of an election."""
         match step:
             case StartNode(node=node, follow=str(follow)):
                 primary = self._primary_now(follow)
@@ -120,7 +123,7 @@ class Executor:
         return planned if shard is None else self._elected.get(shard, planned)
 
     def _outcomes(self, batch: Sequence[Step], *, done: int, of: int) -> Mapping[Step, str]:
-        """The steps of a batch that failed, each with its error."""
+        """Carry out one batch; return the error of each step that failed."""
         try:
             errors = self._carry_out_when_loaded(batch)
         except Interrupted:
@@ -131,7 +134,7 @@ class Executor:
         return {step: errors[place(step)] for step in batch if place(step) in errors}
 
     def _carry_out_when_loaded(self, batch: Sequence[Step]) -> Errors:
-        """A server that reads its data, after a start or for a first sync, refuses nearly all: it is asked again."""
+        """Repeat steps that servers refused with LOADING: they refuse most commands while they read their data."""
         deadline = self._fleet.clock.monotonic() + LOADING_S
         errors = self._carry_out(batch)
         while loading := [step for step in batch if _LOADING.search(errors.get(place(step), ""))]:
@@ -150,7 +153,7 @@ class Executor:
         return StepResult(step=step, outcome=outcome)
 
     def _carry_out(self, batch: Sequence[Step]) -> Errors:  # noqa: C901  one line a member
-        """One batch of one kind of step."""
+        """Carry out a batch, whose steps are all of one type; return errors by node or host."""
         match batch[0]:
             case PreparePlace():
                 return self._prepare(_only(PreparePlace, batch))
@@ -169,7 +172,7 @@ class Executor:
             case AssignSlots():
                 return self._formation.assign_slots(_only(AssignSlots, batch))
             case Replicate():
-                # The winner of an election may be another than planned: it has nobody to follow.
+                # If another node than planned won the election, a step may make it replicate itself: skip that.
                 return self._formation.replicate([s for s in _only(Replicate, batch) if s.node != s.primary])
             case MonitorPrimary():
                 return self._formation.monitor(_only(MonitorPrimary, batch))
@@ -211,12 +214,12 @@ class Executor:
             except TimedOut:
                 if not step.has_log:
                     raise
-                self._progress.note(f"nobody has taken over: {step.node} comes back as the primary, with its log")
+                self._progress.note(f"no replica has taken over: {step.node} starts again as the primary, from its log")
                 self._elected[step.shard] = step.node
         return {}
 
     def _election_s(self) -> float:
-        """Time enough for sentinels that may elect at all: after a failover they rest for a long while."""
+        """Seconds that the sentinels need for a failover; after a recent one they start none for minutes."""
         return self._fleet.topology.sentinel.down_after_ms / 1000 + ELECTION_S
 
     def _take_over(self, batch: Sequence[TakeOver]) -> Errors:
@@ -245,12 +248,12 @@ class Executor:
             self._progress,
             has_successor,
             what=f"a replica taking over from {dead}",
-            hint=f"{dead} stays down: started now it would come back empty; look at `rlctl status`, then deploy again",
+            hint=f"{dead} stays down, because it would start empty; see `rlctl status`, then run `rlctl deploy` again",
             timeout_s=at_most_s or max(FAILOVER_MIN_S, patience_ms * FAILOVER_FACTOR / 1000),
         )
 
     def _load_scripts(self, batch: Sequence[LoadScripts]) -> Errors:
-        """The server's own SHA1 of what it took must be the release's."""
+        """Load scripts; each SHA1 that a server returns must be the release's."""
         errors: Errors = {}
         for step in batch:
             problem = load_scripts(self._link(step.node), self._fleet.release.with_earlier(step.scripts))
@@ -266,7 +269,7 @@ class Executor:
         return silent | load_users(wanted, self._link, lambda names: self._write_files(names, observed))
 
     def _configure(self, batch: Sequence[Configure]) -> Errors:
-        """The files too: a restart must not bring the old value back."""
+        """Write the nodes' files too: otherwise a restart would bring the old value back."""
         written = self._write_files([step.node for step in batch], self._fleet.observe())
         return written or self._formation.configure(batch)
 
@@ -289,5 +292,5 @@ def _partly_done(results: Sequence[StepResult], plan: Plan) -> PartlyDone:
     done = len(results) - len(failed)
     return PartlyDone(
         f"{done} of {len(plan.steps)} steps done, {len(failed)} failed: " + "; ".join(failed[:3]),
-        hint="mend the cause and run the same command again: it carries on from what is there",
+        hint="repair the cause and run the same command again: it continues from there",
     )

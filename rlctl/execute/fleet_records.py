@@ -1,4 +1,4 @@
-"""What the fleet itself remembers of its releases: the one in force, and the last hundred changes."""
+"""Records that the fleet itself stores: the release of scripts in force, and its last 100 changes."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ KEPT = 100
 
 
 def read_registered(link: NodeLink) -> Registered | None:
-    """The release in force, or None where none was ever applied."""
+    """Return the release in force, or None if none was ever applied."""
     with _failures_translated(link):
         fields = parse.pairs(link.call("HGETALL", RELEASE_KEY))
     if not fields:
@@ -24,21 +24,21 @@ def read_registered(link: NodeLink) -> Registered | None:
 
 
 def write_registered(link: NodeLink, registered: Registered) -> None:
-    """Say which release is in force and how it stands: pending, applied or dirty."""
+    """Store the release in force and its state: pending, applied or dirty."""
     fields = {"release": registered.release, "digest": registered.digest, "state": registered.state}
     with _failures_translated(link):
         link.call("HSET", RELEASE_KEY, *(word for pair in fields.items() for word in pair))
 
 
 def add_to_history(link: NodeLink, summary: Mapping[str, object]) -> None:
-    """Add a summary to the fleet's history; the oldest beyond a hundred go."""
+    """Add an entry to the fleet's history, which keeps the newest 100."""
     with _failures_translated(link):
         link.call("LPUSH", HISTORY_KEY, json.dumps(summary, sort_keys=True))
         link.call("LTRIM", HISTORY_KEY, 0, KEPT - 1)
 
 
 def read_history(link: NodeLink, kind: str) -> tuple[dict[str, object], ...]:
-    """The summaries of one kind, newest first; what is not ours to read is passed over."""
+    """Return the entries of one kind, newest first; entries that cannot be parsed are skipped."""
     with _failures_translated(link):
         texts = link.call("LRANGE", HISTORY_KEY, 0, KEPT - 1)
     found = []
@@ -54,14 +54,14 @@ def read_history(link: NodeLink, kind: str) -> tuple[dict[str, object], ...]:
 
 @contextmanager
 def _failures_translated(link: NodeLink) -> Iterator[None]:
-    """A server that cannot remember says why: full, without its replicas, or gone."""
+    """Raise Unreachable or Refused with the reason why the server cannot store or return a record."""
     try:
         yield
     except LinkFailure as failure:
         raise Unreachable(
-            f"the registry's primary failed: {failure}", hint="`rlctl status` shows how the fleet stands"
+            f"the primary that stores the registry failed: {failure}", hint="`rlctl status` shows the fleet"
         ) from failure
     except CommandFailed as failure:
         raise Refused(
-            f"{link.endpoint} refuses to keep the registry: {failure}", hint="`rlctl doctor` shows what is wrong there"
+            f"{link.endpoint} refuses to store the registry: {failure}", hint="`rlctl doctor` shows what is wrong there"
         ) from failure

@@ -1,4 +1,4 @@
-"""Forming a fleet through the Redis protocol: the same on every target."""
+"""Form a fleet through the Redis protocol, the same way on every target."""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,20 +16,20 @@ from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec, all_nodes, node_id
 
 REPLICATE_S = 30.0
-# Whether a node is hung is for the reading to say; what changes something is worth waiting for.
+# A command that changes a node may wait longer for its answer than a query, which decides whether a node hangs.
 CHANGE_S = 15.0
-# A node that stalled for longer than its time-out has forgotten who greeted it, and is not greeted again.
+# A node that stalled for longer than its time-out drops the handshake, and no server repeats the MEET.
 MEET_AGAIN_S = 2.0
 # Gossip brings the primary's name within fractions of a second after the meeting.
 _PRIMARY_NOT_YET_KNOWN = "Unknown node"
-# By the node or the host that it happened on.
+# Error text by the name of the node or host.
 Errors = dict[str, str]
 Command = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formation:
-    """Sends the commands of the forming steps; answers with what failed, by node."""
+    """Sends the commands of the forming steps; each method returns errors by node."""
 
     topology: Topology
     secrets: FleetSecrets
@@ -38,39 +38,39 @@ class Formation:
     stop: StopFlag
 
     def set_epochs(self, steps: Sequence[SetEpoch]) -> Errors:
-        """CLUSTER SET-CONFIG-EPOCH."""
+        """Send CLUSTER SET-CONFIG-EPOCH."""
         return self._send((step.node, [("CLUSTER", "SET-CONFIG-EPOCH", step.epoch)]) for step in steps)
 
     def meet(self, steps: Sequence[Meet]) -> Errors:
-        """CLUSTER MEET, all introductions of a node in one write."""
+        """Send CLUSTER MEET, all those of one node in one write."""
         specs = self._specs()
         return self._send((step.node, [meet_command(specs[peer]) for peer in step.peers]) for step in steps)
 
     def assign_slots(self, steps: Sequence[AssignSlots]) -> Errors:
-        """CLUSTER ADDSLOTSRANGE, one atomic command a node."""
+        """Send CLUSTER ADDSLOTSRANGE, one atomic command for each node."""
         return self._send(
             (step.node, [("CLUSTER", "ADDSLOTSRANGE", *(edge for edges in step.slots for edge in edges))])
             for step in steps
         )
 
     def replicate(self, steps: Sequence[Replicate]) -> Errors:
-        """CLUSTER REPLICATE until the primary is known, or REPLICAOF that survives a restart."""
+        """Send CLUSTER REPLICATE until the node knows its primary; behind Sentinel, REPLICAOF and CONFIG REWRITE."""
         if self.topology.kind is Kind.SENTINEL:
             specs = self._specs()
             return self._send((step.node, _replicaof(specs[step.primary])) for step in steps)
         return self._replicate_in_cluster(steps)
 
     def take_over(self, step: TakeOver) -> Errors:
-        """CLUSTER FAILOVER TAKEOVER."""
+        """Send CLUSTER FAILOVER TAKEOVER."""
         return self._send([(step.node, [("CLUSTER", "FAILOVER", "TAKEOVER")])])
 
     def monitor(self, steps: Sequence[MonitorPrimary]) -> Errors:
-        """SENTINEL MONITOR and what the sentinel needs to know about the fleet."""
+        """Send SENTINEL MONITOR and the fleet's options and log-in."""
         specs = self._specs()
         return self._send((step.node, self._monitor(specs[step.primary])) for step in steps)
 
     def configure(self, steps: Sequence[Configure]) -> Errors:
-        """CONFIG SET, or SENTINEL SET on a sentinel."""
+        """Send CONFIG SET, or SENTINEL SET to a sentinel."""
         specs = self._specs()
         return self._send((step.node, [self._setting(specs[step.node], step)]) for step in steps)
 
@@ -108,7 +108,7 @@ class Formation:
                 self._send((node, [meet_command(specs[primary])]) for node, primary in waiting.items())
             return not waiting
 
-        # What is still refused when the time is up is told by `refused` itself.
+        # On a time-out `refused` holds the errors to report.
         with contextlib.suppress(TimedOut):
             wait_until(all_answered, timeout_s=REPLICATE_S, clock=self.clock, what="replicas accepting their primary")
         return refused
@@ -135,7 +135,7 @@ class Formation:
 
 
 def meet_command(peer: NodeSpec) -> Command:
-    """The command by which a node introduces itself to another."""
+    """Return the command that makes a node meet `peer`."""
     return "CLUSTER", "MEET", peer.address, peer.port, peer.port + BUS_PORT_OFFSET
 
 

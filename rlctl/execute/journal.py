@@ -1,4 +1,4 @@
-"""The journal: who did what to a fleet, when, with what outcome. Append-only JSON lines, one file a fleet."""
+"""The journal: one record of each operation on a fleet, in append-only JSON lines, one file for each fleet."""
 
 import getpass
 import json
@@ -15,7 +15,7 @@ from rlctl.system.files import append_line, read_damaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One entry of the history; no outcome means it was killed, or still runs."""
+    """The record of one operation; `ended` is None if it was killed or is still running."""
 
     id: str
     command: str
@@ -44,7 +44,7 @@ class JournalEntry:
 
 
 class Journal:
-    """Writes the entries of one operation as they happen, so that a killed one has left its trace."""
+    """Writes the events of one operation as they happen, so that a killed operation leaves a record."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class Journal:
         self._id = secrets.token_hex(6)
 
     def begin(self, command: str, argv: Sequence[str]) -> None:
-        """The operation starts to change things."""
+        """Record that the operation starts to change the fleet."""
         self._write(
             {
                 "event": "begin",
@@ -65,11 +65,10 @@ class Journal:
         )
 
     def step(self, text: str, outcome: str) -> None:
-        """One step ended."""
         self._write({"event": "step", "text": text, "outcome": outcome})
 
     def end(self, outcome: str) -> None:
-        """The operation ended by itself."""
+        """Record the outcome: `done`, or the code of the error."""
         self._write({"event": "end", "outcome": outcome})
 
     def _write(self, event: dict[str, object]) -> None:
@@ -78,7 +77,7 @@ class Journal:
 
 
 def read(path: Path) -> tuple[JournalEntry, ...]:
-    """The operations of a journal, oldest first; a damaged line is passed over."""
+    """Read the operations of a journal, oldest first; damaged lines are skipped."""
     events: dict[str, list[dict[str, object]]] = {}
     for line in read_damaged(path).splitlines():
         try:
@@ -90,7 +89,7 @@ def read(path: Path) -> tuple[JournalEntry, ...]:
 
 
 def current_user() -> str:
-    """The name behind the uid, or the uid where it has none."""
+    """Return the name of the user that runs rlctl, or the uid if it has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""One writer a fleet: a file lock that dies with its process, and a key in Redis that other machines see."""
+"""One operation at a time on a fleet: a file lock that ends with its process, and a key in Redis for other machines."""
 
 import fcntl
 import json
@@ -20,14 +20,15 @@ from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 LOCK_KEY = "rlctl:{lock}"
 TTL_MS = 30_000
 REFRESH_S = 10.0
-# Only the owner may touch the key: compare and act in one step on the server.
+UNKNOWN_OWNER = "an unknown process"
+# Only the owner may extend or delete the key: the server compares and acts in one step.
 REFRESH = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOwner:
-    """Who holds a lock."""
+    """The process that holds a lock."""
 
     user: str
     host: str
@@ -37,7 +38,7 @@ class LockOwner:
 
     @classmethod
     def myself(cls, command: str) -> "LockOwner":
-        """This process."""
+        """Describe this process; `command` is the rlctl command that it runs."""
         return cls(
             user=current_user(),
             host=socket.gethostname(),
@@ -47,7 +48,7 @@ class LockOwner:
         )
 
     def to_text(self) -> str:
-        """The form that is stored; also the token by which the owner recognises its lock."""
+        """Return the stored form, which is also the token that proves ownership of the key."""
         return json.dumps(
             {
                 "owner": self.user,
@@ -61,7 +62,7 @@ class LockOwner:
 
     @classmethod
     def from_text(cls, text: str) -> "LockOwner | None":
-        """Read the stored form; what is not ours is nobody."""
+        """Parse the stored form; None if another program wrote it."""
         try:
             record = json.loads(text)
             return cls(
@@ -75,18 +76,21 @@ class LockOwner:
             return None
 
     def is_known_dead(self) -> bool:
-        """Whether it ran on this machine and is gone; of other machines we cannot know."""
+        """Whether the process ran on this machine and has ended; False for processes of other machines."""
         return self.host == socket.gethostname() and not self.process.is_alive()
 
     def describe(self) -> str:
-        """For people."""
+        """Describe the owner for a message: user, host, pid, command, age of the lock."""
         age = max(0, round(time.time() - self.since))
         return f"{self.user}@{self.host}, pid {self.process.pid}, `rlctl {self.command}`, for {age} s"
 
 
 @contextmanager
 def file_lock(path: Path, owner: LockOwner, *, wait: Callable[[], bool]) -> Iterator[None]:
-    """Hold the machine's lock; while `wait` says so, wait for whoever holds it."""
+    """Hold the file lock of this machine.
+
+    While another process holds it, `wait` is called repeatedly; LockHeld is raised once it returns False.
+    """
     with _opened(path) as handle:
         while not _try_flock(handle):
             if not wait():
@@ -99,7 +103,7 @@ def file_lock(path: Path, owner: LockOwner, *, wait: Callable[[], bool]) -> Iter
 
 
 def read_owner(path: Path) -> LockOwner | None:
-    """Who wrote itself into the lock file."""
+    """Read the owner from the lock file; None if it cannot be read or parsed."""
     try:
         return LockOwner.from_text(read_damaged(path))
     except Unreachable:
@@ -107,15 +111,16 @@ def read_owner(path: Path) -> LockOwner | None:
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody holds the machine's lock right now."""
+    """Whether no process holds the file lock of this machine right now."""
     with _opened(path) as handle:
         return _try_flock(handle)
 
 
 class FleetLock:
-    """The key in Redis, refreshed in the background as long as the operation runs.
+    """The lock key in Redis, extended in the background while the operation runs.
 
-    The links lead to who may hold it, the likeliest first: a failover in the middle of an operation moves the key.
+    `open_links` yields connections to the nodes that may store the key, the likeliest first: a failover during an
+    operation moves the key.
     """
 
     def __init__(self, open_links: Callable[[], Iterator[NodeLink]], owner: LockOwner) -> None:
@@ -126,7 +131,7 @@ class FleetLock:
         self._thread: threading.Thread | None = None
 
     def acquire(self, *, wait: Callable[[], bool]) -> None:
-        """Take the key; LockHeld names the owner. An owner that died on this machine is no owner."""
+        """Set the key, or raise LockHeld. The key of a process that has ended on this machine is replaced."""
         with closing(next(self._open_links())) as link:
             while link.call("SET", LOCK_KEY, self._token, "NX", "PX", TTL_MS) is None:
                 text = link.call("GET", LOCK_KEY)
@@ -140,11 +145,11 @@ class FleetLock:
 
     @property
     def is_lost(self) -> bool:
-        """Whether somebody else has the lock now."""
+        """Whether another operation has taken the lock."""
         return self._taken_over
 
     def release(self) -> None:
-        """Give the key back; a fleet that cannot be reached lets it expire."""
+        """Delete the key; if no node answers, it expires."""
         self._ended.set()
         if self._thread is None:
             return
@@ -156,7 +161,7 @@ class FleetLock:
             self._extend()
 
     def _extend(self) -> None:
-        """A node that knows of no lock, such as a replica that lags, does not overrule one that knows whose it is."""
+        """Extend the key. A node without the key, such as a lagging replica, is no evidence that the lock is lost."""
         foreign: list[bool] = []
 
         def is_kept(link: NodeLink) -> bool:
@@ -170,7 +175,7 @@ class FleetLock:
             self._taken_over = any(foreign)
 
     def _ask(self, ask: Callable[[NodeLink], bool]) -> bool:
-        """Ask until one has our key; where nobody has it, such as in a failover, the file lock still holds."""
+        """Whether `ask` is True on one of the nodes; during a failover possibly on none, while the file lock holds."""
         for link in self._open_links():
             with closing(link), suppress(LinkFailure, CommandFailed):
                 if ask(link):
@@ -207,8 +212,8 @@ def _write(path: Path, handle: int, owner: LockOwner) -> None:
 
 
 def _held(holder: LockOwner | None) -> LockHeld:
-    who = holder.describe() if holder else "somebody who left no name"
+    owner = holder.describe() if holder else UNKNOWN_OWNER
     return LockHeld(
-        f"the fleet is locked by {who}",
-        hint="wait with --wait, or look with `rlctl unlock`; a lock ends by itself at most 30 s after its owner",
+        f"the fleet is locked by {owner}",
+        hint="wait with --wait, or see `rlctl unlock`; a lock expires at most 30 s after its owner has ended",
     )

@@ -1,4 +1,4 @@
-"""Holding a fleet for one changing operation: the machine's lock first, then the fleet's own."""
+"""Lock a fleet for one changing operation: the file lock of this machine first, then the key in the fleet."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,14 +25,14 @@ WAIT_EVERY_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockWait:
-    """Whether to wait for a held lock, and how long at most."""
+    """Whether to wait while another operation holds the lock, and for how long at most (None: without limit)."""
 
     wanted: bool
     at_most_s: float | None = None
 
 
 class LockedFleet:
-    """A fleet and the lock of the operation on it; the half in Redis is taken as soon as a primary answers."""
+    """An opened fleet under the lock of one operation; the key in Redis is set once a primary answers."""
 
     def __init__(self, fleet: FleetSession, owner: LockOwner, wait: Callable[[], bool]) -> None:
         self.fleet = fleet
@@ -43,7 +43,7 @@ class LockedFleet:
         self._proven: frozenset[NodeName] = frozenset()
 
     def take_key(self, observed: Observed) -> None:
-        """Take the fleet's own lock where a primary can hold it."""
+        """Set the lock key if a primary can store it now; raises LockHeld if another operation has."""
         self._note_proven(observed)
         if self._lock is not None:
             return
@@ -55,34 +55,34 @@ class LockedFleet:
         try:
             lock.acquire(wait=self._wait)
         except (LinkFailure, CommandFailed):
-            # A primary that is failing over cannot hold a lock; the machine's lock holds.
+            # A primary that is failing over cannot store the key; the file lock still holds.
             return
         self._lock = lock
 
     def follow(self, observed: Observed) -> None:
-        """Keep the lock where it went: to the primary that has taken over from its keeper."""
+        """Extend the key on the new primary from now on, after a failover."""
         self._key_node = primary_for_key(self.fleet, observed, LOCK_KEY) or self._key_node
         self._note_proven(observed)
 
     def check(self) -> None:
-        """Refuse to go on once somebody else has the lock."""
+        """Raise Refused if another operation has taken the lock."""
         if self._lock is not None and self._lock.is_lost:
             raise Refused(
-                "another operation has taken this fleet's lock in the meantime",
-                hint="see `rlctl unlock` for who it is; what was done stays",
+                "another operation has taken the lock of this fleet",
+                hint="`rlctl unlock` shows its owner; steps that were carried out stay",
             )
 
     def release(self) -> None:
-        """Give the fleet's own lock back."""
+        """Delete the lock key; the file lock stays."""
         if self._lock is not None:
             self._lock.release()
 
     def _note_proven(self, observed: Observed) -> None:
-        """Only who has proven to be ours is given a password; at a dead node's port there may be anybody."""
+        """Remember the proven nodes: only they get a password, as any process may listen on a dead node's port."""
         self._proven = frozenset(node.name for node in observed.up)
 
     def _open_links(self) -> Iterator[NodeLink]:
-        """To the keeper, then to whoever may have taken over from it."""
+        """Yield links to the node with the key, then to the nodes that may have replaced it."""
         assert self._key_node is not None
         nodes = data_nodes(self.fleet.topology)
         others = [spec for spec in nodes if spec != self._key_node and spec.name in self._proven]
@@ -102,7 +102,11 @@ def lock_fleet(
     removing: bool = False,
     release: Release | None = None,
 ) -> Iterator[LockedFleet]:
-    """Lock the fleet, then open it: what was read before the lock may have been changed by who held it."""
+    """Lock a fleet and open it; the previous holder of the lock may have changed it, so nothing is read before.
+
+    `command` names the operation to other processes; `removing` opens a fleet as `rlctl destroy` does.
+    Raises LockHeld, or TimedOut after waiting.
+    """
     if not removing:
         check_openable(topology, home)
     home.open_for_writing()
@@ -126,7 +130,7 @@ def lock_fleet(
 
 
 def _lock_wait(clock: Clock, stop: StopFlag, progress: Progress, waiting: LockWait) -> Callable[[], bool]:
-    """Asked for as long as somebody else has the lock: sleeps a little, or says that it was long enough."""
+    """Return the callback for a held lock: it sleeps and returns True, or False at the wait limit."""
     started: float | None = None
 
     def keep_waiting() -> bool:
@@ -146,7 +150,7 @@ def _lock_wait(clock: Clock, stop: StopFlag, progress: Progress, waiting: LockWa
 
 
 def primary_for_key(fleet: FleetSession, observed: Observed, key: str) -> NodeSpec | None:
-    """The node that can hold a key of rlctl's own now: the primary that owns its slot."""
+    """Return the primary that can store this key now, or None."""
     specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
     if fleet.topology.kind is Kind.CLUSTER:
         slot = key_slot(key)
@@ -157,13 +161,16 @@ def primary_for_key(fleet: FleetSession, observed: Observed, key: str) -> NodeSp
 
 
 def primary_unreachable(fleet: FleetSession, observed: Observed, what: str, *, meanwhile: str = "") -> Unreachable:
-    """Why no primary tells what it keeps: it was not asked, as nothing proves it, or it does not answer."""
+    """Return the error for a primary whose stored data cannot be read: it is unproven, or does not answer.
+
+    `what` names the data; `meanwhile` is a clause about what services do until then.
+    """
     if unproven := describe_unproven(observed):
         return Unreachable(
-            f"no primary that keeps {what} can be asked{meanwhile}: {unproven}", hint=proof_hint(fleet.topology)
+            f"rlctl cannot query the primary that stores {what}{meanwhile}: {unproven}", hint=proof_hint(fleet.topology)
         )
     return Unreachable(
-        f"the primary that keeps {what} does not answer{meanwhile}", hint="`rlctl status` shows how the fleet stands"
+        f"the primary that stores {what} does not answer{meanwhile}", hint="`rlctl status` shows the fleet"
     )
 
 

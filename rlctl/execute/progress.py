@@ -1,26 +1,26 @@
-"""What the core tells about its work while it goes on; the CLI decides how that looks."""
+"""Progress of an operation; the CLI decides how it is shown."""
 
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """A listener to one operation."""
+    """Receives the progress of one operation."""
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """Show one line of text."""
 
     def step(self, number: int, of: int, text: str, outcome: str) -> None:
-        """A step's outcome."""
+        """Show step `number` of `of` and its outcome."""
 
 
 class SilentProgress:
-    """Progress that no one reads."""
+    """Progress that is discarded."""
 
     def note(self, text: str) -> None:
-        """Drop it."""
+        """Discard it."""
 
     def step(self, number: int, of: int, text: str, outcome: str) -> None:
-        """Drop it."""
+        """Discard it."""
 
 
 SILENT_PROGRESS = SilentProgress()

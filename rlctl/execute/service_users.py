@@ -1,4 +1,4 @@
-"""Users of services that are not on the fleet yet: when their passwords may be generated, and when not."""
+"""Users of services that are not on the fleet yet: rules for generating their passwords."""
 
 from rlctl.errors import AccessDenied, NotFound, Refused
 from rlctl.execute.session import FleetSession
@@ -9,23 +9,23 @@ from rlctl.topology.nodes import NodeSpec, all_nodes
 
 
 def check_passwords(fleet: FleetSession, observed: Observed) -> None:
-    """AccessDenied where a node has the user of a service whose password is not here.
+    """Raise AccessDenied if a node has the user of a service whose password this machine lacks.
 
-    Another operator has deployed it; a second password would turn that operator's services away.
+    Another operator has deployed that user; a new password would lock that operator's services out.
     """
     specs = {spec.name: spec for spec in all_nodes(fleet.topology)}
     for service in fleet.new_services:
         for node in observed.up:
             if _has_user(fleet, specs[node.name], user_of(service)):
                 raise AccessDenied(
-                    f"{node.name} has a user {user_of(service)} already, and its password is not here",
-                    hint="import the secrets of who deployed it: `rlctl secrets import FILE`; or, to give it a new "
-                    f"password, deploy once without {service} in security.services",
+                    f"{node.name} has a user {user_of(service)}, but this machine does not have its password",
+                    hint="import the secrets that it was deployed with: `rlctl secrets import FILE`; or, to give it a "
+                    f"new password, deploy once without {service} in security.services",
                 )
 
 
 def check_deployed(fleet: FleetSession) -> None:
-    """Refused where a service has no password yet, which only deploy may generate."""
+    """Raise Refused if a service has no password yet; only deploy generates one."""
     if fleet.new_services:
         raise Refused(
             f"services without a user yet: {', '.join(fleet.new_services)}", hint="`rlctl deploy` adds them first"
@@ -33,10 +33,10 @@ def check_deployed(fleet: FleetSession) -> None:
 
 
 def check_service(fleet: FleetSession, service: str) -> None:
-    """NotFound unless the service has a user on this fleet."""
+    """Raise NotFound if the service has no user on this fleet."""
     known = fleet.topology.security.services
     if service not in known:
-        listed = f"they are {', '.join(known)}" if known else "it lists none"
+        listed = f"it names {', '.join(known)}" if known else "it names none"
         raise NotFound(f"security.services of the topology names no {service}", hint=f"{listed}; add it and deploy")
     if service in fleet.new_services:
         raise NotFound(f"service {service} has no user yet", hint="`rlctl deploy` adds it")

@@ -1,4 +1,4 @@
-"""A fleet as an operation holds it: topology, secrets, target and connections, opened in one place."""
+"""Open a fleet: topology, secrets, target and connections for one operation."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,9 +29,9 @@ from rlctl.topology.nodes import NodeName, all_nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSession:
-    """Everything one operation needs of one fleet.
+    """Everything that an operation needs of one fleet.
 
-    Where deploy would refuse the file, `topology` has the nodes of the fleet's record, and `refusals` says why.
+    If deploy would refuse the topology file, `topology` has the nodes of the fleet's record, and `refusals` says why.
     """
 
     topology: Topology
@@ -40,7 +40,7 @@ class FleetSession:
     folder: FleetFolder
     secrets: FleetSecrets
     release: Release
-    # The secrets as they were found; None for a fleet that has none yet.
+    # The secrets that were stored before; None for a fleet that has none yet.
     found: FleetSecrets | None
     target: Target
     connector: Connector
@@ -49,23 +49,23 @@ class FleetSession:
 
     @property
     def is_new(self) -> bool:
-        """Whether its secrets were made up just now."""
+        """Whether the fleet has no stored secrets, so that new ones were generated."""
         return self.found is None
 
     @property
     def new_services(self) -> tuple[str, ...]:
-        """The services of a deployed fleet whose passwords were made up just now."""
+        """The services of a deployed fleet whose passwords were generated just now."""
         return added_services(self.secrets, self.found)
 
     def observe(self) -> Observed:
-        """Ask every node; AccessDenied where a fleet answers whose secrets are not here."""
+        """Query every node; raises AccessDenied if servers answer and this machine has no secrets for the fleet."""
         observed = self.collector.collect()
         if self.is_new:
             _check_no_servers(self.topology, observed)
         return observed
 
     def check_deployable(self) -> None:
-        """Refused where deploy cannot do what the file asks for, AccessDenied without secrets that fit the fleet."""
+        """Raise Refused for edits that deploy cannot carry out, AccessDenied without usable secrets of the fleet."""
         check_refusals(self.refusals)
         check_savable(self.secrets, self.found)
         if self.topology.security.tls and self.secrets.authority is not None:
@@ -74,23 +74,22 @@ class FleetSession:
             raise no_secrets(self.topology)
 
     def check_removable(self) -> None:
-        """The same where its nodes run; one whose secrets are lost can be removed once it is stopped."""
+        """Raise AccessDenied if nodes run on hosts and the secrets are missing; a stopped fleet can be removed."""
         if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._has_running_node():
             raise no_secrets(self.topology)
 
     def desired(self, observed: Observed) -> Desired:
-        """The wish, with the users each running server should have loaded."""
+        """Return the desired state, with the users that each running server should have loaded."""
         scripts = {script.name: script.sha1 for script in self.release.scripts}
         users = self.users(observed) if self.topology.security.acl else {}
         revisions = {name: loaded_revision(text) or "" for name, text in users.items()}
         return Desired(topology=self.topology, revisions=revisions, scripts=scripts, refusals=self.refusals)
 
     def versions(self, observed: Observed) -> dict[NodeName, Version]:
-        """The versions of the running servers."""
         return {node.name: parse_version(node.version) for node in observed.up if node.version}
 
     def users(self, observed: Observed) -> dict[NodeName, str]:
-        """The ACL files that the running servers should have loaded."""
+        """Return the ACL file that each running server should have loaded."""
         specs = {spec.name: spec for spec in all_nodes(self.topology)}
         found: dict[tuple[bool, Version], str] = {}
         for name, version in self.versions(observed).items():
@@ -100,21 +99,21 @@ class FleetSession:
         return {name: found[specs[name].is_sentinel, version] for name, version in self.versions(observed).items()}
 
     def save(self) -> None:
-        """Write the record of a fleet that is about to change, and its secrets where they changed."""
+        """Store the record of a fleet that is about to change, and its secrets if they changed."""
         save(self.topology, self.folder, self.secrets, found=self.found)
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the record holds this topology."""
+        """Whether the stored record is this topology."""
         return FleetRecord.load(self.folder.record) == FleetRecord(topology=self.topology)
 
     @property
     def _lacks_secrets(self) -> bool:
-        """Whether its secrets were neither here when it was opened, nor kept since by a deploy of ours."""
+        """Whether no secrets were stored when the fleet was opened, and no deploy has stored any since."""
         return self.is_new and not self.folder.secrets.exists()
 
     def _placed_nodes(self) -> set[NodeName]:
-        """The nodes that hosts hold; a silent host, which is taken to hold what it should, does not count."""
+        """The nodes placed on hosts that answer; a silent host is assumed to hold its nodes and says nothing."""
         silent = {host for host, found in self.target.machines().items() if isinstance(found, RlctlError)}
         return set(self.target.placed()) - {spec.name for spec in all_nodes(self.topology) if spec.host in silent}
 
@@ -124,7 +123,7 @@ class FleetSession:
 
 
 def save(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, found: FleetSecrets | None) -> None:
-    """Write the record of a fleet that is about to change, and its secrets where they are not those that were found."""
+    """Store the record of a fleet that is about to change, and its secrets unless they equal `found`."""
     make_private_folder(folder.root)
     if secrets != found and not vault.is_from_environment():
         vault.write(folder.secrets, secrets)
@@ -134,30 +133,30 @@ def save(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, foun
 
 
 def check_savable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
-    """Refuse new passwords where RLCTL_SECRETS names the file that has to hold them."""
+    """Raise AccessDenied if new passwords were generated and RLCTL_SECRETS is set: rlctl does not write that file."""
     added = added_services(secrets, found)
     if added and vault.is_from_environment():
         raise AccessDenied(
-            f"the file in RLCTL_SECRETS holds no password of service {', '.join(added)}",
+            f"the file in RLCTL_SECRETS has no password of service {', '.join(added)}",
             hint="deploy without RLCTL_SECRETS where the fleet's own secrets are, then `rlctl secrets export FILE`",
         )
 
 
 def added_services(secrets: FleetSecrets, found: FleetSecrets | None) -> tuple[str, ...]:
-    """The services of a fleet that has secrets already whose passwords were made up just now."""
+    """Return the services whose passwords were generated just now, for a fleet that had secrets before."""
     return () if found is None else tuple(name for name in secrets.services if name not in found.services)
 
 
 def no_secrets(topology: Topology) -> AccessDenied:
-    """Why a fleet that hosts hold is left alone: secrets that are made up would lock its owner out of it."""
+    """Return the error for a fleet on hosts without its secrets: new ones would lock its operator out."""
     return AccessDenied(
-        f"hosts hold nodes of a fleet {topology.name}, and its secrets are not here",
-        hint="`rlctl secrets import FILE`, or RLCTL_SECRETS; if it is another fleet: choose another name",
+        f"the hosts have nodes of a fleet {topology.name}, and its secrets are not on this machine",
+        hint="`rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE; if it is another fleet: choose another name",
     )
 
 
 def new_secrets(topology: Topology) -> FleetSecrets:
-    """Secrets for a fleet that has none yet."""
+    """Generate the secrets of a new fleet."""
     authority = None
     if topology.security.tls:
         from rlctl.system.tls import new_authority  # noqa: PLC0415  costs start-up time that only TLS pays
@@ -170,26 +169,29 @@ def new_secrets(topology: Topology) -> FleetSecrets:
 def open_fleet(
     topology: Topology, home: Home, release: Release | None = None, listener: ProgressListener = NO_PROGRESS_LISTENER
 ) -> Iterator[FleetSession]:
-    """Open a fleet as it is deployed, with the shipped release of scripts or another; connections end with it."""
+    """Open a fleet with the shipped release of scripts or another; connections are closed at the end."""
     with _opened(topology, home, check_openable(topology, home), release or load_release(), listener) as fleet:
         yield fleet
 
 
 def check_openable(topology: Topology, home: Home) -> FleetSecrets | None:
-    """Refuse, before anything is written, what cannot be opened; the secrets that were found open it."""
+    """Check, before anything is written, that the fleet can be opened; return its stored secrets, if any.
+
+    Raises AccessDenied if the fleet was deployed from this machine and its secrets are missing.
+    """
     home.check()
     folder = home.fleet(topology.name)
     found = vault.read(folder.secrets, topology.name)
     if found is None and (folder.record.exists() or folder.nodes.exists()):
         raise AccessDenied(
-            f"fleet {topology.name} was deployed from here, but its secrets are missing",
-            hint="bring them back with `rlctl secrets import FILE` or RLCTL_SECRETS; new ones would not open it",
+            f"fleet {topology.name} was deployed from this machine, but its secrets are missing",
+            hint="restore them: `rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE; new ones would not fit",
         )
     return found
 
 
 def check_refusals(found: Sequence[RefusedEdit]) -> None:
-    """Refuse to deploy a topology with such edits."""
+    """Raise Refused if the topology has edits that deploy cannot carry out."""
     if found:
         raise Refused(summary(found), hint=found[0].hint)
 
@@ -198,7 +200,7 @@ def check_refusals(found: Sequence[RefusedEdit]) -> None:
 def open_fleet_for_removal(
     topology: Topology, home: Home, listener: ProgressListener = NO_PROGRESS_LISTENER
 ) -> Iterator[FleetSession]:
-    """Open what there is of a fleet, even when its secrets are gone or its topology has changed since."""
+    """Open a fleet for `rlctl destroy`, also if its secrets are missing or its topology has changed."""
     home.check()
     found = vault.read(home.fleet(topology.name).secrets, topology.name)
     with _opened(topology, home, found, load_release(), listener) as fleet:
@@ -239,10 +241,10 @@ def _opened(
 
 
 def check_authority(topology: Topology, secrets: FleetSecrets) -> None:
-    """Refuse secrets that cannot make the certificates that the topology asks for."""
+    """Raise AccessDenied if the topology asks for TLS and the secrets have no certificate authority."""
     if topology.security.tls and secrets.authority is None:
         raise AccessDenied(
-            f"the secrets of fleet {topology.name} hold no certificate authority, the topology says tls: true",
+            f"the secrets of fleet {topology.name} have no certificate authority, but the topology says tls: true",
             hint="import the secrets of the fleet that was deployed with TLS",
         )
 
@@ -254,17 +256,17 @@ def _check_authority_usable(topology: Topology, authority: Authority) -> None:
         read_authority(authority)
     except ValueError as failure:
         raise AccessDenied(
-            f"the secrets of fleet {topology.name} hold no usable certificate authority: {failure}",
-            hint="`rlctl secrets import FILE`, or RLCTL_SECRETS=FILE, with the secrets of the fleet as it was deployed",
+            f"the secrets of fleet {topology.name} have no usable certificate authority: {failure}",
+            hint="`rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE, with the secrets of the deployed fleet",
         ) from failure
 
 
 def _check_no_servers(topology: Topology, observed: Observed) -> None:
     closed = [node for node in observed.nodes if node.presence is Presence.DENIED or is_unproven(node)]
     if closed:
-        missing = f"; where a proof is missing: {proof_hint(topology)}" if any(map(is_unproven, closed)) else ""
+        missing = f"; if only the proof is missing: {proof_hint(topology)}" if any(map(is_unproven, closed)) else ""
         raise AccessDenied(
-            f"servers answer where fleet {topology.name} would be, and this machine has no secrets for it: "
+            f"servers answer at the addresses of fleet {topology.name}, and this machine has no secrets for it: "
             f"{closed[0].evidence}",
             hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS; "
             f"if not: choose another base_port{missing}",

@@ -1,4 +1,4 @@
-"""Asking rlctl to stop: once at the next safe point, twice at once."""
+"""Stop requests by signal: the first stops rlctl at the next safe point, the second at once."""
 
 import os
 import signal
@@ -18,41 +18,41 @@ _KINDS: dict[int, type[Interrupted]] = {
 
 
 class StopFlag:
-    """Set by a signal, looked at between steps and in every wait."""
+    """A flag that a signal sets; operations check it between steps and in every wait."""
 
     def __init__(self) -> None:
         self._signal: int | None = None
 
     @property
     def is_set(self) -> bool:
-        """Whether somebody asked."""
+        """Whether a stop was requested."""
         return self._signal is not None
 
     @property
     def kind(self) -> type[Interrupted]:
-        """What ending now is called."""
+        """The error class for the signal: Interrupted, Terminated or HungUp."""
         return _KINDS.get(self._signal or signal.SIGINT, Interrupted)
 
     def check(self, *, done: int = 0, of: int = 0) -> None:
-        """Raise at a safe point when somebody asked."""
+        """Raise if a stop was requested; call it at safe points only."""
         if self._signal is None:
             return
         progress = f" after {done} of {of} steps" if of else ""
         raise self.kind(
-            f"stopped at a safe point{progress}; what was done stays",
-            hint="the same command carries on from here",
+            f"stopped at a safe point{progress}; steps that were carried out stay",
+            hint="run the same command again: it continues from here",
         )
 
     @contextmanager
     def armed(self) -> Iterator[None]:
-        """Listen to SIGINT, SIGTERM and SIGHUP; the handlers are put back afterwards."""
+        """Set the flag on SIGINT, SIGTERM and SIGHUP; restore the previous handlers afterwards."""
         with _handled(self._asked):
             yield
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
         if self._signal is not None:
             if number == signal.SIGHUP:
-                # No impatience: when a terminal closes, the kernel and the shell each send one.
+                # Not a second request: when a terminal closes, the kernel and the shell each send one.
                 return
             _say(b"aborted in the middle of a step; run the same command to carry on")
             os._exit(_KINDS[number].exit_code)
@@ -62,7 +62,10 @@ class StopFlag:
 
 @contextmanager
 def ended_by_signals(message: str, *, hint: str) -> Iterator[None]:
-    """End a wait for a person at once on SIGINT, SIGTERM or SIGHUP; it would go on after a handler that returns."""
+    """End a wait for user input at once on SIGINT, SIGTERM or SIGHUP.
+
+    The handler raises, because Python resumes the read after a handler that returns.
+    """
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         raise _KINDS[number](message, hint=hint)
@@ -73,7 +76,7 @@ def ended_by_signals(message: str, *, hint: str) -> Iterator[None]:
 
 @contextmanager
 def _woken_up() -> Iterator[None]:
-    """What waits is interrupted again and again: of a signal that comes just before it, the wait knows nothing."""
+    """Interrupt a blocking read periodically: it would miss a signal that arrives just before it starts."""
     before = signal.signal(signal.SIGALRM, lambda _number, _frame: None)
     signal.setitimer(signal.ITIMER_REAL, _WAKE_UP_S, _WAKE_UP_S)
     try:
@@ -85,7 +88,7 @@ def _woken_up() -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    # Under nohup a command goes on when its terminal closes.
+    # Under nohup SIGHUP is ignored, and must stay so.
     numbers = [one for one in _KINDS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
@@ -96,6 +99,6 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
 
 
 def _say(text: bytes) -> None:
-    """Write to stderr where that is possible: its terminal may be closed."""
+    """Write to stderr; its terminal may be closed."""
     with suppress(OSError):
         os.write(2, b"\nrlctl: " + text + b"\n")

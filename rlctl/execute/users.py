@@ -1,4 +1,4 @@
-"""Put a user set in force on a running node without ending its connections.
+"""Change the users of a running node without ending its connections.
 
 ACL LOAD ends every client's connection on Redis 7.0, even where no user has changed (redis #11986).
 """
@@ -14,9 +14,9 @@ from rlctl.topology.nodes import NodeName
 def load_users(
     files: Mapping[NodeName, str], link: Callable[[NodeName], NodeLink], write: Callable[[Sequence[NodeName]], Errors]
 ) -> Errors:
-    """Set the users of each node, write their files, then set the revision; by node, the error that it stopped at.
+    """Set the users of each node, write its ACL file, then set its revision; return errors by node.
 
-    A node that was not finished lacks the revision, and the next run starts over with it.
+    A node that failed lacks the revision, so the next run starts over with it.
     """
     errors = _each(files, lambda node: set_users(link(node), files[node]))
     errors |= write([node for node in files if node not in errors])
@@ -30,9 +30,9 @@ def _each(nodes: Iterable[NodeName], do: Callable[[NodeName], str | None]) -> Er
 
 
 def set_users(link: NodeLink, acl_file: str) -> str | None:
-    """Set the file's users, delete all others, and read them back; what went wrong, or None.
+    """Set the users of an ACL file, delete all others, and read them back; return the error, or None.
 
-    The revision stays as it was.
+    The revision is not changed.
     """
     rules = user_rules(acl_file)
     try:
@@ -44,11 +44,11 @@ def set_users(link: NodeLink, acl_file: str) -> str | None:
         different = differing_users(acl_file, link.call("ACL", "LIST"))
     except (LinkFailure, CommandFailed) as failure:
         return str(failure)
-    return f"the server does not list {', '.join(different)} as it was told" if different else None
+    return f"the server does not list {', '.join(different)} as they were set" if different else None
 
 
 def set_revision(link: NodeLink, acl_file: str) -> str | None:
-    """Say on the node that it holds the users of this file; what went wrong, or None."""
+    """Mark the node as holding the users of this file; return the error, or None."""
     try:
         link.call(*_setting(REVISION_USER, user_rules(acl_file)[REVISION_USER]))
     except (LinkFailure, CommandFailed) as failure:

@@ -1,8 +1,8 @@
-"""Wait until the voters of a cluster would hear a replica, and may vote for it.
+"""Wait until the primaries of a cluster can receive a replica's vote requests, and may vote for it.
 
-`CLUSTER FAILOVER` stops the shard's writes for 5 s when it gets too few votes. A node's bus links come back up to
-a second after its replication link: votes that are sent before are lost. And on Redis a primary votes once for the same
-shard in two node time-outs.
+A `CLUSTER FAILOVER` that gets too few votes stops the shard's writes for 5 s. There are two causes. A node's bus links
+come up as late as a second after its replication link; votes that are sent before are lost. And on Redis a primary
+votes only once for the same shard in two node time-outs.
 """
 
 from datetime import datetime
@@ -20,12 +20,12 @@ from rlctl.topology.nodes import all_nodes
 
 # Nodes reconnect ten times a second; a busy machine takes longer.
 LINKED_S = 15.0
-# Servers tell the age of a connection in whole seconds.
+# Servers report the age of a connection in whole seconds.
 _AGE_STEP_S = 1.0
 
 
 def await_votes(fleet: FleetSession, plan: FailoverPlan, progress: Progress, stop: StopFlag) -> None:
-    """Wait out the time in which voters refuse the shard another vote, then for the replica's bus links."""
+    """Wait until the primaries may vote for the shard again, then until all bus links of the replica are up."""
     window_s = 2 * fleet.topology.cluster.node_timeout_ms / 1000
     _await_window(fleet, plan, progress, stop, window_s)
     _await_links(fleet, plan, progress, stop)
@@ -34,11 +34,11 @@ def await_votes(fleet: FleetSession, plan: FailoverPlan, progress: Progress, sto
 def _await_window(fleet: FleetSession, plan: FailoverPlan, progress: Progress, stop: StopFlag, window_s: float) -> None:
     def is_over() -> bool:
         stop.check()
-        return min(_since_promotion_s(fleet, plan), _since_failed_order_s(fleet, plan)) >= window_s
+        return min(_since_promotion_s(fleet, plan), _since_failed_failover_s(fleet, plan)) >= window_s
 
     if is_over():
         return
-    progress.note(f"waiting: the primaries vote for shard {plan.shard} once in {window_s:g} s")
+    progress.note(f"waiting: primaries vote for shard {plan.shard} at most once in {window_s:g} s")
     wait_until(
         is_over,
         timeout_s=window_s + LINKED_S,
@@ -50,7 +50,10 @@ def _await_window(fleet: FleetSession, plan: FailoverPlan, progress: Progress, s
 
 
 def _since_promotion_s(fleet: FleetSession, plan: FailoverPlan) -> float:
-    """At least so long the primary has been one: since its oldest replica's connection, or since its start."""
+    """Return a lower bound of the seconds since the primary was promoted.
+
+    Its oldest connection from a replica has this age; infinite if it has been a primary since its start.
+    """
     link = fleet.connector.link(next(spec for spec in all_nodes(fleet.topology) if spec.name == plan.old))
     with named_errors(plan.old, UNCHANGED):
         own = ServerInfo(link.call("INFO", "server", "replication"))
@@ -60,15 +63,18 @@ def _since_promotion_s(fleet: FleetSession, plan: FailoverPlan) -> float:
     return max((age - _AGE_STEP_S for age in ages), default=0.0)
 
 
-def _since_failed_order_s(fleet: FleetSession, plan: FailoverPlan) -> float:
-    """An order that did not succeed may have got votes; of one that did, the replicas' connections tell."""
+def _since_failed_failover_s(fleet: FleetSession, plan: FailoverPlan) -> float:
+    """Return the seconds since this shard's last failover that failed, which may have received votes.
+
+    The age of the replicas' connections covers failovers that succeeded.
+    """
     now = fleet.clock.now()
     failed = [
         (now - datetime.fromisoformat(operation.ended or operation.started)).total_seconds()
         for operation in journal.read(fleet.home.journal(fleet.topology.name))
         if operation.command == "failover" and operation.outcome != "done" and str(plan.shard) in operation.argv
     ]
-    # A clock that was set back since would make it last.
+    # Ignore entries from the future: if the clock was set back, they would make the wait endless.
     return min((since for since in failed if since >= 0), default=float("inf"))
 
 
@@ -82,11 +88,11 @@ def _await_links(fleet: FleetSession, plan: FailoverPlan, progress: Progress, st
 
     if are_up():
         return
-    progress.note(f"waiting: {', '.join(missing)} to hear {plan.new} as the replica of {plan.old}")
+    progress.note(f"waiting: {', '.join(missing)} must learn that {plan.new} is a replica of {plan.old}")
     wait_until(
         are_up,
         timeout_s=LINKED_S,
         clock=fleet.clock,
-        what=f"bus links between {plan.new} and all other nodes, which know whom it follows",
-        hint=f"{UNCHANGED}; CLUSTER NODES on each node says which link is down, and whom {plan.new} follows",
+        what=f"bus links between {plan.new} and all other nodes, and its role in their tables",
+        hint=f"{UNCHANGED}; CLUSTER NODES on each node shows which link is down and which primary {plan.new} follows",
     )

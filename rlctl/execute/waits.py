@@ -1,4 +1,4 @@
-"""Waiting for a fleet to come to rest: cheap questions first, the full reading once they are all answered well."""
+"""Wait until a fleet is healthy: poll each node with cheap commands first, then observe the whole fleet."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -22,9 +22,9 @@ NOTE_EVERY_S = 1.0
 POLL_EVERY_S = 0.02
 MEET_FOR_SLOTS_EVERY_S = 0.5
 READ_EVERY_S = 0.1
-# A server that was listening and refuses connections for so long has ended.
+# A server that was listening and refuses connections for this long has ended.
 ENDED_S = 1.0
-# A TILT that lasts longer than its period: the sentinel keeps stalling.
+# If TILT lasts longer than its period, the sentinel keeps stalling.
 TILT_WAIT_S = 2.0 * TILT_S
 
 
@@ -37,20 +37,21 @@ def wait_healthy(
     at_most_s: float = 0.0,
     is_hopeless: Callable[[Observed], bool] = lambda _observed: False,
 ) -> tuple[Observed, tuple[Finding, ...]]:
-    """The last reading and its findings: none once the fleet is healthy, some once it is hopeless or time is up.
+    """Wait until the fleet has no findings; return the last observation with its findings.
 
-    Time is up after `timeout_s`; where sentinels are in TILT, `timeout_s` after TILT ends or after `at_most_s` in all.
+    Returns findings if the time is up or `is_hopeless` says that waiting cannot help. The time is up after
+    `timeout_s`; with sentinels in TILT, `timeout_s` after TILT ends, but at most `at_most_s` after the start.
     """
     started = fleet.clock.monotonic()
     deadline, latest = started + timeout_s, started + at_most_s
-    progress.note("waiting until every node agrees")
+    progress.note("waiting until all nodes agree")
     _await_rest(fleet, stop, timeout_s)
     noted = fleet.clock.monotonic()
     while True:
         observed = fleet.observe()
         found = assess(fleet.desired(observed), observed)
         judged = (finding for finding in found if finding.code not in NOT_FIXED_BY_DEPLOY)
-        # TILT first: sentinels repair nothing else before it ends.
+        # Report TILT first: until it ends, sentinels repair nothing else.
         findings = tuple(sorted(judged, key=lambda finding: finding.code != "sentinel-tilt"))
         now = fleet.clock.monotonic()
         if in_tilt(observed):
@@ -74,7 +75,7 @@ def wait_observed(
     hint: str,
     timeout_s: float,
 ) -> None:
-    """Until the full reading satisfies a condition; TimedOut says what was waited for."""
+    """Observe the fleet until a condition holds; raises TimedOut with `what`."""
     progress.note(f"waiting: {what}")
 
     def ready() -> bool:
@@ -85,7 +86,7 @@ def wait_observed(
 
 
 def await_tilt_end(fleet: FleetSession, sentinel: NodeName, progress: Progress, stop: StopFlag) -> None:
-    """Wait until a sentinel leaves TILT: in TILT it accepts commands, and acts on them only afterwards."""
+    """Wait until a sentinel leaves TILT: it accepts commands in TILT, but acts on them only afterwards."""
 
     def has_left_tilt(observed: Observed) -> bool:
         return sentinel not in {node.name for node in in_tilt(observed)}
@@ -104,7 +105,7 @@ def await_tilt_end(fleet: FleetSession, sentinel: NodeName, progress: Progress, 
 
 
 def _await_rest(fleet: FleetSession, stop: StopFlag, timeout_s: float) -> None:
-    """Ask each node until it is content, and then no more; a node that never is shows in the full reading."""
+    """Poll each node until it is at rest; the observation that follows reports those that are not."""
     nodes = _NodesAtRest(fleet)
 
     def is_over() -> bool:
@@ -112,16 +113,16 @@ def _await_rest(fleet: FleetSession, stop: StopFlag, timeout_s: float) -> None:
         return nodes.is_over() or nodes.has_ended_server()
 
     try:
-        wait_until(is_over, timeout_s=timeout_s, clock=fleet.clock, what="nodes at rest", every_s=POLL_EVERY_S)
+        wait_until(is_over, timeout_s=timeout_s, clock=fleet.clock, what="all nodes at rest", every_s=POLL_EVERY_S)
     except TimedOut:
         return
 
 
 class _NodesAtRest:
-    """The nodes that are not content yet; who lacks slots or members is introduced to them once more.
+    """Polls nodes until each is at rest: linked, and in a cluster with all nodes and slots in its table.
 
-    A node learns slots only from their owner, whose greetings come by turns and take seconds. To meet again sends
-    one at once. And a meeting that a stalled node slept through is never repeated by the servers.
+    Nodes that lack entries get CLUSTER MEET again. A node learns slots only from the pings of their owner, which take
+    seconds to come round; MEET sends one at once. And servers never repeat a MEET that a stalled node missed.
     """
 
     def __init__(self, fleet: FleetSession) -> None:
@@ -130,18 +131,18 @@ class _NodesAtRest:
         self._nodes = data_nodes(fleet.topology)
         self._waiting = list(self._nodes)
         self._primaries: set[NodeSpec] = set()
-        # Slots may be lacking from the start; nobody can tell yet that a meeting was missed.
+        # Missing slots are repaired from the first poll; a missed MEET shows only after a while.
         before = fleet.clock.monotonic() - MEET_FOR_SLOTS_EVERY_S
         self._met_at = {spec.name: before for spec in self._nodes}
         self._closed_since: dict[NodeSpec, float] = {}
 
     def has_ended_server(self) -> bool:
-        """Whether nothing has listened at a node's port for a while."""
+        """Whether a node's port has refused connections for ENDED_S."""
         now = self._fleet.clock.monotonic()
         return any(now - since >= ENDED_S for since in self._closed_since.values())
 
     def is_over(self) -> bool:
-        """Whether everybody was content when asked."""
+        """Poll the remaining nodes; whether all have been at rest once."""
         self._waiting = [spec for spec in self._waiting if not self._is_at_rest(spec)]
         return not self._waiting
 
@@ -180,6 +181,6 @@ class _NodesAtRest:
             return
         self._met_at[spec.name] = now
         for other in set(to) - {spec}:
-            # A node that cannot be reached now is not content itself, and is asked again.
+            # A node that does not answer is not at rest either, and is polled again.
             with contextlib.suppress(LinkFailure):
                 self._fleet.connector.link(other).pipeline([meet_command(spec)])

@@ -1,4 +1,4 @@
-"""Holding back the writes of one primary for seconds at a time: a pause that outlives nobody who asked for it."""
+"""Pause the writes of one primary for seconds at a time, so that the pause ends soon after a killed rlctl."""
 
 import contextlib
 
@@ -7,14 +7,14 @@ from rlctl.observe.parse import required
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
-# So long writes stand still when rlctl dies in the middle of it.
+# Writes stay paused for this long after rlctl was killed.
 PAUSE_S = 5.0
-# The server takes up all paused writes at once; no answer to any of 2,000 a second was cut off after this.
+# The server executes all paused writes at once; at 2,000 writes a second none lost its answer after this wait.
 ANSWERED_S = 0.1
 
 
 class WritePause:
-    """A pause of writes on one server, prolonged by each `hold`, over a connection of its own."""
+    """A pause of writes on one server, over a connection of its own; each `extend` restarts its time."""
 
     def __init__(self, link: NodeLink, clock: Clock) -> None:
         self._link = link
@@ -23,7 +23,7 @@ class WritePause:
         self.has_lapsed = False
 
     def extend(self) -> int:
-        """Pause from now on; the offset up to which this primary has written."""
+        """Pause writes for PAUSE_S from now on; return the primary's replication offset."""
         asked = self._clock.monotonic()
         answers = self._link.pipeline([("CLIENT", "PAUSE", round(PAUSE_S * 1000), "WRITE"), ("INFO", "replication")])
         for answer in answers:
@@ -35,18 +35,18 @@ class WritePause:
         return required(ServerInfo(answers[1]).written_offset, "master_repl_offset")
 
     def lift(self) -> None:
-        """Let writes go on; a server that cannot be told does so by itself."""
-        # Whatever became of the connection, the next call opens a new one.
+        """End the pause; if the server does not answer, the pause ends by itself."""
+        # The connection may be broken; the next call opens a new one.
         self._link.close()
         with contextlib.suppress(LinkFailure, CommandFailed):
             self._link.call("CLIENT", "UNPAUSE")
         self._link.close()
 
     def disconnect_clients(self) -> None:
-        """Hang up on every client, as Sentinel does, so that they look the primary up again.
+        """Close all client connections, as Sentinel does, so that clients look up the new primary.
 
-        Call it after `lift`, on a server that is a replica by now. It first gives the server time to answer READONLY
-        to the paused writes: a client that gets no answer cannot know whether its write was made.
+        Call it after `lift`, on a server that is a replica by then. It first gives the server time to answer READONLY
+        to the paused writes: a client without an answer cannot know whether its write was carried out.
         """
         self._clock.sleep(ANSWERED_S)
         self._link.pipeline([("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub")])

@@ -1,4 +1,4 @@
-"""What an operator orders: deploy, destroy, failover, fence, resize, scripts, status, doctor.
+"""Operator commands: deploy, destroy, failover, fence, resize, scripts, status, doctor, env, unlock.
 
 Pure: `script_drift`.
 """

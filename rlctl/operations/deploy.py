@@ -1,4 +1,4 @@
-"""Deploy: observe, plan, ask, carry out, read again."""
+"""Deploy: observe the fleet, plan, ask for agreement, carry out, check the result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,25 +26,25 @@ from rlctl.plan.unproven import is_unproven
 from rlctl.render.redis_conf import max_clients
 from rlctl.topology.nodes import NodeName, all_nodes
 
-# With nothing to do there is nothing to wait for, but a node that is just coming up.
+# Wait limit of a plan without steps, for a node that is just starting.
 IDLE_WAIT_S = 15.0
 _PLAN_HINT = "write one with `rlctl deploy --dry-run --plan-out FILE`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """What the command line says."""
+    """Options of one deploy."""
 
     argv: Sequence[str]
     saved: SavedPlan | None
     timeout_s: float
-    # What the journal calls the operation.
+    # The name of the operation in the journal.
     command: str = "deploy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployReport:
-    """What deploy did; a fence is none of its business, and stays."""
+    """Result of a deploy. Fenced nodes stay fenced."""
 
     results: tuple[StepResult, ...]
     fenced: tuple[NodeName, ...]
@@ -61,22 +61,20 @@ class DeployReport:
 
 
 def plan_deploy(fleet: FleetSession, progress: Progress) -> Plan:
-    """What deploy would do now; a host that nobody could look at is told."""
+    """Plan what deploy would do now; hosts that could not be read are reported through `progress`."""
     fleet.check_deployable()
     planned = _plan(fleet, fleet.observe())
     if not planned.is_checked:
-        progress.note(
-            f"not checked: the section `redis`, as image {fleet.topology.docker.image} is not on this machine yet"
-        )
+        progress.note(f"section `redis` not checked: image {fleet.topology.docker.image} is not on this machine yet")
     for trouble in planned.troubles:
-        progress.note(f"not looked at: {trouble.message}")
+        progress.note(f"host not read: {trouble.message}")
     return planned.plan
 
 
 def run_deploy(
     locked: LockedFleet, options: DeployOptions, progress: Progress, stop: StopFlag, agree: Callable[[Plan], None]
 ) -> DeployReport:
-    """Bring the fleet to its topology; `agree` raises Declined when the user does not want the plan."""
+    """Bring the fleet to its topology; `agree` raises Declined if the user rejects the plan."""
     fleet = locked.fleet
     fleet.check_deployable()
     observed = fleet.observe()
@@ -94,7 +92,10 @@ def run_deploy(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlannedDeploy:
-    """A plan for the hosts that could be looked at, and why it could not be for the others."""
+    """A plan for the hosts that could be read, and the errors of the others.
+
+    `is_checked`: the section `redis` was tried on a server.
+    """
 
     plan: Plan
     troubles: tuple[RlctlError, ...]
@@ -102,11 +103,11 @@ class _PlannedDeploy:
 
 
 def _plan(fleet: FleetSession, observed: Observed) -> _PlannedDeploy:
-    # First of all: a value that no server takes would else be refused as one that only a restart can change.
+    # First of all: otherwise a guard would report an invalid value as one that needs a restart.
     is_checked = check_directives(fleet)
     observed = _proven(fleet, observed)
     desired = fleet.desired(observed)
-    # A guard that refuses comes before a look at the hosts, which takes seconds.
+    # Run the guards before reading the hosts, which takes seconds.
     make_plan(desired, observed)
     check_passwords(fleet, observed)
     _check_removed(fleet)
@@ -114,21 +115,21 @@ def _plan(fleet: FleetSession, observed: Observed) -> _PlannedDeploy:
     refuse(fleet.topology, (refusal for found in drift.values() for refusal in found.refused))
     troubles = tuple(found.problem for found in drift.values() if found.problem is not None)
     if drift:
-        # Seconds have passed, in which a failover may have come to its end.
+        # Seconds have passed, in which a failover may have ended.
         observed = fleet.observe()
         desired = fleet.desired(observed)
     plan = make_plan(desired, observed, {host: found.changes for host, found in drift.items()})
-    # A new fleet needs all of its hosts; an old one is mended where that can be.
+    # A new fleet needs all its hosts; an existing one is repaired on those that answer.
     if troubles and not (observed.exists and plan.steps):
         raise _all_in_one(troubles)
     if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps):
-        # A missing or too old server is told before anything is touched.
+        # Report a missing or outdated server program before anything is changed.
         fleet.target.check()
     return _PlannedDeploy(plan=plan, troubles=troubles, is_checked=is_checked)
 
 
 def _proven(fleet: FleetSession, observed: Observed) -> Observed:
-    """Raise why hosts did not prove their nodes, with the hint that repairs ssh; what is observed where they answer."""
+    """Raise the ssh errors of hosts that did not prove their nodes; if all hosts answer, observe again."""
     nodes = all_nodes(fleet.topology)
     hosts = {spec.host for spec in nodes if spec.host is not None and is_unproven(observed.node(spec.name))}
     if not hosts:
@@ -137,7 +138,7 @@ def _proven(fleet: FleetSession, observed: Observed) -> Observed:
     troubles = [trouble for host in sorted(hosts) if isinstance(trouble := found.get(host), RlctlError)]
     if troubles:
         raise _all_in_one(troubles)
-    # A look waits longer than the question for a proof, and leaves an open connection for it.
+    # Reading a host waits longer than a proof does, and leaves an ssh connection open for the next proof.
     return fleet.observe()
 
 
@@ -151,7 +152,7 @@ def _check_removed(fleet: FleetSession) -> None:
     if removed:
         raise Refused(
             f"the topology no longer names {', '.join(removed)}, which this fleet has",
-            hint="removing nodes is not available yet: undo the change",
+            hint="removing nodes is not available yet: undo the edit",
         )
 
 
@@ -166,7 +167,7 @@ def _carry_out(
     fleet, plan = locked.fleet, planned.plan
     started = fleet.clock.monotonic()
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
-    # Also without steps: an edit that needs none, such as the user of a host, belongs in the record.
+    # Also without steps: some edits need none, such as the ssh user of a host, and belong in the record.
     if plan.steps or not fleet.is_recorded:
         fleet.save()
     if plan.steps:
@@ -184,7 +185,7 @@ def _carry_out(
         journal.end("done")
     names = tuple(node.name for node in fenced(observed))
     for name in names:
-        progress.note(f"{name} stays fenced: it refuses writes; `rlctl unfence {name}` lifts it")
+        progress.note(f"{name} stays fenced: it refuses writes; `rlctl unfence {name}` lifts the fence")
     _note_lowered_maxclients(fleet, observed, progress)
     return DeployReport(results=results, fenced=names, elapsed_s=fleet.clock.monotonic() - started)
 
@@ -194,14 +195,14 @@ def _note_lowered_maxclients(fleet: FleetSession, observed: Observed, progress: 
     if found:
         listed = ", ".join(f"{name} {most}" for name, most in found.items())
         wanted = max_clients(fleet.topology)
-        progress.note(f"maxclients is less than {wanted} (open files): {listed}; `rlctl doctor` says what to do")
+        progress.note(f"maxclients is below {wanted} (limit of open files): {listed}; `rlctl doctor` says what to do")
 
 
 def _check_complete(planned: _PlannedDeploy) -> None:
     if planned.troubles:
         missing = "; ".join(trouble.message for trouble in planned.troubles)
         raise PartlyDone(
-            f"{len(planned.plan.steps)} steps done, but not on every host: {missing}",
+            f"{len(planned.plan.steps)} steps done, but some hosts were not reached: {missing}",
             hint=f"{planned.troubles[0].hint}; then run the same command again",
         )
 
@@ -215,16 +216,16 @@ def _walk_until_healthy(
     stop: StopFlag,
     agree: Callable[[Plan], None],
 ) -> tuple[tuple[StepResult, ...], Observed]:
-    """Carry out the plan, and once more what it takes if servers ended after the plan was made.
+    """Carry out the plan and wait for a healthy fleet; plan once more if servers ended meanwhile.
 
-    A server that got SIGTERM answers until it has ended: a plan made meanwhile does not start it.
+    A server answers for a while after SIGTERM, so a plan made in that time does not start it.
     """
     fleet, plan = locked.fleet, planned.plan
     executor = Executor(fleet, journal, progress, stop, locked.check)
     results = executor.execute(plan)
     _check_complete(planned)
     timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
-    # A saved plan is carried out as it was reviewed.
+    # A saved plan is carried out exactly as it was reviewed.
     may_repeat = bool(plan.steps) and options.saved is None
 
     def has_ended_servers(observed: Observed) -> bool:
@@ -234,7 +235,7 @@ def _walk_until_healthy(
         fleet, stop, progress, timeout_s=timeout_s, at_most_s=options.timeout_s, is_hopeless=has_ended_servers
     )
     if findings and may_repeat and (again := _plan_of_restarts(fleet, observed)):
-        progress.note("servers have ended since the plan was made: planning again")
+        progress.note("servers have ended since the plan was made: rlctl plans again")
         agree(again)
         results += executor.execute(again)
         observed, findings = wait_healthy(fleet, stop, progress, timeout_s=timeout_s)
@@ -243,7 +244,7 @@ def _walk_until_healthy(
 
 
 def _plan_of_restarts(fleet: FleetSession, observed: Observed) -> Plan | None:
-    """A plan that starts servers; None where none has ended, or a guard refuses to plan."""
+    """Plan again; None if the plan starts no server, or a guard refuses."""
     try:
         plan = make_plan(fleet.desired(observed), observed)
     except RlctlError:
@@ -256,12 +257,12 @@ def _check_healthy(findings: Sequence[Finding]) -> None:
         listed = "; ".join(finding.text for finding in findings[:3])
         more = f" (+{len(findings) - 3} more)" if len(findings) > 3 else ""
         in_tilt = any(finding.code == "sentinel-tilt" for finding in findings)
-        hint = "`rlctl status --wait` waits until TILT ends" if in_tilt else "`rlctl status` shows it all"
+        hint = "`rlctl status --wait` waits until TILT ends" if in_tilt else "`rlctl status` shows all findings"
         raise CheckFailed(f"the fleet is not healthy afterwards: {listed}{more}", hint=hint)
 
 
 def read_saved(path: Path) -> SavedPlan:
-    """A plan that --plan-out wrote."""
+    """Read a plan that --plan-out wrote."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as failure:

@@ -1,4 +1,4 @@
-"""Destroy: stop and remove what rlctl made, and nothing else."""
+"""Destroy: stop and remove the processes and files that rlctl created, and nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rlctl.targets.base import PackagesLeft
 from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import all_nodes
 
-# Without the fleet's secrets nothing proves whose these are; over TLS its own certificate looks like any other.
+# Without the fleet's secrets rlctl cannot prove whose servers these are; over TLS it cannot check certificates.
 _UNPROVEN = frozenset({Presence.DENIED, Presence.UNPROVEN, Presence.FOREIGN})
 _UNPROVEN_TLS = _UNPROVEN | {Presence.STRANGER}
 _PROVEN = frozenset({Presence.UP, Presence.LOADING})
@@ -22,7 +22,7 @@ _PROVEN = frozenset({Presence.UP, Presence.LOADING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestroyReport:
-    """What was removed."""
+    """Result of a destroy."""
 
     name: str
     removed: tuple[str, ...]
@@ -42,13 +42,13 @@ class DestroyReport:
 def run_destroy(
     locked: LockedFleet, argv: Sequence[str], progress: Progress, *, packages: bool = False
 ) -> DestroyReport:
-    """Remove the fleet; what is not there needs no removing. `packages` removes those of its hosts, too."""
+    """Remove the fleet. Idempotent. `packages` also removes the packages that rlctl installed on its hosts."""
     fleet = locked.fleet
     names = sorted({*fleet.target.placed(), *fleet.target.running_without_folder()})
     if not names:
         _check_silence(fleet)
     if not names and not fleet.folder.root.exists():
-        # Hosts may hold what they share of a fleet whose nodes are gone already.
+        # Hosts may still have shared files of a fleet whose nodes were removed already.
         fleet.target.remove(())
         left = fleet.target.settle_packages(remove=packages)
         fleet.folder.remove()
@@ -71,7 +71,7 @@ def run_destroy(
         journal.end(PartlyDone.code)
         raise PartlyDone(
             f"{len(names) - len(failed)} of {len(names)} nodes removed; " + "; ".join(failed),
-            hint="mend the cause and run destroy again",
+            hint="repair the cause and run `rlctl destroy` again",
         )
     left = fleet.target.settle_packages(remove=packages)
     fleet.folder.remove()
@@ -80,26 +80,26 @@ def run_destroy(
 
 
 def _check_silence(fleet: FleetSession) -> None:
-    """Refuse to call a fleet gone whose processes were not found, while servers answer where it would be."""
+    """Raise if rlctl found no process of the fleet, although servers answer at its addresses."""
     name = fleet.topology.name
     unproven = _UNPROVEN_TLS if fleet.topology.security.tls else _UNPROVEN
     if fleet.is_new and (where := _answering(fleet, unproven)):
         raise AccessDenied(
-            f"servers answer where fleet {name} would be, and this machine has no secrets to prove whose they are; "
+            f"servers answer at the addresses of fleet {name}, and this machine has no secrets to identify them; "
             f"nothing was stopped: {where}",
-            hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS=FILE, and the RLCTL_HOME that "
-            "deployed it; if not: nothing of this fleet is here",
+            hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS=FILE, with the RLCTL_HOME that "
+            "deployed it; if not: nothing of this fleet is on this machine",
         )
     if not fleet.is_new and (where := _answering(fleet, _PROVEN)):
         raise Refused(
-            f"fleet {name} runs, and its processes and folders are not under {fleet.home.root}; "
+            f"fleet {name} is running, but its processes and folders are not under {fleet.home.root}; "
             f"nothing was stopped: {where}",
-            hint="use the RLCTL_HOME that deployed it; where that is gone, end these processes by their pids",
+            hint="use the RLCTL_HOME that deployed it; if that is gone, end these processes by their pids",
         )
 
 
 def _answering(fleet: FleetSession, presences: frozenset[Presence]) -> str:
-    """Nodes of these kinds with their addresses and, where this machine runs them, their pids."""
+    """List the nodes of these kinds with their addresses and, on target local, their pids."""
     pids = listening_pids() if fleet.topology.target is TargetName.LOCAL else {}
     observed = fleet.collector.collect()
     found = [spec for spec in all_nodes(fleet.topology) if observed.node(spec.name).presence in presences]

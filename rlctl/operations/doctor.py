@@ -1,4 +1,4 @@
-"""Doctor: read the host, the server program, the fleet and its files; judge them all."""
+"""Doctor: check the machines, the server program, the fleet and its files."""
 
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from rlctl.topology.model import TargetName
 
 
 def run_doctor(fleet: FleetSession, observed: Observed) -> tuple[Check, ...]:
-    """Every check of the machines and of the fleet as it was read, the most urgent first."""
+    """Run every check of the machines and of the observed fleet; the most urgent results first."""
     return sort_checks(
         (
             *host_checks(fleet.topology, read_host_facts(fleet.home.root), _machines(fleet)),
@@ -41,18 +41,18 @@ def _machines(fleet: FleetSession) -> Mapping[str, HostFacts | str]:
 
 
 def _scripts(fleet: FleetSession, observed: Observed) -> Iterator[Check]:
-    """A permission that a script lacks shows only when it runs: so each runs once, as the runtime user."""
-    # What a fenced node refuses says nothing of its scripts; the fence is a finding of its own.
+    """Run each script once as the runtime user: a missing permission shows only when a script runs."""
+    # A fenced node refuses every script that writes; the fence is a finding of its own.
     open_nodes = tuple(node for node in observed.nodes if not is_fenced(node))
     verdicts = verify(fleet, Observed(nodes=open_nodes))
     for node in sorted({verdict.node for verdict in verdicts}):
         wrong = [one for one in verdicts if one.node == node and one.evidence is not None]
         if wrong:
-            evidence = f"{len(wrong)} scripts do not answer as released, first {wrong[0].script}: {wrong[0].evidence}"
+            evidence = f"{len(wrong)} scripts give wrong replies, first {wrong[0].script}: {wrong[0].evidence}"
             yield failed("scripts-run", node, evidence, "`rlctl deploy`; `rlctl scripts verify` shows each")
         else:
             yield passed(
-                "scripts-run", node, f"{len(fleet.release.scripts)} scripts answer as released, run as limiter"
+                "scripts-run", node, f"{len(fleet.release.scripts)} scripts, run as user limiter, reply as released"
             )
 
 
@@ -65,7 +65,7 @@ def _server(fleet: FleetSession) -> Check:
 
 
 def _directives(fleet: FleetSession) -> Iterator[Check]:
-    """Whether the nodes would start again with the section `redis`; on hosts `deploy --dry-run` tells."""
+    """Check that the server starts with the section `redis`; on hosts `deploy --dry-run` does so."""
     topology = fleet.topology
     if not topology.redis or topology.target is TargetName.HOSTS:
         return

@@ -1,4 +1,4 @@
-"""Connection settings of a fleet, for programs that are not rlctl."""
+"""Connection settings of a fleet for other programs."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,7 +14,7 @@ from rlctl.topology.nodes import all_nodes, data_nodes, sentinel_nodes
 
 
 class EnvUser(StrEnum):
-    """Who wants to connect."""
+    """The user to connect as."""
 
     LIMITER = "limiter"
     ADMIN = "admin"
@@ -22,13 +22,15 @@ class EnvUser(StrEnum):
 
     @property
     def user(self) -> User:
-        """The fleet's user behind the word."""
         return {EnvUser.LIMITER: User.LIMITER, EnvUser.ADMIN: User.ADMIN, EnvUser.MONITOR: User.MONITOR}[self]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Everything a client library asks for; `remap` says where nodes are reached that call themselves otherwise."""
+    """Everything that a client library asks for.
+
+    `remap` maps the address that a node announces to the address at which this machine reaches it.
+    """
 
     kind: Kind
     host: str
@@ -44,7 +46,7 @@ class Connection:
     service: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The contract of `env -o json`; the one place where passwords are printed."""
+        """Return the JSON document of `env -o json`, the only output with passwords."""
         password = self.password.reveal() if self.password else None
         return {
             "schema": "rlctl.env/1",
@@ -66,9 +68,9 @@ class Connection:
 
 
 def connection(fleet: FleetSession, as_user: EnvUser, service: str | None = None) -> Connection:
-    """Settings to reach the fleet: any node of a cluster, the primary behind sentinels.
+    """Return the settings to reach the fleet: a node of a cluster, the primary of a Sentinel fleet.
 
-    With a service its own user takes the place of the user limiter.
+    With `service`, the user of that service replaces the user limiter.
     """
     username, password = _login(fleet, as_user, service)
     topology = fleet.topology

@@ -1,4 +1,4 @@
-"""Moving a shard's primary: order it, hold writes back where nothing may be lost, and read again what came of it."""
+"""Fail over a shard: plan it, pause writes if none may be lost, start it, and check the result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ from rlctl.system.redis_errors import LOOK, UNCHANGED, named_errors
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes, data_nodes
 
-# A server of a cluster gives such an order up after five seconds; what it still did shows a moment later.
+# A cluster node gives up a manual failover after 5 s; the rest is for the nodes to agree on the result.
 ORDER_S = 15.0
-# Before the sentinels take the paused primary, which cannot answer their greetings, for dead.
+# Shorter than the time after which sentinels mark the paused primary as down, as it cannot answer them.
 COPY_S = 3.0
-# Sentinel gives a promotion up after its failover-timeout, which it checks a few times a second.
+# Sentinel gives up a promotion after its failover-timeout, which it checks a few times a second.
 GIVEN_UP_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverOptions:
-    """What the command line says."""
+    """Options of one failover; `timeout_s` None stands for the default."""
 
     shard: int
     mode: FailoverMode
@@ -46,7 +46,7 @@ class FailoverOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReport:
-    """Who has the shard now, and what is known of what was lost; None where that is not known."""
+    """Result of a failover; `lost_bytes` is None if rlctl cannot prove how much was lost."""
 
     name: str
     plan: FailoverPlan
@@ -73,7 +73,7 @@ class FailoverReport:
 
 
 def plan_failover(fleet: FleetSession, options: FailoverOptions) -> FailoverReport:
-    """What would be done now."""
+    """Plan the failover without carrying it out."""
     plan = _choose(fleet, fleet.observe(), options)
     return FailoverReport(
         name=fleet.topology.name,
@@ -93,7 +93,7 @@ def run_failover(
     stop: StopFlag,
     agree: Callable[[FailoverPlan], None],
 ) -> FailoverReport:
-    """Move the primary; `agree` raises Declined when the user does not want it."""
+    """Carry out a failover; `agree` raises Declined if the user rejects the plan."""
     fleet = locked.fleet
     observed = fleet.observe()
     asked = _choose(fleet, observed, options)
@@ -103,12 +103,12 @@ def run_failover(
         await_tilt_end(fleet, asked.sentinel, progress, stop)
     elif options.mode is FailoverMode.PLANNED:
         await_votes(fleet, asked, progress, stop)
-    # Who holds the lock, and who thinks about a question, gives the fleet time to move.
+    # The fleet may have changed while rlctl waited for the lock or for the user's answer.
     plan = _choose(fleet, fleet.observe(), options)
     if plan.old != asked.old:
         raise Refused(
-            f"{plan.old} has become the primary of shard {plan.shard} meanwhile, not {asked.old}",
-            hint="the same command moves it on from there",
+            f"the primary of shard {plan.shard} is now {plan.old}, no longer {asked.old}",
+            hint="run the same command again to fail over from there",
         )
     locked.check()
     stop.check()
@@ -137,7 +137,7 @@ def _journaled(move: "_Failover", argv: Sequence[str]) -> FailoverReport:
 
 
 class _Failover:
-    """One order on its way."""
+    """One failover, from its start to the check of the result."""
 
     def __init__(
         self, locked: LockedFleet, plan: FailoverPlan, options: FailoverOptions, progress: Progress, stop: StopFlag
@@ -155,13 +155,12 @@ class _Failover:
         self._specs = {spec.name: spec for spec in all_nodes(topology)}
 
     def carry_out(self) -> FailoverReport:
-        """Order it, wait for it, read again."""
         clock = self.fleet.clock
         started = clock.monotonic()
         before = self._syncs(self.plan.replicas) if self.plan.is_old_up else {}
         paused_at = self._start()
         new, old = self._prove(started)
-        # One that was started anew in between may have forgotten what it acknowledged.
+        # If the old primary restarted meanwhile, it may have lost writes that it acknowledged.
         is_same = old.is_up and old.run_id == self.plan.old_run_id
         lost = 0 if is_same and self._kept_all_writes(new.name, before, paused_at) else None
         return FailoverReport(
@@ -175,7 +174,7 @@ class _Failover:
         )
 
     def _start(self) -> int | None:
-        """Tell who has to be told; the offset up to which the old primary had written, where its writes were paused."""
+        """Start the failover; return the old primary's offset at which its writes were paused, or None."""
         if self._is_cluster:
             words = () if self.plan.mode is FailoverMode.PLANNED else (self.plan.mode.upper(),)
             with named_errors(self.plan.new, UNCHANGED):
@@ -192,7 +191,10 @@ class _Failover:
             self._link(self.plan.sentinel).call("SENTINEL", "FAILOVER", self.fleet.topology.name)
 
     def _start_with_writes_paused(self) -> int | None:
-        """Sentinel leaves the old primary alone for seconds after the promotion: what it took then would be lost."""
+        """Start the failover with writes paused.
+
+        Sentinel demotes the old primary seconds after the promotion: writes that it accepted until then would be lost.
+        """
         link = self.fleet.connector.separate_link(self._specs[self.plan.old])
         pause = WritePause(link, self.fleet.clock)
         try:
@@ -211,8 +213,8 @@ class _Failover:
         return None if pause.has_lapsed else paused_at
 
     def _await_copies(self, offset: int) -> None:
-        """Sentinel may promote any of the replicas: all must have what the primary wrote before the pause."""
-        self._progress.note(f"writes on {self.plan.old} are paused; waiting until all replicas have what it wrote")
+        """Wait until all replicas have the writes from before the pause, as Sentinel may promote any of them."""
+        self._progress.note(f"writes on {self.plan.old} are paused; waiting until all replicas have its writes")
 
         def all_have_it() -> bool:
             self._stop.check()
@@ -222,19 +224,19 @@ class _Failover:
             all_have_it,
             timeout_s=min(COPY_S, self.fleet.topology.sentinel.down_after_ms / 2000),
             clock=self.fleet.clock,
-            what=f"{', '.join(self.plan.replicas)} having all that {self.plan.old} wrote",
-            hint="nothing was changed; try again when there is less to copy",
+            what=f"{', '.join(self.plan.replicas)} having all writes of {self.plan.old}",
+            hint="nothing was changed; try again when the replicas lag less",
         )
 
     def _received(self, name: NodeName) -> int:
-        """Nothing, once it is no replica any more."""
+        """Return the offset that a replica has received; -1 if it is not a replica any more."""
         received = ServerInfo(self._link(name).call("INFO", "replication")).received_offset
         return -1 if received is None else received
 
     def _redirect(self, pause: WritePause) -> None:
-        """Keep the pause until the promotion is sure, then make the old primary a replica at once.
+        """Extend the pause until the promotion is final, then make the old primary a replica at once.
 
-        No timeout of the user's and no Ctrl-C ends this before the order does: writes would go on that are lost.
+        Neither the user's timeout nor Ctrl-C ends this: otherwise writes would continue and be lost.
         """
         self._progress.note(f"{self.plan.sentinel} promotes a replica")
 
@@ -248,11 +250,11 @@ class _Failover:
             timeout_s=self.fleet.topology.sentinel.failover_timeout_ms / 1000 + GIVEN_UP_S,
             clock=self.fleet.clock,
             what=f"a replica taking over from {self.plan.old}",
-            hint=f"Sentinel has given it up; {LOOK}",
+            hint=f"Sentinel has given up the failover; {LOOK}",
         )
 
     def _promoted(self) -> NodeName | None:
-        """Whom the ordered sentinel hands to clients: another one as soon as the promotion cannot be taken back."""
+        """Return the new primary once the sentinel names it to clients; from then on the promotion is final."""
         assert self.plan.sentinel is not None
         link = self._link(self.plan.sentinel)
         address, port = link.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.fleet.topology.name)
@@ -271,22 +273,24 @@ class _Failover:
         )
 
     def _prove(self, started: float) -> tuple[NodeFacts, NodeFacts]:
-        """The new primary and the old one, once the fleet is at rest behind the new one."""
+        """Wait until the fleet agrees on the new primary; return the new and the old primary."""
         try:
             self._locked.follow(self._await_owner())
             observed = self._await_rest(started)
         except Interrupted as failure:
-            raise type(failure)("stopped after the order was given; the fleet carries it out", hint=LOOK) from failure
+            text = "stopped after the failover was started; the fleet completes it"
+            raise type(failure)(text, hint=LOOK) from failure
         self._locked.follow(observed)
         new = new_primary(self.fleet.desired(observed), observed, self.plan)
         if new is None or (self._is_cluster and new.name != self.plan.new):
-            found = "nobody" if new is None else new.name
-            raise CheckFailed(f"{found} has shard {self.plan.shard} now, not {self.plan.new} as ordered", hint=LOOK)
+            found = "no node" if new is None else new.name
+            text = f"{found} is the primary of shard {self.plan.shard} now, not {self.plan.new} as planned"
+            raise CheckFailed(text, hint=LOOK)
         return new, observed.node(self.plan.old)
 
     def _await_owner(self) -> Observed:
         window_s = 2 * self.fleet.topology.cluster.node_timeout_ms / 1000
-        few_votes = f"a shard gets votes once in {window_s:g} s, and this order may have come too soon: repeat it; "
+        few_votes = f"primaries vote for a shard at most once in {window_s:g} s: try again; "
         return self._await(
             lambda observed: new_primary(self.fleet.desired(observed), observed, self.plan) is not None,
             what=f"a replica taking over from {self.plan.old}",
@@ -298,13 +302,13 @@ class _Failover:
         spent_s = self.fleet.clock.monotonic() - started
         return self._await(
             lambda observed: is_settled(self.fleet.desired(observed), observed, self.plan),
-            what=f"{self.plan.old} following the new primary of shard {self.plan.shard}, and all agreeing on it",
-            hint=f"the primary has moved; {LOOK}, `rlctl deploy` mends the rest",
+            what=f"{self.plan.old} following the new primary of shard {self.plan.shard}, and all nodes agreeing on it",
+            hint=f"the failover is done; {LOOK}; `rlctl deploy` repairs the rest",
             timeout_s=max(0.0, self._timeout_s - spent_s),
         )
 
     def _await(self, is_so: Callable[[Observed], bool], *, what: str, hint: str, timeout_s: float) -> Observed:
-        """The reading that showed it."""
+        """Wait for a condition; return the observation in which it holds."""
         seen: list[Observed] = []
 
         def shows(observed: Observed) -> bool:
@@ -319,10 +323,10 @@ class _Failover:
         return new in after and kept_all_writes(before.get(new), after[new], paused_at)
 
     def _syncs(self, names: Sequence[NodeName]) -> dict[NodeName, SyncStats]:
-        """What these servers say of their replicas; who does not answer is left out, and proves nothing."""
+        """Read the synchronisation counters of these servers; those that do not answer are left out."""
         found: dict[NodeName, SyncStats] = {}
         for name in names:
-            # Sentinel hangs up on the connections of whom it promotes.
+            # Sentinel closes the connections of a replica that it promotes.
             link = self.fleet.connector.separate_link(self._specs[name])
             try:
                 info = ServerInfo(link.call("INFO", "server", "replication", "stats"))

@@ -1,4 +1,4 @@
-"""Fencing a data node and letting it go: one setting on one server, which no file keeps, read again afterwards."""
+"""Fence and unfence a data node: CONFIG SET of one setting, which no file stores, then a check."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceReport:
-    """How the node stands, and whether that is our doing."""
+    """Result of a fence or unfence; `changed` is False if the node was so already."""
 
     name: str
     node: NodeName
@@ -36,7 +36,7 @@ class FenceReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencePlan:
-    """One node as it stands, and what is wanted of it."""
+    """One observed node, and whether it shall be fenced."""
 
     spec: NodeSpec
     observed: Observed
@@ -44,17 +44,16 @@ class FencePlan:
 
     @property
     def node(self) -> NodeFacts:
-        """What the node says."""
         return self.observed.node(self.spec.name)
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the setting has to change."""
         return is_fenced(self.node) != self.wanted
 
 
 def plan_fence(fleet: FleetSession, name: str, *, wanted: bool) -> FencePlan:
-    """Look at a node that is to be fenced, or let go; only it has to answer."""
+    """Observe the node that shall be fenced (`wanted`) or unfenced; only that node has to answer."""
     spec = _data_node(fleet, name)
     observed = fleet.observe()
     _check_answers(fleet, observed, spec)
@@ -65,12 +64,12 @@ Agree = Callable[[FencePlan], None]
 
 
 def run_fence(locked: LockedFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
-    """Let a node refuse every write from now on; only it has to answer."""
+    """Make a node refuse every write from now on; only that node has to answer."""
     return _run(locked, name, argv, agree, wanted=True)
 
 
 def run_unfence(locked: LockedFleet, name: str, argv: Sequence[str], agree: Agree) -> FenceReport:
-    """Let a node take writes again, as far as the topology lets it."""
+    """Lift a fence: the node gets the topology's `min-replicas-to-write` again."""
     return _run(locked, name, argv, agree, wanted=False)
 
 
@@ -81,7 +80,7 @@ def _run(locked: LockedFleet, name: str, argv: Sequence[str], agree: Agree, *, w
         locked.take_key(plan.observed)
         agree(plan)
         locked.check()
-        # A node behind a fence could not give the fleet's own lock back; the machine's lock still holds.
+        # A fenced node refuses to delete the lock key, so delete it before; the file lock still holds.
         locked.release()
         _journaled(fleet, plan.spec, argv, wanted=wanted)
     return FenceReport(name=fleet.topology.name, node=plan.spec.name, fenced=wanted, changed=plan.changes)
@@ -115,7 +114,7 @@ def _check_answers(fleet: FleetSession, observed: Observed, spec: NodeSpec) -> N
         evidence = node.evidence or node.disk.unknown or node.presence
         raise Unreachable(
             f"{spec.name} does not answer: {evidence}",
-            hint="only the node itself can fence itself; cut it off, or stop it, by other means",
+            hint="only a node that answers can be fenced; stop it or disconnect it by other means",
         )
 
 
@@ -142,19 +141,20 @@ def _configure(fleet: FleetSession, spec: NodeSpec, value: str) -> None:
         ) from failure
     except CommandFailed as failure:
         raise Refused(
-            f"{spec.name} refuses the setting: {failure}", hint="`rlctl doctor` looks for causes"
+            f"{spec.name} refuses the setting: {failure}", hint="`rlctl doctor` searches for the cause"
         ) from failure
 
 
 def _check(fleet: FleetSession, spec: NodeSpec, *, wanted: bool) -> None:
-    """Read again; a primary must also say that it lacks the replicas it wants."""
+    """Observe the node again; a fenced primary must also report too few good replicas."""
     node = fleet.observe().node(spec.name)
     refuses = lacks_replicas(node) or node.role is not Role.PRIMARY
+    state = "fenced" if wanted else "unfenced"
     if not node.is_up or is_fenced(node) != wanted or (wanted and not refuses):
         found = (
             f"{FENCE_SETTING} is {node.settings.get(FENCE_SETTING, 'unknown')}, {node.good_replicas} replicas keep up"
         )
         raise CheckFailed(
-            f"{spec.name} is not {'fenced' if wanted else 'free'} afterwards: {found if node.is_up else node.evidence}",
-            hint="look with `rlctl status --views`; the same command may be repeated",
+            f"{spec.name} is not {state} afterwards: {found if node.is_up else node.evidence}",
+            hint="see `rlctl status --views`; the same command can be repeated",
         )

@@ -1,4 +1,4 @@
-"""Resize: more memory for every data node, written into the topology file and deployed as one operation."""
+"""Resize: set more memory for every data node in the topology file and deploy it, as one operation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ _FIRST = "`rlctl deploy` first, then the same command again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
-    """One changed setting: the file's text before and after, and what each says."""
+    """A change of `maxmemory`: text and topology of the file, before and after."""
 
     file: Path
     text: str
@@ -40,16 +40,14 @@ class Resize:
 
     @property
     def was(self) -> str:
-        """The memory of each data node until now."""
         return format_size(self.before.memory.maxmemory_bytes)
 
     @property
     def now(self) -> str:
-        """The memory of each data node from now on."""
         return format_size(self.after.memory.maxmemory_bytes)
 
     def to_json(self) -> dict[str, object]:
-        """What every `resize -o json` starts with."""
+        """Return the fields that every `resize -o json` has."""
         return {
             "schema": "rlctl.resize/1",
             "name": self.before.name,
@@ -60,18 +58,18 @@ class Resize:
 
 
 def make_resize(file: Path, source: bytes, size_bytes: int | None) -> Resize:
-    """The change of a topology file to this memory, or to twice what it says; nothing is written yet."""
+    """Plan the change of a topology file to `size_bytes`, or to twice its size if None; writes nothing."""
     before = load_topology(source, str(file))
     was = before.memory.maxmemory_bytes
     after = replace(
         before, memory=replace(before.memory, maxmemory_bytes=was * 2 if size_bytes is None else size_bytes)
     )
     for problem in check(after):
-        raise UsageFault(problem.text, hint=f"{file} says {format_size(was)}; give a size that is possible")
+        raise UsageFault(problem.text, hint=f"{file} says {format_size(was)}; choose another size")
     if after.memory.maxmemory_bytes < was:
         raise Refused(
             f"{format_size(after.memory.maxmemory_bytes)} is less than the {format_size(was)} that {file} says",
-            hint="shrinking can evict or refuse writes: edit the file and deploy, if it is meant",
+            hint="less memory can evict keys or refuse writes; to do so, edit the file and run `rlctl deploy`",
         )
     text = source.decode("utf-8")
     change = {("memory", _SETTING): format_size(after.memory.maxmemory_bytes)}
@@ -80,7 +78,7 @@ def make_resize(file: Path, source: bytes, size_bytes: int | None) -> Resize:
 
 
 def plan_resize(resize: Resize, home: Home, progress: Progress) -> Plan:
-    """What it would do now; Refused where it would not."""
+    """Plan the resize; raises Refused if it cannot be carried out."""
     with open_fleet(resize.after, home) as fleet:
         _check_ready(resize, fleet, progress, NO_PROGRESS_LISTENER)
         plan = plan_deploy(fleet, progress)
@@ -96,11 +94,11 @@ def run_resize(
     stop: StopFlag,
     agree: Callable[[Plan], None],
 ) -> DeployReport:
-    """Write the file and deploy what it then says; `agree` is asked before the file is touched."""
+    """Write the file and deploy it; `agree` is called before the file is written."""
     fleet = locked.fleet
     fleet.check_deployable()
     locked.take_key(fleet.observe())
-    # Whoever held the lock until now may have written the file.
+    # The previous holder of the lock may have changed the file.
     check_unchanged(resize.file, resize.text)
     _check_ready(resize, fleet, progress, ProgressListener(note=progress.note, check_stop=stop.check))
     is_written = False
@@ -119,26 +117,26 @@ def run_resize(
             raise
         raise type(failure)(
             f"{failure.message}; {resize.file} now says {_SETTING} {resize.now}",
-            hint=f"`rlctl deploy` carries on{f'; {failure.hint}' if failure.hint else ''}",
+            hint=f"`rlctl deploy` continues{f'; {failure.hint}' if failure.hint else ''}",
         ) from failure
 
 
 def _check_ready(resize: Resize, fleet: FleetSession, progress: Progress, listener: ProgressListener) -> None:
-    """Only where there is memory, asked first for it is told at once, and only a fleet that is as its topology says."""
+    """Raise Refused if a machine lacks the memory, or if the fleet differs from its topology file."""
     if faults := tuple(machines_without_memory(resize.before, resize.after, _machines(fleet))):
         raise Refused(
             f"no room for {resize.now} a node: {'; '.join(faults)}",
-            hint="ask for less, end what else takes memory there, or use larger machines",
+            hint="choose a smaller size, end other processes on those machines, or use larger machines",
         )
     with open_fleet(resize.before, fleet.home, listener=listener) as present:
         steps = plan_deploy(present, progress).steps
     if steps:
         more = f" (+{len(steps) - 1} more)" if len(steps) > 1 else ""
-        raise Refused(f"the fleet is not as {resize.file} says; to do is: {describe(steps[0])}{more}", hint=_FIRST)
+        raise Refused(f"the fleet differs from {resize.file}; missing steps: {describe(steps[0])}{more}", hint=_FIRST)
 
 
 def _machines(fleet: FleetSession) -> Mapping[str | None, HostFacts]:
-    """The machines that the nodes run on; one that nobody could look at has no room either."""
+    """Return the facts of the machines that run the nodes; raises the error of a host that cannot be read."""
     if fleet.topology.target is not TargetName.HOSTS:
         return {None: read_host_facts(fleet.home.root)}
     found: dict[str | None, HostFacts] = {}
@@ -150,7 +148,7 @@ def _machines(fleet: FleetSession) -> Mapping[str | None, HostFacts]:
 
 
 def _check_own(plan: Plan) -> None:
-    """Nothing but the new setting is carried out under this name."""
+    """Raise Refused if the plan has steps that are not part of the resize."""
     for step in plan.steps:
         if not (isinstance(step, PreparePlace) or (isinstance(step, Configure) and step.setting == _SETTING)):
-            raise Refused(f"the fleet has changed meanwhile; to do is: {describe(step)}", hint=_FIRST)
+            raise Refused(f"the fleet has changed meanwhile; missing step: {describe(step)}", hint=_FIRST)

@@ -1,4 +1,4 @@
-"""Runs the manifest's examples on every shard as the runtime user, and compares every reply."""
+"""Run the examples of the script manifest on every shard as the runtime user, and compare the replies."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from rlctl.topology.nodes import NodeName, all_nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """One script on one node; no evidence means that every reply was right."""
+    """Result of one script on one node; `evidence` is the first wrong reply or error, None if there was none."""
 
     node: NodeName
     script: str
@@ -27,18 +27,18 @@ class ScriptResult:
 
 
 def verify(fleet: FleetSession, observed: Observed) -> tuple[ScriptResult, ...]:
-    """Every script on every serving primary, on a scratch key that is removed again."""
+    """Run every script on every serving primary, on a scratch key that is removed afterwards."""
     return tuple(verdict for node in serving(fleet, observed) for verdict in _node(fleet, node))
 
 
 def unserved_shards(fleet: FleetSession, observed: Observed) -> int:
-    """How many shards nobody could be asked for."""
+    """Count the shards without a serving primary."""
     shards = fleet.topology.cluster.shards if fleet.topology.kind is Kind.CLUSTER else 1
     return max(0, shards - len(serving(fleet, observed)))
 
 
 def serving(fleet: FleetSession, observed: Observed) -> list[NodeFacts]:
-    """The primaries that decide, in the topology's order."""
+    """Return the primaries that serve decisions, in the topology's order."""
     primaries = [node for node in observed.up if node.role is Role.PRIMARY]
     return [node for node in primaries if node.slots] if fleet.topology.kind is Kind.CLUSTER else primaries
 
@@ -60,7 +60,7 @@ def _node(fleet: FleetSession, node: NodeFacts) -> Iterator[ScriptResult]:
 
 
 def _replies(link: NodeLink, script: Script, key: str) -> str | None:
-    """The first reply that is not as the manifest says."""
+    """Return the first reply that differs from the manifest, or None."""
     calls: Sequence[tuple[object, ...]] = [
         ("EVALSHA", script.sha1, 1, key, *example.args) for example in script.examples
     ]
@@ -73,7 +73,7 @@ def _replies(link: NodeLink, script: Script, key: str) -> str | None:
 
 
 def scratch_key(script: str, node: NodeFacts) -> str:
-    """A key of the limiter's own that lies in one of the node's slots."""
+    """Return a key that the runtime user may access and that lies in one of the node's slots."""
     tags = (f"rlctl-verify-{number}" for number in range(1_000_000))
     tag = next(tag for tag in tags if not node.slots or _owns(node, key_slot(tag)))
     return f"rl:{{{tag}}}:rlctl-verify:{script}"

@@ -1,4 +1,4 @@
-"""Where a fleet's nodes differ from the release. Pure."""
+"""Differences between the scripts on a fleet and the release. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rlctl.topology.nodes import NodeName
 
 
 class DriftClass(StrEnum):
-    """What kind of difference; the words of the contract."""
+    """The kind of a difference, as `scripts status -o json` names it."""
 
     MISSING = "MISSING"
     REPLICA_ONLY_MISSING = "REPLICA_ONLY_MISSING"
@@ -23,7 +23,7 @@ class DriftClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptDrift:
-    """One difference; a difference of the whole fleet has no node, one of a node no script."""
+    """One difference; `node` is None if it concerns the whole fleet, `script` if it concerns the whole node."""
 
     kind: DriftClass
     node: NodeName | None = None
@@ -34,13 +34,13 @@ class ScriptDrift:
         return {"class": self.kind, "node": self.node, "script": self.script}
 
     def describe(self) -> str:
-        """For people."""
+        """Describe the difference for text output."""
         where = " ".join(part for part in (self.node, self.script) if part)
         return f"{self.kind.value.lower().replace('_', ' ')}: {where or 'the whole fleet'}"
 
 
 def missing(release: Release, node: NodeFacts) -> tuple[Script, ...]:
-    """What a node lacks; of one that does not answer nothing is known."""
+    """Return the scripts missing on a node; empty if the node was not queried."""
     if node.scripts is None:
         return ()
     return tuple(script for script in release.scripts if script.sha1 not in node.scripts)
@@ -49,7 +49,7 @@ def missing(release: Release, node: NodeFacts) -> tuple[Script, ...]:
 def script_drift(
     desired: Desired, observed: Observed, release: Release, registered: Registered | None
 ) -> tuple[ScriptDrift, ...]:
-    """Everything that is not as the release says, in a stable order."""
+    """Return all differences in a stable order; `registered` is the release that the fleet has on record."""
     found = [*_nodes(desired, observed, release), *_fleet(observed, release, registered)]
     return tuple(sorted(found, key=lambda drift: (drift.kind, drift.node or "", drift.script or "")))
 

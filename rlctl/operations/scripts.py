@@ -1,4 +1,4 @@
-"""Applying a release to a fleet, and what is said about it afterwards."""
+"""Apply a release of scripts to a fleet, and report its state."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,10 @@ KIND = "scripts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptsStatus:
-    """Every node's scripts against the release; without the registry's primary nobody knows what was applied."""
+    """Every node's scripts compared with the release.
+
+    `has_registry` is False if the primary that stores the registry cannot be read; `registered` is then unknown.
+    """
 
     release: str
     observed: Observed
@@ -59,7 +62,7 @@ class ScriptsStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyReport:
-    """What apply did."""
+    """Result of an apply."""
 
     results: tuple[StepResult, ...]
     status: ScriptsStatus
@@ -73,7 +76,7 @@ class ApplyReport:
 
 
 def read_scripts(fleet: FleetSession) -> ScriptsStatus:
-    """Ask every node itself."""
+    """Query every node for its scripts, and the registry for the applied release."""
     observed = fleet.observe()
     _check_deployed(fleet, observed)
     link = registry_link(fleet, observed)
@@ -96,7 +99,7 @@ def run_apply(
     stop: StopFlag,
     agree: Callable[[Plan, RightsChange | None], None],
 ) -> ApplyReport:
-    """Load what is missing, replicas first, and prove it; PartlyDone where a node could not be reached."""
+    """Load missing scripts, replicas first, and check the result; raises PartlyDone if a node did not answer."""
     fleet = locked.fleet
     check_deployed(fleet)
     before = read_scripts(fleet)
@@ -121,25 +124,25 @@ def run_apply(
 
 
 def register_first(fleet: FleetSession, observed: Observed, progress: Progress) -> None:
-    """A fleet whose first release came with its deploy remembers it: a rollback must know where to go back to."""
+    """Register the first release, which came with a deploy, so that a rollback has a release to return to."""
     link = registry_link(fleet, observed)
     try:
         if link is not None and read_registered(link) is None:
             _register(fleet, observed, "applied")
     except RlctlError as failure:
-        progress.note(f"the fleet does not remember its release: {failure.message}")
+        progress.note(f"the release was not registered: {failure.message}")
 
 
 def script_plan(fleet: FleetSession, observed: Observed) -> Plan:
-    """The part of the whole plan that concerns scripts and who may run them."""
+    """Plan the steps that load scripts and users, without the other steps of a deploy."""
     plan = make_plan(fleet.desired(observed), observed)
     return replace(plan, steps=tuple(step for step in plan.steps if isinstance(step, LoadScripts | LoadUsers)))
 
 
 def read_rights(fleet: FleetSession, observed: Observed, plan: Plan) -> RightsChange | None:
-    """What the runtime user gains and loses by a plan; None where no node loads users.
+    """Return the rights that the runtime user gains and loses by a plan; None if no node loads users.
 
-    One node is asked: all data nodes have the same users. Unreachable where it does not answer.
+    One node is queried, as all data nodes have the same users; raises Unreachable if it does not answer.
     """
     loading = {step.node for step in plan.steps if isinstance(step, LoadUsers)}
     spec = next((spec for spec in data_nodes(fleet.topology) if spec.name in loading), None)
@@ -148,7 +151,7 @@ def read_rights(fleet: FleetSession, observed: Observed, plan: Plan) -> RightsCh
     try:
         told = fleet.connector.link(spec).call("ACL", "GETUSER", User.LIMITER.value)
     except (LinkFailure, CommandFailed) as failure:
-        raise Unreachable(f"{spec.name} did not say what its users may do: {failure}") from failure
+        raise Unreachable(f"cannot read the rights of user limiter on {spec.name}: {failure}") from failure
     own = parse.user(told) or {}
     before = " ".join(str(own.get(name, "")) for name in ("commands", "keys", "channels"))
     text = node_acl(spec, fleet.secrets, fleet.versions(observed)[spec.name], fleet.release.commands)
@@ -156,7 +159,7 @@ def read_rights(fleet: FleetSession, observed: Observed, plan: Plan) -> RightsCh
 
 
 def fleet_history(fleet: FleetSession) -> tuple[dict[str, object], ...]:
-    """The releases this fleet has seen, newest first; Unreachable where nobody can say."""
+    """Return the releases that were applied to this fleet, newest first; raises Unreachable."""
     observed = fleet.observe()
     _check_deployed(fleet, observed)
     link = _link_for_key(fleet, observed, HISTORY_KEY)
@@ -166,12 +169,12 @@ def fleet_history(fleet: FleetSession) -> tuple[dict[str, object], ...]:
 
 
 def registry_link(fleet: FleetSession, observed: Observed) -> NodeLink | None:
-    """A connection to the primary that holds the registry, while there is one."""
+    """Return a link to the primary that stores the registry, or None."""
     return _link_for_key(fleet, observed, RELEASE_KEY)
 
 
 def _link_for_key(fleet: FleetSession, observed: Observed, key: str) -> NodeLink | None:
-    """The registry's keys have tags of their own: with more shards they lie on different primaries."""
+    """Return a link to the primary that stores `key`; registry and history may lie on different shards."""
     spec = primary_for_key(fleet, observed, key)
     return fleet.connector.link(spec) if spec else None
 
@@ -182,20 +185,20 @@ def _check_deployed(fleet: FleetSession, observed: Observed) -> None:
 
 
 def _prove(fleet: FleetSession) -> ScriptsStatus:
-    """Success is read again: every node, every script, and a smoke decision on every shard."""
+    """Check every script on every node, run the examples on every shard, and register the release."""
     status = read_scripts(fleet)
     wrong = [verdict for verdict in verify(fleet, status.observed) if verdict.evidence is not None]
     if wrong:
         first = wrong[0]
         raise CheckFailed(
-            f"{len(wrong)} smoke calls went wrong, first {first.script} on {first.node}: {first.evidence}",
-            hint="`rlctl scripts verify` shows them all",
+            f"{len(wrong)} scripts give wrong replies, first {first.script} on {first.node}: {first.evidence}",
+            hint="`rlctl scripts verify` shows all of them",
         )
     unreached = [drift.node for drift in status.drift if drift.kind is DriftClass.UNREACHABLE]
     if unreached:
         raise PartlyDone(
             f"loaded on all nodes but {', '.join(str(node) for node in unreached)}, which did not answer",
-            hint="bring them back (`rlctl deploy`) and apply again",
+            hint="start them with `rlctl deploy`, then run `rlctl scripts apply` again",
         )
     _register(fleet, status.observed, "applied")
     return read_scripts(fleet)
@@ -222,11 +225,11 @@ def _register(fleet: FleetSession, observed: Observed, state: str) -> None:
 
 
 def _mark_dirty(fleet: FleetSession, observed: Observed, progress: Progress) -> None:
-    """After a failure, which stays the one that is told."""
+    """Register the release as dirty after a failure; if that fails too, note it and keep the first error."""
     try:
         _register(fleet, observed, "dirty")
     except RlctlError as failure:
-        progress.note(f"the fleet does not know that its release is dirty: {failure.message}")
+        progress.note(f"the release was not registered as dirty: {failure.message}")
 
 
 def _registered(fleet: FleetSession, state: str) -> Registered:

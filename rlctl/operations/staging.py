@@ -1,4 +1,4 @@
-"""Staging: a host's files written on this machine, from where the roles copy them."""
+"""Staging: write the files of a host on this machine; the playbook roles copy them to the host."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -30,13 +30,13 @@ from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
 LOCK_S = 60.0
 LOCK_EVERY_S = 0.05
-# Users are generated for a version; before a server is installed, for the newest that differs.
+# ACL files depend on the server's version; before a server is installed, assume the newest with other rules.
 NEWEST_KNOWN: Version = (8, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What lies ready for one host."""
+    """The staged files of one host, by node."""
 
     folder: Path
     nodes: Mapping[NodeName, Sequence[str]]
@@ -44,9 +44,10 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingMode:
-    """A rehearsal keeps no secrets that it had to invent; where nodes are placed already, none are invented.
+    """What a staging may store.
 
-    Nor are any kept while there are hosts that nobody looked at, which may hold nodes.
+    `rehearsal`: an Ansible check run, which stores no secrets. `placed`: the hosts have nodes of the fleet, so missing
+    secrets are an error. `unseen`: some hosts were not read and may have nodes, so no new secrets are stored.
     """
 
     rehearsal: bool
@@ -55,10 +56,10 @@ class StagingMode:
 
 
 def stage_host(topology: Topology, home: Home, host: str, version: Version | None, mode: StagingMode) -> Staged:
-    """Write what is rlctl's of every node of a host."""
+    """Write the files of every node of a host."""
     specs = [spec for spec in all_nodes(topology) if spec.host == host]
     if not specs:
-        raise NotFound(f"host {host} runs nothing of fleet {topology.name}", hint="see `rlctl inventory`")
+        raise NotFound(f"host {host} has no node of fleet {topology.name}", hint="`rlctl inventory` lists the hosts")
     home.open_for_writing()
     with file_lock(home.staging_lock(topology.name), LockOwner.myself("render config"), wait=_lock_wait()):
         return _stage(topology, home, specs, version or NEWEST_KNOWN, mode)
@@ -73,7 +74,7 @@ def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: V
     for spec in specs:
         node = staged_node(stage, spec, topology, secrets, commands)
         if mode.rehearsal:
-            # Certificates of an authority that was invented for another rehearsal would stay.
+            # Otherwise certificates of the throw-away authority of an earlier rehearsal would stay.
             _clear(node.root)
         make_private_folder(node.root)
         node.write_own(version)
@@ -89,9 +90,9 @@ def _secrets(topology: Topology, home: Home, mode: StagingMode) -> FleetSecrets:
         raise no_secrets(topology)
     if found is None and mode.unseen and not mode.rehearsal:
         raise AccessDenied(
-            f"not all hosts of fleet {topology.name} were looked at, and its secrets are not here: "
-            "nodes that run on the others would have different ones",
-            hint="if it is new, run without --limit and with all hosts up; else first `rlctl secrets import FILE`",
+            f"some hosts of fleet {topology.name} were not read, and its secrets are not on this machine: "
+            "nodes on those hosts may have other secrets",
+            hint="if it is new, run without --limit and with all hosts up; else `rlctl secrets import FILE` first",
         )
     secrets = new_secrets(topology) if found is None else with_services(found, topology.security.services)
     check_authority(topology, secrets)
@@ -107,7 +108,7 @@ def _secrets(topology: Topology, home: Home, mode: StagingMode) -> FleetSecrets:
 
 
 def _lock_wait() -> Callable[[], bool]:
-    """Other hosts are staged in a moment."""
+    """Return the callback for a held staging lock; another host's staging takes moments."""
     clock = SystemClock()
     deadline = clock.monotonic() + LOCK_S
 

@@ -1,4 +1,4 @@
-"""The status of a fleet: its observation and findings, in the words of the contract."""
+"""The status of a fleet: its nodes and findings, as `rlctl status` reports them."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from rlctl.topology.nodes import NodeId, NodeName, NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
-    """One node; a dead one is described by what the others say of it."""
+    """One node; the fields of a dead node come from the other nodes."""
 
     id: NodeId
     name: NodeName
@@ -32,7 +32,7 @@ class NodeStatus:
     lag_bytes: int | None
     version: str | None
     alive: bool
-    # It answers, but was not asked, as nothing proves that it is the node.
+    # A server answers at its address, but rlctl did not query it, as nothing proves that it is this node.
     unproven: bool
     scripts_missing: int
     view: str | None
@@ -59,8 +59,6 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatus:
-    """The whole fleet."""
-
     name: str
     kind: Kind
     state: State
@@ -80,19 +78,19 @@ class FleetStatus:
 
 
 def read_status(fleet: FleetSession) -> FleetStatus:
-    """Ask every node and judge."""
+    """Observe the fleet and assess it."""
     observed = fleet.observe()
     return status_of(fleet.desired(observed), observed)
 
 
 def read_views(fleet: FleetSession) -> Views:
-    """Ask every node what it thinks of the others."""
+    """Observe the fleet and compare every node's view of the others."""
     observed = fleet.observe()
     return views_of(fleet.desired(observed), observed)
 
 
 def status_of(desired: Desired, observed: Observed) -> FleetStatus:
-    """The judgement alone."""
+    """Assess an observation."""
     findings = assess(desired, observed)
     state = state_of(findings, observed)
     owned = ownership(observed)
@@ -127,7 +125,7 @@ def _node(desired: Desired, observed: Observed, owned: Ownership, node: NodeFact
 
 
 def _scripts_missing(desired: Desired, spec: NodeSpec, node: NodeFacts) -> int:
-    """A data node that is not up holds none: its cache is empty when it comes back."""
+    """Count missing scripts; a data node that is down misses all, as its script cache is empty after a restart."""
     if spec.is_sentinel:
         return 0
     return len(missing_scripts(desired, node)) if node.scripts is not None else len(desired.scripts)
@@ -142,13 +140,13 @@ def _role(desired: Desired, observed: Observed, owned: Ownership, spec: NodeSpec
 
 
 def _view(desired: Desired, observed: Observed, node: NodeFacts) -> str | None:
-    """What the node itself thinks: the cluster's state and size, or the primary a sentinel names."""
+    """Describe the node's own view: cluster state and size, or the primary that a sentinel names."""
     if not node.is_up:
         return None
     if node.sentinel is not None:
         primary = node.sentinel.primary and at(desired, observed, node.sentinel.primary)
         doubt = " (TILT)" if is_in_tilt(node) else " (down)" if node.sentinel.down else ""
-        return f"{primary.name}{doubt}" if primary else "nobody"
+        return f"{primary.name}{doubt}" if primary else "no primary"
     if node.fleet_ok is None:
         return None
     return f"{'ok' if node.fleet_ok else 'fail'}, knows {len(node.known)}"

@@ -1,9 +1,9 @@
-"""Looking at a fleet's lock, and breaking it."""
+"""Show the lock of a fleet, and remove it."""
 
 from dataclasses import dataclass
 
 from rlctl.errors import Refused, Unreachable
-from rlctl.execute.lock import LOCK_KEY, RELEASE, LockOwner, is_free, read_owner
+from rlctl.execute.lock import LOCK_KEY, RELEASE, UNKNOWN_OWNER, LockOwner, is_free, read_owner
 from rlctl.execute.locking import primary_for_key
 from rlctl.execute.session import FleetSession
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
@@ -11,19 +11,18 @@ from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLock:
-    """A lock that somebody holds; without a link it is the machine's, which only its process can end."""
+    """A held lock. `link` is None for the file lock of this machine, which only its own process can release."""
 
     owner: LockOwner | None
     token: str
     link: NodeLink | None
 
     def describe(self) -> str:
-        """For people."""
-        return self.owner.describe() if self.owner else "somebody who left no name"
+        return self.owner.describe() if self.owner else UNKNOWN_OWNER
 
 
-def look(fleet: FleetSession) -> FoundLock | None:
-    """The fleet's lock, or else the machine's."""
+def find_lock(fleet: FleetSession) -> FoundLock | None:
+    """Return the lock key in the fleet; if there is none, the file lock of this machine; None if neither is held."""
     spec = None if fleet.is_new else primary_for_key(fleet, fleet.observe(), LOCK_KEY)
     if spec is not None:
         link = fleet.connector.link(spec)
@@ -36,27 +35,27 @@ def look(fleet: FleetSession) -> FoundLock | None:
 
 
 def break_lock(fleet: FleetSession, lock: FoundLock) -> None:
-    """Remove the key if it is still the one that was shown."""
+    """Delete the lock key if it is still the one that was found."""
     if lock.link is None:
         raise Refused(
-            f"the lock on this machine belongs to a running process ({lock.describe()})",
-            hint="end that process; its lock ends with it",
+            f"a running process on this machine holds the lock ({lock.describe()})",
+            hint="end that process; this also releases the lock",
         )
     if not _ask(lock.link, "to remove it", "EVAL", RELEASE, 1, LOCK_KEY, lock.token):
-        raise Refused(f"the lock of fleet {fleet.topology.name} has changed hands meanwhile", hint="look again")
+        raise Refused(f"the lock of fleet {fleet.topology.name} has another owner now", hint="`rlctl unlock` shows it")
 
 
 def _ask(link: NodeLink, purpose: str, *command: object) -> Reply:
-    """What the lock's keeper answers; it may die or fall silent at any moment, also while somebody is asked."""
+    """Call the node that stores the lock key, which may fail at any moment."""
     try:
         return link.call(*command)
     except LinkFailure as failure:
         raise Unreachable(
-            f"the node that keeps the lock did not answer: {failure}",
-            hint="`rlctl status` shows how the fleet stands; look again then",
+            f"the node that stores the lock did not answer: {failure}",
+            hint="`rlctl status` shows the fleet; run `rlctl unlock` again then",
         ) from failure
     except CommandFailed as failure:
         raise Refused(
-            f"{link.endpoint}, which keeps the lock, refuses {purpose}: {failure}",
-            hint="`rlctl doctor` shows what is wrong there; the lock ends by itself at most 30 s after its owner",
+            f"{link.endpoint}, which stores the lock, refuses {purpose}: {failure}",
+            hint="`rlctl doctor` shows what is wrong there; the lock expires at most 30 s after its owner has ended",
         ) from failure

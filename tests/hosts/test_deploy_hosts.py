@@ -208,11 +208,11 @@ def test_without_its_secrets_nobody_changes_or_removes_a_fleet(cluster: HostsFle
     commands = (("deploy", "--yes"), ("deploy", "--dry-run"), ("destroy", "--confirm", cluster.name))
     for words in commands:
         error = theirs.run(*words, "-o", "json", expect=4).error()
-        assert "its secrets are not here" in error["message"]
+        assert "its secrets are not on this machine" in error["message"]
         assert "rlctl secrets import" in error["hint"]
     done = site(theirs)
     assert done.returncode == 2
-    assert "its secrets are not here" in done.stdout
+    assert "its secrets are not on this machine" in done.stdout
     recap = done.stdout.partition("PLAY RECAP")[2]
     assert (recap.count("failed=1"), recap.count("changed=0")) == (3, 4), done.stdout
     assert settings(cluster) == before

@@ -109,7 +109,7 @@ def test_hosts_that_are_left_out_may_hold_nodes(run: HandRun, tmp_path: Path) ->
     played = fresh.play("place", "--limit", "h1")
     assert played.code == 2
     said = re.sub(r"\s+", " ", played.out)
-    assert "not all hosts of fleet fresh were looked at, and its secrets are not here" in said
+    assert "some hosts of fleet fresh were not read, and its secrets are not on this machine" in said
     assert "run without --limit" in said
     assert not fresh.home.fleet("fresh").secrets.exists()
     assert root(run, 0, "ls /etc/rlctl | grep fresh; true") == ""

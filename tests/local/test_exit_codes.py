@@ -218,7 +218,7 @@ def test_signals_stop_at_a_safe_point(cluster: LocalFleet, number: signal.Signal
     error = json.loads(err.strip().splitlines()[-1])["error"]
     assert error["code"] == name
     assert "stopped at a safe point" in error["message"]
-    assert "the same command carries on" in error["hint"]
+    assert "run the same command again" in error["hint"]
     assert "Traceback" not in err
     assert cluster.run("history", "-o", "json").json()["operations"][-1]["outcome"] == name
     cluster.deploy()

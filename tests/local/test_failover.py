@@ -282,7 +282,7 @@ def test_a_signal_in_the_middle_loses_nothing(standing: Callable[[str], LocalFle
             process.kill()
             process.wait()
     assert process.returncode == 130, said
-    assert "stopped after the order was given" in said
+    assert "stopped after the failover was started" in said
     fleet.run("status", "--wait")
     assert member(fleet, "primary") != old
     assert load.acked <= value(fleet, member(fleet, "primary")) <= load.acked + load.unknown

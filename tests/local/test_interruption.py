@@ -136,7 +136,7 @@ def test_a_signal_stops_at_a_safe_point(cluster: LocalFleet, number: signal.Sign
     assert deploy.returncode == code, said
     assert "stopping at the next safe point" in said
     assert "of 2" in said  # the steps of the plan that were done
-    assert "the same command carries on" in said
+    assert "run the same command again" in said
     history = cluster.run("history", "-o", "json").json()
     assert history["operations"][-1]["outcome"] == name
     assert_whole(cluster, nodes=6)

@@ -155,14 +155,14 @@ def test_a_keeper_that_dies_while_somebody_is_asked_is_named(cluster: LocalFleet
             terminal.answer("y")
             code, said = terminal.finish()
         assert code == 6, said
-        assert "the node that keeps the lock did not answer" in said
+        assert "the node that stores the lock did not answer" in said
         wait_for(lambda: keepers(cluster) not in ([], [name]), "another keeper")
 
 
 def test_garbage_in_the_key_is_somebody_without_a_name(shared_cluster: LocalFleet) -> None:
     with keeper(shared_cluster) as client:
         client.set(KEY, "{not json", px=LASTS_MS)
-        assert_fails(shared_cluster, "deploy", "--yes", code=8, name="lock-held", says="left no name")
+        assert_fails(shared_cluster, "deploy", "--yes", code=8, name="lock-held", says="an unknown process")
         shared_cluster.run("unlock", "--yes")
         assert not client.exists(KEY)
 

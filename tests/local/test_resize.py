@@ -156,7 +156,7 @@ def test_a_size_that_no_node_can_have_is_usage(sized: LocalFleet, size: str, say
 
 def test_a_fleet_that_is_not_there_is_refused(cluster: LocalFleet) -> None:
     before = cluster.file.read_bytes()
-    assert_fails(cluster, "resize", "--yes", code=8, name="refused", says="to do is: node-0: start (+")
+    assert_fails(cluster, "resize", "--yes", code=8, name="refused", says="missing steps: node-0: start (+")
     assert "`rlctl deploy` first" in cluster.run("resize", "--dry-run", expect=8).err
     assert cluster.file.read_bytes() == before
     assert cluster.processes() == []
@@ -166,7 +166,7 @@ def test_a_fleet_that_is_otherwise_than_its_file_is_refused(sized: LocalFleet) -
     with closing(sized.connect("node-2")) as client:
         client.config_set("maxmemory", 72 * MIB)
     before = untouched(sized)
-    says = "to do is: node-2: set maxmemory to 67108864 (was 75497472)"
+    says = "missing steps: node-2: set maxmemory to 64mb (was 72mb)"
     assert_fails(sized, "resize", "--yes", code=8, name="refused", says=says)
     assert untouched(sized) == before
     sized.deploy()
@@ -231,7 +231,7 @@ def test_a_deploy_that_fails_after_the_file_was_written_says_so(
     (conf / "in-the-way").touch()
     error = fleet.run("resize", "--yes", "-o", "json", expect=None).error()
     assert f"{fleet.file} now says maxmemory 128mb" in error["message"]
-    assert error["hint"].startswith("`rlctl deploy` carries on")
+    assert error["hint"].startswith("`rlctl deploy` continues")
     (conf / "in-the-way").unlink()
     conf.rmdir()
     conf.write_text(kept, encoding="utf-8")

@@ -127,7 +127,7 @@ def test_a_shard_that_is_gone_is_said_and_not_taken_for_nothing(cluster: LocalFl
     cluster.kill("node-2", "node-5")
     wait_for(lambda: "down" in cluster.run("status", expect=None).out, "the nodes count as down")
     for words in (("history",), ("rollback", "--yes")):
-        assert_fails(cluster, "scripts", *words, code=6, name="unreachable", says="keeps the history")
+        assert_fails(cluster, "scripts", *words, code=6, name="unreachable", says="stores the history")
     assert "unknown, its primary does not answer" in cluster.run("scripts", "status", expect=10).out
     ran = cluster.run("scripts", "verify", "-o", "json", expect=15)
     assert len(ran.json()["verdicts"]) == 2 * len(NAMES)
@@ -148,7 +148,7 @@ def test_a_full_fleet_refuses_a_release_and_says_why(cluster: LocalFleet, tmp_pa
             "--yes",
             code=8,
             name="refused",
-            says="refuses to keep the registry",
+            says="refuses to store the registry",
         )
     assert [entry["outcome"] for entry in cluster.run("history", "-o", "json").json()["operations"]][-1] == "refused"
 

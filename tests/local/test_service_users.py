@@ -203,12 +203,12 @@ def test_an_operator_without_the_password_of_a_service_does_not_replace_it(fleet
     whole = stored(fleet)
     older.write_text(json.dumps({**whole, "services": {}}), encoding="utf-8")
     told = fleet.run("deploy", "--yes", expect=4, RLCTL_SECRETS=str(older)).err
-    assert "RLCTL_SECRETS holds no password of service checkout, search" in told
+    assert "RLCTL_SECRETS has no password of service checkout, search" in told
     shutil.copy(older, own_file(fleet))
     try:
         for words in (("deploy", "--yes"), ("deploy", "--dry-run")):
             told = fleet.run(*words, expect=4).err
-            assert "has a user limiter-checkout already, and its password is not here" in told
+            assert "has a user limiter-checkout, but this machine does not have its password" in told
     finally:
         fleet.run("secrets", "import", str(exported))
     assert stored(fleet) == whole

@@ -65,8 +65,8 @@ def test_fields_of_a_torn_registry_are_empty() -> None:
 @pytest.mark.parametrize(
     ("failure", "error", "text"),
     [
-        (Closed("connection reset"), Unreachable, "the registry's primary failed: connection reset"),
-        (CommandFailed("OOM full"), Refused, "127.0.0.1:7000 refuses to keep the registry: OOM full"),
+        (Closed("connection reset"), Unreachable, "the primary that stores the registry failed: connection reset"),
+        (CommandFailed("OOM full"), Refused, "127.0.0.1:7000 refuses to store the registry: OOM full"),
     ],
 )
 @pytest.mark.parametrize(

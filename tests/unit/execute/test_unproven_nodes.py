@@ -70,7 +70,7 @@ def without_secrets(state: Observed) -> RlctlError:
 
 def test_without_secrets_a_fleet_that_refuses_us_may_be_ours() -> None:
     error = without_secrets(with_presence(Presence.DENIED, "node-0"))
-    assert error.message.startswith("servers answer where fleet limiter would be, and this machine has no secrets")
+    assert error.message.startswith("servers answer at the addresses of fleet limiter, and this machine has no secrets")
     assert "rlctl secrets import FILE" in error.hint
     assert "ssh" not in error.hint
 

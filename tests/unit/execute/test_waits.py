@@ -106,7 +106,7 @@ def test_how_long_a_deploy_waits(
 
 def test_tilt_is_told_while_it_is_waited_for() -> None:
     _codes, notes = waited(FakeFleet(lambda at_s: in_tilt(at_s, until_s=25)), timeout_s=15, at_most_s=60)
-    assert notes[0] == "waiting until every node agrees"
+    assert notes[0] == "waiting until all nodes agree"
     assert notes[1].startswith("waiting: sentinel-0 is in TILT for about 24 s more")
 
 

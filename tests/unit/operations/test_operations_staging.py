@@ -20,7 +20,7 @@ TOPOLOGY = Topology(
 @pytest.mark.parametrize("rehearsal", [True, False])
 def test_no_secrets_are_made_up_for_nodes_that_are_placed_already(tmp_path: Path, rehearsal: bool) -> None:  # noqa: FBT001
     home = Home(tmp_path / "home")
-    with pytest.raises(AccessDenied, match="its secrets are not here"):
+    with pytest.raises(AccessDenied, match="its secrets are not on this machine"):
         stage_host(TOPOLOGY, home, "h1", None, StagingMode(rehearsal=rehearsal, placed=True))
     assert not home.fleet("limiter").secrets.exists()
 
@@ -28,7 +28,7 @@ def test_no_secrets_are_made_up_for_nodes_that_are_placed_already(tmp_path: Path
 def test_no_secrets_are_made_up_while_hosts_were_not_looked_at(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     stage_host(TOPOLOGY, home, "h1", None, StagingMode(rehearsal=True, placed=False, unseen=True))
-    with pytest.raises(AccessDenied, match="not all hosts of fleet limiter were looked at") as refused:
+    with pytest.raises(AccessDenied, match="some hosts of fleet limiter were not read") as refused:
         stage_host(TOPOLOGY, home, "h1", None, StagingMode(rehearsal=False, placed=False, unseen=True))
     assert "without --limit" in refused.value.hint
     assert not home.fleet("limiter").secrets.exists()
@@ -83,5 +83,5 @@ def test_a_given_secrets_file_must_know_every_service(tmp_path: Path, monkeypatc
     stage_host(TOPOLOGY, home, "h1", None, StagingMode(rehearsal=False, placed=False))
     given.write_bytes(home.fleet("limiter").secrets.read_bytes())
     monkeypatch.setenv("RLCTL_SECRETS", str(given))
-    with pytest.raises(AccessDenied, match="RLCTL_SECRETS holds no password of service checkout"):
+    with pytest.raises(AccessDenied, match="RLCTL_SECRETS has no password of service checkout"):
         stage_host(with_service("checkout"), home, "h1", None, StagingMode(rehearsal=False, placed=False))

@@ -55,7 +55,7 @@ def test_a_fence_that_stands_as_wanted(state: Observed, *, wanted: bool) -> None
     [
         pytest.param(node("0", role=Role.REPLICA), True, "is not fenced afterwards", id="the setting did not take"),
         pytest.param(node("0", good_replicas=-1), True, "is not fenced afterwards", id="it refuses for another reason"),
-        pytest.param(node(FENCED_VALUE), False, "is not free afterwards", id="it did not go"),
+        pytest.param(node(FENCED_VALUE), False, "is not unfenced afterwards", id="it did not go"),
         pytest.param(node(FENCED_VALUE, good_replicas=10**6), True, "is not fenced afterwards", id="it takes writes"),
         pytest.param(killed(node(FENCED_VALUE), "node-0"), False, "connection refused", id="it has died"),
     ],
@@ -145,7 +145,7 @@ def test_a_failure_after_it_says_what_the_file_says(tmp_path: Path, monkeypatch:
     with pytest.raises(TimedOut) as failure:
         run_resize(monkeypatch, change, is_written=True)
     assert failure.value.message == f"node-1 is still loading; {change.file} now says maxmemory 512mb"
-    assert failure.value.hint == "`rlctl deploy` carries on; wait"
+    assert failure.value.hint == "`rlctl deploy` continues; wait"
     assert b"maxmemory: 512mb" in change.file.read_bytes()
 
 

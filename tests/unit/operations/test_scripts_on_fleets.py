@@ -109,7 +109,7 @@ def test_a_release_is_registered_where_the_history_cannot_be_kept() -> None:
     scripts._register(servers.as_fleet(), servers.observed, "applied")
     assert servers.admin[keeper_name(servers, RELEASE_KEY)].hashes[RELEASE_KEY]["state"] == "applied"
     assert lost not in servers.admin
-    with pytest.raises(Unreachable, match="keeps the history does not answer"):
+    with pytest.raises(Unreachable, match="stores the history does not answer"):
         scripts.fleet_history(servers.as_fleet())
 
 
@@ -137,15 +137,15 @@ def test_only_the_first_release_comes_with_a_deploy(before: dict[str, str], afte
 @pytest.mark.parametrize(
     ("act", "text"),
     [
-        (scripts.register_first, "the fleet does not remember its release: "),
-        (scripts._mark_dirty, "the fleet does not know that its release is dirty: "),
+        (scripts.register_first, "the release was not registered: "),
+        (scripts._mark_dirty, "the release was not registered as dirty: "),
     ],
 )
 def test_a_registry_that_fails_is_a_note(act: Any, text: str) -> None:
     servers, notes = keeping(watched()), Notes()
     servers.admin["node-0"].answer = lambda _command: CommandFailed("OOM full")
     act(servers.as_fleet(), servers.observed, notes)
-    assert notes.texts == [f"{text}127.0.0.1:7000 refuses to keep the registry: OOM full"]
+    assert notes.texts == [f"{text}127.0.0.1:7000 refuses to store the registry: OOM full"]
 
 
 def test_a_failed_apply_marks_the_release_dirty() -> None:
@@ -234,5 +234,5 @@ def test_a_node_that_does_not_tell_its_rights(failure: Exception) -> None:
 
     servers = Secretive(watched(), healthy(watched()))
     servers.admin["node-0"].answer = fail
-    with pytest.raises(Unreachable, match=f"^node-0 did not say what its users may do: {failure}$"):
+    with pytest.raises(Unreachable, match=f"^cannot read the rights of user limiter on node-0: {failure}$"):
         scripts.read_rights(servers.as_fleet(), servers.observed, users("node-0"))

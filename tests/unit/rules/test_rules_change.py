@@ -100,7 +100,7 @@ LOST = killed(healthy(WIDE), KEEPER)
         (
             LOST,
             Unreachable,
-            "the primary that keeps the rules does not answer; services keep deciding by the rules they have",
+            "the primary that stores the rules does not answer; services keep deciding by the rules they have",
         ),
         (
             changed(LOST, "node-0", presence=Presence.DENIED, evidence="WRONGPASS"),
@@ -268,7 +268,7 @@ def test_a_history_that_cannot_be_written_undoes_nothing(tmp_path: Path, *, is_g
     fleet.admin[HISTORIAN].answer = lambda command: CommandFailed("OOM") if command[0] == "LPUSH" else ours(command)
     outcome, notes = apply(fleet, TWO.rules, tmp_path / "journal")
     assert outcome.changed
-    why = "its primary does not answer" if is_gone else "127.0.0.1:7000 refuses to keep the registry: OOM"
+    why = "its primary does not answer" if is_gone else "127.0.0.1:7000 refuses to store the registry: OOM"
     assert notes[-1] == f"the fleet's history could not be written: {why}"
 
 
