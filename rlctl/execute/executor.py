@@ -172,7 +172,7 @@ class Executor:
             case AssignSlots():
                 return self._formation.assign_slots(_only(AssignSlots, batch))
             case Replicate():
-                # If another node than planned won the election, a step may make it replicate itself: skip that.
+                # The elected node may be one that the plan makes a replica: it must not replicate itself.
                 return self._formation.replicate([s for s in _only(Replicate, batch) if s.node != s.primary])
             case MonitorPrimary():
                 return self._formation.monitor(_only(MonitorPrimary, batch))

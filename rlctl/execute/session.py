@@ -113,7 +113,7 @@ class FleetSession:
         return self.is_new and not self.folder.secrets.exists()
 
     def _placed_nodes(self) -> set[NodeName]:
-        """The nodes placed on hosts that answer; a silent host is assumed to hold its nodes and says nothing."""
+        """The nodes placed on hosts that answer; `placed` also lists the nodes of hosts that do not."""
         silent = {host for host, found in self.target.machines().items() if isinstance(found, RlctlError)}
         return set(self.target.placed()) - {spec.name for spec in all_nodes(self.topology) if spec.host in silent}
 
@@ -138,7 +138,7 @@ def check_savable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
     if added and vault.is_from_environment():
         raise AccessDenied(
             f"the file in RLCTL_SECRETS has no password of service {', '.join(added)}",
-            hint="deploy without RLCTL_SECRETS where the fleet's own secrets are, then `rlctl secrets export FILE`",
+            hint="unset RLCTL_SECRETS and run `rlctl deploy` where the secrets are, then `rlctl secrets export FILE`",
         )
 
 

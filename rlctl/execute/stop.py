@@ -77,13 +77,17 @@ def ended_by_signals(message: str, *, hint: str) -> Iterator[None]:
 @contextmanager
 def _woken_up() -> Iterator[None]:
     """Interrupt a blocking read periodically: it would miss a signal that arrives just before it starts."""
-    before = signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+    before = signal.signal(signal.SIGALRM, _ignored)
     signal.setitimer(signal.ITIMER_REAL, _WAKE_UP_S, _WAKE_UP_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _ignored(_number: int, _frame: FrameType | None) -> None:
+    """Interrupt a system call without other effect; SIG_IGN would not interrupt it."""
 
 
 @contextmanager

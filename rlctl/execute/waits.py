@@ -35,7 +35,7 @@ def wait_healthy(
     *,
     timeout_s: float,
     at_most_s: float = 0.0,
-    is_hopeless: Callable[[Observed], bool] = lambda _observed: False,
+    is_hopeless: Callable[[Observed], bool] | None = None,
 ) -> tuple[Observed, tuple[Finding, ...]]:
     """Wait until the fleet has no findings; return the last observation with its findings.
 
@@ -56,7 +56,7 @@ def wait_healthy(
         now = fleet.clock.monotonic()
         if in_tilt(observed):
             deadline = max(deadline, min(now + timeout_s, latest))
-        if not findings or now >= deadline or is_hopeless(observed):
+        if not findings or now >= deadline or (is_hopeless is not None and is_hopeless(observed)):
             return observed, findings
         if now - noted >= NOTE_EVERY_S:
             progress.note(f"waiting: {findings[0].text}" + (f" (+{len(findings) - 1} more)" if findings[1:] else ""))

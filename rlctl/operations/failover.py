@@ -26,7 +26,7 @@ from rlctl.system.redis_errors import LOOK, UNCHANGED, named_errors
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes, data_nodes
 
-# A cluster node gives up a manual failover after 5 s; the rest is for the nodes to agree on the result.
+# A cluster node gives up a manual failover after 5 s; in the remaining time the nodes agree on the result.
 ORDER_S = 15.0
 # Shorter than the time after which sentinels mark the paused primary as down, as it cannot answer them.
 COPY_S = 3.0

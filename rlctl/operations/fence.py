@@ -16,7 +16,7 @@ from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceReport:
-    """Result of a fence or unfence; `changed` is False if the node was so already."""
+    """Result of a fence or unfence; `changed` is False if the node was in that state before."""
 
     name: str
     node: NodeName
@@ -24,7 +24,7 @@ class FenceReport:
     changed: bool
 
     def to_json(self, verb: str) -> dict[str, object]:
-        """The contract of `fence -o json` and `unfence -o json`."""
+        """Return the JSON document of `fence -o json` and `unfence -o json`."""
         return {
             "schema": f"rlctl.{verb}/1",
             "name": self.name,

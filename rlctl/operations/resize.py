@@ -132,7 +132,9 @@ def _check_ready(resize: Resize, fleet: FleetSession, progress: Progress, listen
         steps = plan_deploy(present, progress).steps
     if steps:
         more = f" (+{len(steps) - 1} more)" if len(steps) > 1 else ""
-        raise Refused(f"the fleet differs from {resize.file}; missing steps: {describe(steps[0])}{more}", hint=_FIRST)
+        raise Refused(
+            f"the fleet differs from {resize.file}; steps of a deploy: {describe(steps[0])}{more}", hint=_FIRST
+        )
 
 
 def _machines(fleet: FleetSession) -> Mapping[str | None, HostFacts]:
@@ -151,4 +153,4 @@ def _check_own(plan: Plan) -> None:
     """Raise Refused if the plan has steps that are not part of the resize."""
     for step in plan.steps:
         if not (isinstance(step, PreparePlace) or (isinstance(step, Configure) and step.setting == _SETTING)):
-            raise Refused(f"the fleet has changed meanwhile; missing step: {describe(step)}", hint=_FIRST)
+            raise Refused(f"the fleet has changed meanwhile; step of a deploy: {describe(step)}", hint=_FIRST)

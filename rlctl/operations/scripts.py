@@ -159,7 +159,7 @@ def read_rights(fleet: FleetSession, observed: Observed, plan: Plan) -> RightsCh
 
 
 def fleet_history(fleet: FleetSession) -> tuple[dict[str, object], ...]:
-    """Return the releases that were applied to this fleet, newest first; raises Unreachable."""
+    """Return the releases that were applied to this fleet, newest first; raises Unreachable if they cannot be read."""
     observed = fleet.observe()
     _check_deployed(fleet, observed)
     link = _link_for_key(fleet, observed, HISTORY_KEY)
@@ -191,7 +191,7 @@ def _prove(fleet: FleetSession) -> ScriptsStatus:
     if wrong:
         first = wrong[0]
         raise CheckFailed(
-            f"{len(wrong)} scripts give wrong replies, first {first.script} on {first.node}: {first.evidence}",
+            f"{len(wrong)} checks of scripts failed, first {first.script} on {first.node}: {first.evidence}",
             hint="`rlctl scripts verify` shows all of them",
         )
     unreached = [drift.node for drift in status.drift if drift.kind is DriftClass.UNREACHABLE]

@@ -53,7 +53,9 @@ def _membership(observed: Observed) -> Iterator[Finding]:
             yield degraded("unknown-member", node.name, text)
         doubted = [ids[peer.id].name for peer in node.table if peer.failed and peer.id in ids and ids[peer.id].is_up]
         if doubted:
-            yield degraded("views-split", node.name, f"{node.name} marks as failed: {listed(doubted)}, which answers")
+            yield degraded(
+                "views-split", node.name, f"{node.name} marks nodes as failed that answer: {listed(doubted)}"
+            )
 
 
 def _shard(desired: Desired, observed: Observed, shard: Shard) -> Iterator[Finding]:

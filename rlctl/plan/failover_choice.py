@@ -178,17 +178,17 @@ def _is_replacing(case: _Case, node: NodeFacts) -> bool:
 def _no_majority(case: _Case) -> Objection:
     if not case.is_cluster or case.has_majority:
         return None
-    command = f"`rlctl deploy` starts them; without votes: {_lossy_command(case, without_votes=True)}"
-    return "no majority of the primaries answers, and a failover needs their votes", _hint(case, case.owners, command)
+    otherwise = f"`rlctl deploy` starts them; without votes: {_lossy_command(case, without_votes=True)}"
+    return "no majority of the primaries answers, and a failover needs their votes", _hint(case, case.owners, otherwise)
 
 
 def _no_quorum(case: _Case) -> Objection:
     # A Sentinel in TILT cannot tell: the failover waits until TILT ends and then runs the guards again.
     if case.is_cluster or (case.sentinel is not None and (is_in_tilt(case.sentinel) or _has_quorum(case.sentinel))):
         return None
-    command = f"`rlctl deploy` starts the sentinels; with one of them: {_lossy_command(case, without_votes=False)}"
+    otherwise = f"`rlctl deploy` starts the sentinels; with one of them: {_lossy_command(case, without_votes=False)}"
     problem = f"no sentinel that watches {case.owner.name} sees a usable quorum"
-    return problem, _hint(case, sentinels(case.desired, case.state), command)
+    return problem, _hint(case, sentinels(case.desired, case.state), otherwise)
 
 
 def _no_sentinel(case: _Case) -> Objection:

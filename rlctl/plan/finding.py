@@ -8,7 +8,7 @@ from rlctl.observe.model import NodeFacts, ReplicationLink
 
 
 class Severity(StrEnum):
-    """DEGRADED: the fleet decides, with less redundancy. CRITICAL: decisions fail, or counts may be lost now."""
+    """DEGRADED: requests are decided, with less redundancy. CRITICAL: decisions fail, or counts may be lost now."""
 
     DEGRADED = "degraded"
     CRITICAL = "critical"

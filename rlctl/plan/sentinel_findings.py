@@ -19,7 +19,7 @@ def sentinel_findings(desired: Desired, observed: Observed) -> Iterator[Finding]
     others = [node for node in nodes if node.is_up and node.id != primary.id]
     rivals = [node.name for node in others if node.role is Role.PRIMARY]
     if rivals:
-        text = f"{listed(rivals)} accepts writes beside the primary {primary.name}"
+        text = f"besides the primary {primary.name}, writes are accepted by {listed(rivals)}"
         yield critical("two-primaries", "fleet", text)
     strays = [node for node in others if node.role is Role.REPLICA and node.follows != primary.id]
     for node in strays:

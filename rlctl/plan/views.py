@@ -298,7 +298,7 @@ def _conflicts(
     for node in observed.up:
         doubters = [view.node for view in current if node.name in view.doubts]
         if doubters:
-            text = f"{node.name} answers, but {listed(doubters)} marks it as failed or suspects it"
+            text = f"{node.name} answers, but is marked as failed or suspected by {listed(doubters)}"
             yield Finding(code="doubted", severity=Severity.DEGRADED, subject=node.name, text=text)
     yield from fence_findings(observed)
     yield from tilt_findings(observed)

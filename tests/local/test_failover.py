@@ -173,7 +173,7 @@ def test_voters_that_have_no_bus_link_to_the_replica_are_waited_for(standing: Ca
     process = fleet.spawn("failover", "0", "--yes", "-o", "json")
     try:
         assert process.stderr is not None
-        waiting = next(line for line in process.stderr if "to hear" in line)
+        waiting = next(line for line in process.stderr if "must learn" in line)
         assert all(voter in waiting for voter in voters)
         port = fleet.base_port + int(new.removeprefix("node-"))
         for voter in voters:

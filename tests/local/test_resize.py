@@ -137,7 +137,7 @@ def fill(client: Redis | RedisCluster) -> str:
 def test_less_is_refused(sized: LocalFleet) -> None:
     before = untouched(sized)
     assert_fails(sized, "resize", "32mb", "--yes", code=8, name="refused", says="32mb is less than the 64mb")
-    assert "shrinking" in sized.run("resize", "32mb", "--dry-run", expect=8).err
+    assert "less memory can evict keys" in sized.run("resize", "32mb", "--dry-run", expect=8).err
     assert untouched(sized) == before
 
 
@@ -156,7 +156,7 @@ def test_a_size_that_no_node_can_have_is_usage(sized: LocalFleet, size: str, say
 
 def test_a_fleet_that_is_not_there_is_refused(cluster: LocalFleet) -> None:
     before = cluster.file.read_bytes()
-    assert_fails(cluster, "resize", "--yes", code=8, name="refused", says="missing steps: node-0: start (+")
+    assert_fails(cluster, "resize", "--yes", code=8, name="refused", says="steps of a deploy: node-0: start (+")
     assert "`rlctl deploy` first" in cluster.run("resize", "--dry-run", expect=8).err
     assert cluster.file.read_bytes() == before
     assert cluster.processes() == []
@@ -166,7 +166,7 @@ def test_a_fleet_that_is_otherwise_than_its_file_is_refused(sized: LocalFleet) -
     with closing(sized.connect("node-2")) as client:
         client.config_set("maxmemory", 72 * MIB)
     before = untouched(sized)
-    says = "missing steps: node-2: set maxmemory to 64mb (was 72mb)"
+    says = "steps of a deploy: node-2: set maxmemory to 64mb (was 72mb)"
     assert_fails(sized, "resize", "--yes", code=8, name="refused", says=says)
     assert untouched(sized) == before
     sized.deploy()

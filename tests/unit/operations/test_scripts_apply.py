@@ -149,7 +149,7 @@ def test_a_smoke_call_that_goes_wrong_fails_an_apply(monkeypatch: pytest.MonkeyP
     verdicts = [ScriptResult(node=name("node-0"), script="gcra", evidence=one) for one in (None, "NOPERM", "late")]
     told = Told(monkeypatch, steps=(STEP,), verdicts=tuple(verdicts))
     told.walking(tmp_path / "journal", (RESULT,))
-    with pytest.raises(CheckFailed, match=r"^2 scripts give wrong replies, first gcra on node-0: NOPERM$"):
+    with pytest.raises(CheckFailed, match=r"^2 checks of scripts failed, first gcra on node-0: NOPERM$"):
         told.apply(agree)
     assert told.written == ["pending", "dirty"]
 

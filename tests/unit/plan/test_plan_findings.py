@@ -253,7 +253,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "views-split",
             DEGRADED,
             "node-0",
-            "node-0 marks as failed: node-0, node-1, node-2, node-3 and 2 more, which answers",
+            "node-0 marks nodes as failed that answer: node-0, node-1, node-2, node-3 and 2 more",
             id="split views",
         ),
         pytest.param(
@@ -337,7 +337,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "two-primaries",
             CRITICAL,
             "fleet",
-            "node-1 accepts writes beside the primary node-0",
+            "besides the primary node-0, writes are accepted by node-1",
             id="watched two primaries",
         ),
         pytest.param(

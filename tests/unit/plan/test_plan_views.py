@@ -211,7 +211,7 @@ def test_who_is_doubted_and_answers() -> None:
     views = seen(cluster(), doubting)
     assert codes(views) == [("doubted", "degraded", "node-1")]
     assert view_of(views, "node-4").suspected == ("node-1",)
-    assert views.conflicts[0].text == "node-1 answers, but node-4 marks it as failed or suspects it"
+    assert views.conflicts[0].text == "node-1 answers, but is marked as failed or suspected by node-4"
 
 
 @pytest.mark.parametrize(
