@@ -17,7 +17,7 @@ from rlctl.execute.write_pause import WritePause
 from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import NodeFacts, Observed
 from rlctl.observe.parse import required
-from rlctl.plan.failover import FailoverMode, FailoverPlan, SyncStats, is_settled, kept_all_writes, new_primary
+from rlctl.plan.failover import FailoverMode, FailoverPlan, SyncStats, is_complete, kept_all_writes, new_primary
 from rlctl.plan.failover_choice import choose
 from rlctl.plan.steps import Replicate
 from rlctl.system.clock import wait_until
@@ -301,7 +301,7 @@ class _Failover:
     def _await_rest(self, started: float) -> Observed:
         spent_s = self.fleet.clock.monotonic() - started
         return self._await(
-            lambda observed: is_settled(self.fleet.desired(observed), observed, self.plan),
+            lambda observed: is_complete(self.fleet.desired(observed), observed, self.plan),
             what=f"{self.plan.old} following the new primary of shard {self.plan.shard}, and all nodes agreeing on it",
             hint=f"the failover is done; {LOOK}; `rlctl deploy` repairs the rest",
             timeout_s=max(0.0, self._timeout_s - spent_s),

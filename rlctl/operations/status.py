@@ -9,7 +9,7 @@ from rlctl.plan.desired import Desired, missing_scripts
 from rlctl.plan.finding import Finding, State
 from rlctl.plan.findings import assess, state_of
 from rlctl.plan.ownership import Ownership, ownership
-from rlctl.plan.sentinel import at, believed_primary
+from rlctl.plan.sentinel import believed_primary, node_at
 from rlctl.plan.tilt import is_in_tilt
 from rlctl.plan.unproven import is_unproven
 from rlctl.plan.views import Views, views_of
@@ -144,7 +144,7 @@ def _view(desired: Desired, observed: Observed, node: NodeFacts) -> str | None:
     if not node.is_up:
         return None
     if node.sentinel is not None:
-        primary = node.sentinel.primary and at(desired, observed, node.sentinel.primary)
+        primary = node.sentinel.primary and node_at(desired, observed, node.sentinel.primary)
         doubt = " (TILT)" if is_in_tilt(node) else " (down)" if node.sentinel.down else ""
         return f"{primary.name}{doubt}" if primary else "no primary"
     if node.fleet_ok is None:

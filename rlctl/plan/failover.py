@@ -7,7 +7,7 @@ from rlctl.errors import NotFound
 from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
 from rlctl.plan.desired import Desired
 from rlctl.plan.ownership import Shard, shards
-from rlctl.plan.sentinel import ONLY_SHARD, address_of, believed_primary, data, named_primaries
+from rlctl.plan.sentinel import ONLY_SHARD, address_of, believed_primary, named_primaries, observed_data_nodes
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName
 
@@ -75,7 +75,7 @@ def shard_of(desired: Desired, state: Observed, number: int) -> Shard:
         raise NotFound(f"fleet {desired.topology.name} has no shard {number}", hint=there)
     if desired.topology.kind is Kind.CLUSTER:
         return shards(desired.topology, state)[number]
-    primary, nodes = believed_primary(desired, state), data(desired, state)
+    primary, nodes = believed_primary(desired, state), observed_data_nodes(desired, state)
     rivals = tuple(node for node in nodes if node.is_up and node.role is Role.PRIMARY and node.id != primary.id)
     return Shard(number=ONLY_SHARD, members=nodes, owner=primary, rivals=rivals)
 
@@ -110,7 +110,7 @@ def new_primary(desired: Desired, state: Observed, plan: FailoverPlan) -> NodeFa
     return owner
 
 
-def is_settled(desired: Desired, state: Observed, plan: FailoverPlan) -> bool:
+def is_complete(desired: Desired, state: Observed, plan: FailoverPlan) -> bool:
     """Whether the fleet agrees on the new primary and the old one follows it, unless the old one is down."""
     new, old = new_primary(desired, state, plan), state.node(plan.old)
     if new is None or any(address != address_of(desired, new) for address in named_primaries(desired, state)):

@@ -10,7 +10,7 @@ from rlctl.plan.desired import Desired
 from rlctl.plan.failover import FailoverMode, FailoverPlan, shard_of
 from rlctl.plan.fence import is_fenced
 from rlctl.plan.ownership import Shard, shards
-from rlctl.plan.sentinel import address_of, at, named_primaries, sentinels
+from rlctl.plan.sentinel import address_of, named_primaries, node_at, observed_sentinels
 from rlctl.plan.tilt import is_in_tilt
 from rlctl.plan.unproven import is_unproven, proof_hint_or
 from rlctl.topology.model import Kind
@@ -68,7 +68,7 @@ class _Case:
         It watches this primary; preferred are Sentinels out of TILT, with a usable quorum, that reach the candidate.
         """
         candidate = self.candidate
-        watching = [node for node in sentinels(self.desired, self.state) if self._watches(node)]
+        watching = [node for node in observed_sentinels(self.desired, self.state) if self._watches(node)]
         return max(
             watching,
             key=lambda node: (
@@ -153,7 +153,7 @@ def _two_primaries(case: _Case) -> Objection:
 
 def _views_split(case: _Case) -> Objection:
     named = named_primaries(case.desired, case.state)
-    if case.is_cluster or (len(named) <= 1 and all(at(case.desired, case.state, address) for address in named)):
+    if case.is_cluster or (len(named) <= 1 and all(node_at(case.desired, case.state, address) for address in named)):
         return None
     views = ", ".join(f"{address}:{port} ({count})" for (address, port), count in sorted(named.items()))
     return f"the sentinels do not name one primary of this fleet: {views}", "`rlctl status --wait` until they agree"
@@ -188,13 +188,13 @@ def _no_quorum(case: _Case) -> Objection:
         return None
     otherwise = f"`rlctl deploy` starts the sentinels; with one of them: {_lossy_command(case, without_votes=False)}"
     problem = f"no sentinel that watches {case.owner.name} sees a usable quorum"
-    return problem, _hint(case, sentinels(case.desired, case.state), otherwise)
+    return problem, _hint(case, observed_sentinels(case.desired, case.state), otherwise)
 
 
 def _no_sentinel(case: _Case) -> Objection:
     if case.is_cluster or case.sentinel is not None:
         return None
-    hint = _hint(case, sentinels(case.desired, case.state), "`rlctl deploy` starts the sentinels")
+    hint = _hint(case, observed_sentinels(case.desired, case.state), "`rlctl deploy` starts the sentinels")
     return f"no living sentinel watches {case.owner.name}", hint
 
 

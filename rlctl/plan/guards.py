@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rlctl.errors import AccessDenied, Refused, RlctlError
 from rlctl.observe.model import NodeFacts, Observed, Presence
 from rlctl.plan.desired import Desired, setting_drift
-from rlctl.plan.sentinel import at, named_primaries
+from rlctl.plan.sentinel import named_primaries, node_at
 from rlctl.plan.steps import shown_value
 from rlctl.plan.unproven import is_unproven, proof_hint
 from rlctl.topology.model import Kind
@@ -105,7 +105,7 @@ def _watched(desired: Desired, observed: Observed) -> Iterator[str]:
     if desired.topology.kind is not Kind.SENTINEL:
         return
     for address in named_primaries(desired, observed):
-        if at(desired, observed, address) is None:
+        if node_at(desired, observed, address) is None:
             yield f"sentinels name {address[0]}:{address[1]} as the primary, which is not in the topology"
 
 

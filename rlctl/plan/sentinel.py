@@ -19,7 +19,7 @@ def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
     """Start dead replicas behind the primary, and a dead primary unless it would come back empty."""
     primary = believed_primary(desired, state)
     must_wait = primary.is_dead and _must_wait(desired, state, primary)
-    for node in data(desired, state):
+    for node in observed_data_nodes(desired, state):
         if not node.is_dead:
             continue
         if node.id == primary.id and not must_wait:
@@ -32,7 +32,7 @@ def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
 def start_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
     """Start dead Sentinels before any wait for a failover, because they decide it."""
     primary = believed_primary(desired, state)
-    for node in sentinels(desired, state):
+    for node in observed_sentinels(desired, state):
         if node.is_dead:
             yield StartSentinel(node=node.name, primary=primary.name)
 
@@ -56,7 +56,7 @@ def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
     """Start a dead primary that no replica can replace, from whatever its disk holds."""
     primary = believed_primary(desired, state)
     # A node that does not answer may still hold the counts; a sync from the restarted primary would erase them.
-    has_silent_member = any(not node.is_up and not node.is_dead for node in data(desired, state))
+    has_silent_member = any(not node.is_up and not node.is_dead for node in observed_data_nodes(desired, state))
     if primary.is_dead and not has_silent_member and not _has_successor(desired, state, primary):
         yield StartNode(node=primary.name, loss=loss(desired, primary, "the fleet"))
 
@@ -64,7 +64,7 @@ def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
 def monitor(desired: Desired, state: Observed) -> Iterator[Step]:
     """Make each Sentinel that watches no primary watch this fleet's."""
     primary = believed_primary(desired, state)
-    for node in sentinels(desired, state):
+    for node in observed_sentinels(desired, state):
         if node.is_up and node.sentinel is not None and node.sentinel.primary is None:
             yield MonitorPrimary(node=node.name, primary=primary.name)
 
@@ -74,7 +74,7 @@ def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
     primary = believed_primary(desired, state)
     if not primary.is_up or primary.role is not Role.PRIMARY or _is_failing_over(desired, state):
         return
-    for node in data(desired, state):
+    for node in observed_data_nodes(desired, state):
         if node.is_up and primary.id not in {node.id, node.follows}:
             yield Replicate(node=node.name, primary=primary.name)
 
@@ -83,12 +83,12 @@ STARTING: tuple[Phase, ...] = (start_nodes, start_sentinels, promote, start_node
 FORMING: tuple[Phase, ...] = (monitor, replicate)
 
 
-def data(desired: Desired, state: Observed) -> tuple[NodeFacts, ...]:
+def observed_data_nodes(desired: Desired, state: Observed) -> tuple[NodeFacts, ...]:
     """Return the data nodes in the topology's order."""
     return tuple(state.node(spec.name) for spec in data_nodes(desired.topology))
 
 
-def sentinels(desired: Desired, state: Observed) -> tuple[NodeFacts, ...]:
+def observed_sentinels(desired: Desired, state: Observed) -> tuple[NodeFacts, ...]:
     """Return the Sentinels in the topology's order."""
     return tuple(state.node(spec.name) for spec in sentinel_nodes(desired.topology))
 
@@ -102,7 +102,7 @@ def believed_primary(desired: Desired, state: Observed) -> NodeFacts:
     named = _named_by_sentinels(desired, state)
     if named is not None:
         return named
-    nodes = data(desired, state)
+    nodes = observed_data_nodes(desired, state)
     followed = Counter(node.follows for node in nodes if node.is_up and node.follows)
     by_id = {node.id: node for node in nodes if not (node.is_up and node.role is Role.REPLICA)}
     if known := [node_id for node_id in followed if node_id in by_id]:
@@ -124,7 +124,7 @@ def _named_by_sentinels(desired: Desired, state: Observed) -> NodeFacts | None:
         return None
     votes = Counter(address for address, _epoch in opinions)
     address, _epoch = max(opinions, key=lambda opinion: (opinion[1], votes[opinion[0]], opinion[0]))
-    return at(desired, state, address)
+    return node_at(desired, state, address)
 
 
 def address_of(desired: Desired, node: NodeFacts) -> Address:
@@ -133,14 +133,14 @@ def address_of(desired: Desired, node: NodeFacts) -> Address:
     return spec.address, spec.port
 
 
-def at(desired: Desired, state: Observed, address: Address) -> NodeFacts | None:
+def node_at(desired: Desired, state: Observed, address: Address) -> NodeFacts | None:
     """Return the data node at this address, or None if the topology has none there."""
     names: dict[Address, NodeName] = {(spec.address, spec.port): spec.name for spec in data_nodes(desired.topology)}
     return state.node(names[address]) if address in names else None
 
 
 def _opinions(desired: Desired, state: Observed) -> list[tuple[Address, int]]:
-    nodes = sentinels(desired, state)
+    nodes = observed_sentinels(desired, state)
     living = [
         (node.sentinel.primary, node.sentinel.epoch)
         for node in nodes
@@ -151,7 +151,7 @@ def _opinions(desired: Desired, state: Observed) -> list[tuple[Address, int]]:
 
 def _is_failing_over(desired: Desired, state: Observed) -> bool:
     """Whether a Sentinel is replacing the primary; until it is done, two nodes may be primaries."""
-    return any(node.sentinel is not None and node.sentinel.failing_over for node in sentinels(desired, state))
+    return any(node.sentinel is not None and node.sentinel.failing_over for node in observed_sentinels(desired, state))
 
 
 def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
@@ -159,11 +159,11 @@ def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) ->
 
     Any other live data node counts as a candidate: the promoted one follows no primary any more.
     """
-    has_other_node = any(node.is_up and node.id != primary.id for node in data(desired, state))
+    has_other_node = any(node.is_up and node.id != primary.id for node in observed_data_nodes(desired, state))
     too_late_ms = desired.topology.sentinel.down_after_ms - RETURN_MS
     is_too_late = any(
         node.sentinel is not None and node.sentinel.usable_quorum and node.sentinel.silence_ms > too_late_ms
-        for node in sentinels(desired, state)
+        for node in observed_sentinels(desired, state)
         if node.is_up
     )
     return has_other_node and primary.is_dead and (is_too_late or _is_failing_over(desired, state))
@@ -190,4 +190,4 @@ def _has_successor(desired: Desired, state: Observed, primary: NodeFacts) -> boo
 
 
 def _followers(desired: Desired, state: Observed, primary: NodeFacts) -> tuple[NodeFacts, ...]:
-    return tuple(node for node in data(desired, state) if node.is_up and node.follows == primary.id)
+    return tuple(node for node in observed_data_nodes(desired, state) if node.is_up and node.follows == primary.id)

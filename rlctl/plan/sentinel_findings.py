@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
 from rlctl.plan.desired import Desired
 from rlctl.plan.finding import Finding, critical, degraded, listed, unlinked
-from rlctl.plan.sentinel import believed_primary, data, named_primaries, sentinels
+from rlctl.plan.sentinel import believed_primary, named_primaries, observed_data_nodes, observed_sentinels
 from rlctl.plan.tilt import is_in_tilt, remaining_s
 from rlctl.plan.unproven import may_serve
 
 
 def sentinel_findings(desired: Desired, observed: Observed) -> Iterator[Finding]:
     primary = believed_primary(desired, observed)
-    nodes = data(desired, observed)
+    nodes = observed_data_nodes(desired, observed)
     is_serving = primary.is_up and primary.role is Role.PRIMARY
     if not is_serving and not may_serve(desired, observed, primary):
         yield critical("no-primary", "fleet", f"{primary.name} should be the primary, but does not serve")
@@ -34,13 +34,13 @@ def sentinel_findings(desired: Desired, observed: Observed) -> Iterator[Finding]
 
 
 def _sentinels(desired: Desired, observed: Observed, primary: NodeFacts) -> Iterator[Finding]:
-    living = [node for node in sentinels(desired, observed) if node.is_up and node.sentinel is not None]
+    living = [node for node in observed_sentinels(desired, observed) if node.is_up and node.sentinel is not None]
     named = named_primaries(desired, observed)
     if len(named) > 1 and living:
         views = ", ".join(f"{address}:{port} ({count})" for (address, port), count in sorted(named.items()))
         yield critical("views-split", "fleet", f"sentinels disagree about the primary: {views}")
     count = desired.topology.sentinel.sentinels
-    unasked = [node for node in sentinels(desired, observed) if may_serve(desired, observed, node)]
+    unasked = [node for node in observed_sentinels(desired, observed) if may_serve(desired, observed, node)]
     if len(living) + len(unasked) <= count // 2:
         yield critical("quorum-lost", "fleet", f"{len(living)} of {count} sentinels answer: no failover can happen")
     else:

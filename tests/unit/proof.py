@@ -9,7 +9,7 @@ from rlctl.plan.finding import Finding
 from rlctl.plan.findings import assess
 from rlctl.plan.ownership import ownership, shards
 from rlctl.plan.planner import Plan, make_plan
-from rlctl.plan.sentinel import believed_primary, data
+from rlctl.plan.sentinel import believed_primary, observed_data_nodes
 from rlctl.plan.simulate import simulate
 from rlctl.plan.steps import StartNode, Step, danger
 from rlctl.topology.model import Kind, PersistenceMode
@@ -90,7 +90,7 @@ def _synchronise(state: Observed, levels: dict[NodeName, int]) -> None:
 
 def _groups(desired: Desired, state: Observed) -> Iterator[tuple[int, tuple[NodeName, ...]]]:
     if desired.topology.kind is Kind.SENTINEL:
-        yield 0, tuple(node.name for node in data(desired, state))
+        yield 0, tuple(node.name for node in observed_data_nodes(desired, state))
         return
     for shard in shards(desired.topology, state):
         yield shard.number, tuple(node.name for node in shard.members)

@@ -11,7 +11,7 @@ from rlctl.plan.failover import (
     FailoverMode,
     FailoverPlan,
     SyncStats,
-    is_settled,
+    is_complete,
     kept_all_writes,
     new_primary,
     unlinked_nodes,
@@ -463,7 +463,7 @@ def test_nothing_has_changed_yet() -> None:
         state, desired = healthy(topology), desired_of(topology)
         order = choose(desired, state, 0, PLANNED)
         assert new_primary(desired, state, order) is None
-        assert not is_settled(desired, state, order)
+        assert not is_complete(desired, state, order)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_nothing_has_changed_yet() -> None:
 def test_when_it_is_done(topology: Topology, new: str, after: list[Damage], *, settled: bool) -> None:
     desired, state = desired_of(topology), healthy(topology)
     order = choose(desired, state, 0, PLANNED)
-    assert is_settled(desired, damaged(promoted(state, new), after), order) == settled
+    assert is_complete(desired, damaged(promoted(state, new), after), order) == settled
 
 
 def test_a_primary_that_was_silent_is_not_waited_for() -> None:
@@ -494,7 +494,7 @@ def test_a_primary_that_was_silent_is_not_waited_for() -> None:
     order = choose(desired, state, 0, FORCE)
     assert not order.is_old_up
     after = hung(promoted(healthy(cluster()), "node-3"), "node-0")
-    assert is_settled(desired, after, order)
+    assert is_complete(desired, after, order)
 
 
 BEFORE = SyncStats(run_id="a", full=3, promoted_at=-2)
