@@ -55,10 +55,14 @@ def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
 
 def set_epochs(_desired: Desired, state: Observed) -> Iterator[Step]:
     """Give new nodes distinct epochs before the first CLUSTER MEET; Redis refuses to set one afterwards."""
+    entries = (peer for node in state.nodes for peer in (*node.table, *node.disk.table))
+    latest = max((*(peer.epoch for peer in entries), *(node.epoch for node in state.nodes)), default=0)
+    # After an election, a node that starts without its files must not rank below an outdated claim on another disk.
+    base = latest if latest > len(state.nodes) else 0
     for index, node in enumerate(state.nodes):
         # Redis refuses SET-CONFIG-EPOCH as soon as the node table has a second entry, also one in a handshake.
         if node.is_up and node.epoch == 0 and all(peer.id == node.id for peer in node.table):
-            yield SetEpoch(node=node.name, epoch=index + 1)
+            yield SetEpoch(node=node.name, epoch=base + index + 1)
 
 
 def meet(_desired: Desired, state: Observed) -> Iterator[Step]:

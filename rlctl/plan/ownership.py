@@ -1,6 +1,6 @@
 """Slot ownership: a live node's own claim counts; for a silent node, what the tables of the others say. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -58,7 +58,34 @@ def ownership(observed: Observed) -> Ownership:
         slots = _expand(peer.slots)
         claims[peer.id] = claims[peer.id] | slots if peer.epoch == known else slots
         epochs[peer.id] = peer.epoch
+    for node_id in claims.keys() - live:
+        claims[node_id] -= frozenset().union(
+            *(_expand(peer.slots) for peer in _later_owners(observed, node_id, epochs))
+        )
     return Ownership(claims=_without_overlaps(claims, epochs, live), epochs=epochs)
+
+
+def later_owner(observed: Observed, node: NodeFacts, claim: Peer) -> NodeId | None:
+    """Return the node that running nodes hold for the owner of the claimed slots, at a later epoch than the claim.
+
+    Redis makes a node that starts with an outdated claim a replica of that owner, also of a dead one.
+    """
+    later = [
+        peer
+        for peer in _later_owners(observed, node.id, {node.id: claim.epoch})
+        if _expand(claim.slots) & _expand(peer.slots)
+    ]
+    return max(later, key=lambda peer: peer.epoch).id if later else None
+
+
+def _later_owners(observed: Observed, node_id: NodeId, epochs: Mapping[NodeId, int]) -> Iterable[Peer]:
+    """Entries for other primaries in the tables of running nodes, with a later epoch than the node's."""
+    return (
+        peer
+        for node in observed.up
+        for peer in node.table
+        if peer.role is Role.PRIMARY and not peer.handshake and peer.id != node_id and peer.epoch > epochs[node_id]
+    )
 
 
 def shards(topology: Topology, observed: Observed) -> tuple[Shard, ...]:

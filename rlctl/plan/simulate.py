@@ -6,7 +6,7 @@ from typing import assert_never
 
 from rlctl.observe.model import NodeFacts, Observed, Peer, Presence, ReplicationLink, Role, SentinelView, SlotRange
 from rlctl.plan.desired import Desired
-from rlctl.plan.ownership import ownership
+from rlctl.plan.ownership import later_owner, ownership
 from rlctl.plan.steps import (
     AssignSlots,
     AwaitFailover,
@@ -81,7 +81,11 @@ def _started(desired: Desired, state: Observed, name: NodeName, follow: NodeName
             return replace(started, link=ReplicationLink.UP)
         wanted = frozenset(slot for first, last in own.slots for slot in range(first, last + 1))
         new_owner = next((other for other in state.up if wanted & owners.get(other.id, frozenset())), None)
-        return _follower(started, new_owner) if new_owner else replace(started, slots=own.slots)
+        if new_owner is not None:
+            return _follower(started, new_owner)
+        if (owner := later_owner(state, node, own)) is not None:
+            return replace(started, role=Role.REPLICA, follows=owner, link=ReplicationLink.UP)
+        return replace(started, slots=own.slots)
 
     return _with(state, name, start)
 

@@ -128,7 +128,9 @@ def promoted(state: Observed, node: str) -> Observed:
     old = state.by_id()[winner.follows or winner.id]
     line = next((peer for peer in winner.table if peer.id == old.id), None)
     slots = old.slots or (line.slots if line else ())
-    epoch = 1 + max(max(one.epoch, one.sentinel.epoch if one.sentinel else 0) for one in state.nodes)
+    lines = [peer.epoch for one in state.nodes for peer in (*one.table, *one.disk.table)]
+    views = [one.sentinel.epoch for one in state.nodes if one.sentinel]
+    epoch = 1 + max(*lines, *views, *(one.epoch for one in state.nodes))
     address = _address(winner, state)
 
     def after(one: NodeFacts) -> NodeFacts:

@@ -6,7 +6,7 @@ from functools import reduce
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rlctl.observe.model import Observed, Role, Saved
+from rlctl.observe.model import NodeFacts, Observed, Role, Saved
 from rlctl.topology.model import PersistenceMode
 from rlctl.topology.nodes import NodeName
 from tests.unit.fleets import (
@@ -33,7 +33,7 @@ MODES = st.sampled_from([AOF, RDB, NONE])
 EXAMPLES = settings(
     max_examples=int(os.environ.get("RLCTL_EXAMPLES", "200")), suppress_health_check=[HealthCheck.too_slow]
 )
-FATES = st.sampled_from(["killed", "killed", "killed empty", "wiped", "settings", "users", "off"])
+FATES = st.sampled_from(["outlived", "killed", "killed", "killed empty", "wiped", "settings", "users", "off"])
 CLUSTER_NODES = st.integers(0, 8).map("node-{}".format)
 WATCHED_NODES = st.sampled_from(["node-0", "node-1", "node-2", "sentinel-0", "sentinel-1", "sentinel-2"])
 
@@ -72,6 +72,9 @@ def befall(state: Observed, event: Event, mode: PersistenceMode) -> Observed:  #
             return killed(state, name, SAVED[mode], mode)
         case "killed empty":
             return killed(state, name, Saved.NOTHING, mode)
+        case "outlived" if node.slots and (replica := _live_replica(state, node)) is not None:
+            # The table on its disk still claims the slots, at an epoch that the fleet has left behind.
+            return promoted(killed(state, name, SAVED[mode], mode), replica)
         case "wiped" if node.sentinel is None or _others_watch(state, name):
             return wiped(state, name)
         case "settings" if node.sentinel is None:
@@ -91,6 +94,10 @@ def befall(state: Observed, event: Event, mode: PersistenceMode) -> Observed:  #
     return state
 
 
+def _live_replica(state: Observed, primary: NodeFacts) -> str | None:
+    return next((node.name for node in state.up if node.follows == primary.id and node.role is Role.REPLICA), None)
+
+
 def _is_up(state: Observed, name: str) -> bool:
     return any(node.is_up for node in state.nodes if node.name == name)
 
@@ -104,6 +111,10 @@ def _others_watch(state: Observed, name: str) -> bool:
 @EXAMPLES
 @given(st.integers(3, 4), st.integers(0, 2), MODES, CLUSTER_STORIES)
 @example(3, 1, NONE, [("killed", "node-0"), ("killed", "node-3")])
+@example(3, 1, NONE, [("outlived", "node-0"), ("wiped", "node-3")])
+@example(3, 1, AOF, [("outlived", "node-0"), ("wiped", "node-3")])
+@example(3, 1, AOF, [("outlived", "node-0"), ("killed", "node-3")])
+@example(4, 2, AOF, [("promoted", "node-7"), ("outlived", "node-0"), ("killed", "node-7"), ("outlived", "node-4")])
 def test_a_damaged_cluster_comes_to_rest(shards: int, replicas: int, mode: PersistenceMode, story: list[Event]) -> None:
     topology = cluster(shards, replicas, mode)
     prove(desired_of(topology), reduce(lambda state, event: befall(state, event, mode), story, healthy(topology)))
