@@ -38,7 +38,8 @@ from rlctl.plan.steps import (
     place,
 )
 from rlctl.scripts.loader import load_scripts
-from rlctl.system.redis import NodeLink
+from rlctl.system.clock import wait_until
+from rlctl.system.redis import LinkFailure, NodeLink
 from rlctl.targets.base import Launch
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes
@@ -224,10 +225,29 @@ class Executor:
 
     def _take_over(self, batch: Sequence[TakeOver]) -> Errors:
         for step in batch:
+            self._await_replica_role(step)
             if errors := self._formation.take_over(step):
                 return errors
             self._await_successor(step.dead, step.shard)
         return {}
+
+    def _await_replica_role(self, step: TakeOver) -> None:
+        """Wait until Redis has made a node that started with an outdated claim a replica of the shard's owner."""
+
+        def is_replica() -> bool:
+            self._stop.check()
+            try:
+                return bool(self._link(step.node).call("ROLE")[0] == "slave")
+            except LinkFailure:
+                return False
+
+        wait_until(
+            is_replica,
+            timeout_s=FAILOVER_MIN_S,
+            clock=self._fleet.clock,
+            what=f"{step.node} a replica of {step.dead}",
+            hint="see `rlctl status`, then run `rlctl deploy` again",
+        )
 
     def _await_successor(self, dead: NodeName, shard: int, at_most_s: float | None = None) -> None:
         topology = self._fleet.topology

@@ -293,6 +293,26 @@ def test_the_old_primary_follows_the_elected_node_and_not_the_planned_one(
     assert read_counts(fleet, acked) == acked
 
 
+@pytest.mark.parametrize("mode", ["none", "aof"])
+def test_an_outdated_claim_on_a_disk_ends_below_the_elected_primary_without_files(
+    standing: Callable[[str, str], LocalFleet], mode: str
+) -> None:
+    """The paused primary never learns of the election; then its successor loses its files, and both are dead."""
+    fleet = standing("cluster", mode)
+    acked = write_counts(fleet)
+    paused, elected = named(fleet, "primary"), named(fleet, "replica")
+    os.kill(fleet.pid(paused), signal.SIGSTOP)
+    wait_for(lambda: command(fleet, elected, "ROLE")[0] == "master", f"{elected} is elected")
+    fleet.kill(paused, elected)
+    shutil.rmtree(fleet.node_folder(elected))
+    fleet.deploy("--confirm", "limiter")
+    if mode == "aof":
+        # The paused primary has them in its log.
+        assert read_counts(fleet, acked) == acked
+    assert fleet.status()["state"] == "healthy"
+    assert fleet.run("deploy", "--dry-run").out == "limiter: no change\n"
+
+
 @pytest.mark.parametrize(("kind", "mode"), [("cluster", "none"), ("sentinel", "none"), ("cluster", "rdb")])
 def test_a_certain_loss_wants_the_name(standing: Callable[[str, str], LocalFleet], kind: str, mode: str) -> None:
     """All nodes are dead: a node starts empty, or with the data of its last save."""
