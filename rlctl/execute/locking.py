@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rlctl.errors import LockHeld, Refused, TimedOut, Unreachable
+from rlctl.errors import AccessDenied, LockHeld, Refused, RlctlError, TimedOut, Unreachable
 from rlctl.execute.lock import LOCK_KEY, FleetLock, LockOwner, file_lock
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession, check_openable, open_fleet, open_fleet_for_removal
 from rlctl.execute.stop import StopFlag
 from rlctl.limits.release import Release
 from rlctl.limits.slots import key_slot
-from rlctl.observe.model import NodeFacts, Observed, Role
+from rlctl.observe.model import NodeFacts, Observed, Presence, Role
 from rlctl.plan.unproven import describe_unproven, proof_hint
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock, SystemClock
@@ -160,17 +160,30 @@ def primary_for_key(fleet: FleetSession, observed: Observed, key: str) -> NodeSp
     return specs[primaries[0].name] if len(primaries) == 1 else None
 
 
-def primary_unreachable(fleet: FleetSession, observed: Observed, what: str, *, meanwhile: str = "") -> Unreachable:
-    """Return the error for a primary whose stored data cannot be read: it is unproven, or does not answer.
+def primary_unreachable(fleet: FleetSession, observed: Observed, what: str, *, meanwhile: str = "") -> RlctlError:
+    """Return the error for a primary whose stored data cannot be read: denied, unproven, or it does not answer.
 
     `what` names the data; `meanwhile` is a clause about what services do until then.
     """
+    if denied := denied_access(observed):
+        return denied
     if unproven := describe_unproven(observed):
         return Unreachable(
             f"rlctl cannot query the primary that stores {what}{meanwhile}: {unproven}", hint=proof_hint(fleet.topology)
         )
     return Unreachable(
         f"the primary that stores {what} does not answer{meanwhile}", hint="`rlctl status` shows the fleet"
+    )
+
+
+def denied_access(observed: Observed) -> AccessDenied | None:
+    """Return the error for nodes that refuse the password; None if there are none."""
+    denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
+    if not denied:
+        return None
+    return AccessDenied(
+        "; ".join(f"{node.name} refuses the password ({node.evidence})" for node in denied),
+        hint="import the fleet's secrets: `rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE",
     )
 
 

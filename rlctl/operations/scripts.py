@@ -14,7 +14,7 @@ from rlctl.execute.fleet_records import (
     write_registered,
 )
 from rlctl.execute.journal import Journal, current_user
-from rlctl.execute.locking import LockedFleet, primary_for_key, primary_unreachable
+from rlctl.execute.locking import LockedFleet, denied_access, primary_for_key, primary_unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.service_users import check_deployed
 from rlctl.execute.session import FleetSession
@@ -80,6 +80,8 @@ def read_scripts(fleet: FleetSession) -> ScriptsStatus:
     observed = fleet.observe()
     _check_deployed(fleet, observed)
     link = registry_link(fleet, observed)
+    if link is None and (denied := denied_access(observed)):
+        raise denied
     registered = read_registered(link) if link else None
     desired = fleet.desired(observed)
     return ScriptsStatus(

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from rlctl.errors import AccessDenied, NotFound, Refused, RlctlError
+from rlctl.errors import NotFound, Refused, RlctlError
 from rlctl.execute.locking import primary_for_key, primary_unreachable
 from rlctl.execute.session import FleetSession
 from rlctl.limits.rule import POINTER_KEY, Revision, RuleSet, Version
-from rlctl.observe.model import Observed, Presence
+from rlctl.observe.model import Observed
 from rlctl.rules.readback import NodeRules, read_nodes
 from rlctl.rules.store import Pointer, read_entries, read_pointer, stored_revision
 from rlctl.system.redis import NodeLink
@@ -90,7 +90,9 @@ def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -
         raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="deploy it with `rlctl deploy`")
     spec = primary_for_key(fleet, observed, POINTER_KEY)
     if spec is None:
-        raise _unreadable(fleet, observed)
+        raise primary_unreachable(
+            fleet, observed, "the rules", meanwhile="; services keep deciding by the rules they have"
+        )
     link = fleet.connector.link(spec)
     pointer = read_pointer(link)
     revision: Revision | None = None
@@ -101,18 +103,6 @@ def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -
         # Kept, not raised: another revision can still be put in force.
         trouble = failure
     return RulesInForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
-
-
-def _unreadable(fleet: FleetSession, observed: Observed) -> RlctlError:
-    denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
-    if denied:
-        return AccessDenied(
-            "; ".join(f"{node.name} refuses the password ({node.evidence})" for node in denied),
-            hint="use this fleet's secrets: `rlctl secrets import FILE`, or RLCTL_SECRETS=FILE",
-        )
-    return primary_unreachable(
-        fleet, observed, "the rules", meanwhile="; services keep deciding by the rules they have"
-    )
 
 
 def rules_status(fleet: FleetSession) -> RulesStatus:

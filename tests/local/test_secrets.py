@@ -247,7 +247,8 @@ def test_the_secrets_of_another_fleet_of_the_same_name(make_fleet: Make, shared_
     text = json.loads(own_file(shared_cluster).read_text(encoding="utf-8"))
     wrong = text | {"users": dict.fromkeys(text["users"], "x" * 43)}
     (other.folder / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
-    assert_fails(other, "deploy", "--yes", code=4, name="access-denied", RLCTL_SECRETS=str(other.folder / "wrong.json"))
+    for words in (("deploy", "--yes"), ("scripts", "status"), ("scripts", "history"), ("rules", "status")):
+        assert_fails(other, *words, code=4, name="access-denied", RLCTL_SECRETS=str(other.folder / "wrong.json"))
     ran = other.run("status", expect=None, RLCTL_SECRETS=str(other.folder / "wrong.json"))
     assert ran.code in {4, 12}
     assert "Traceback" not in ran.err
