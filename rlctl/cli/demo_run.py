@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rlctl.drills.engine.launch import Programme
+from rlctl.drills.engine.launch import DrillLauncher
 from rlctl.drills.scenario.library import flagships
 from rlctl.errors import Refused
 from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import FleetSession, open_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.lab.throw_away import note_swept, sweep_throw_away, throw_away
+from rlctl.lab.throw_away import clean_up_throw_away, note_cleaned_up, throw_away
 from rlctl.limiter import Decision, Limiter, SlidingCounter
 from rlctl.operations.deploy import DeployOptions, DeployReport, run_deploy
 from rlctl.operations.destroy import run_destroy
@@ -78,7 +78,7 @@ def run_demo(user_home: Home, progress: Progress, stop: StopFlag, timeout_s: flo
         memory=Memory(maxmemory_bytes=64 * MIB),
         local=LocalPlace(base_port=free_base_port(NODES)),
     )
-    note_swept(sweep_throw_away(user_home, progress), progress)
+    note_cleaned_up(clean_up_throw_away(user_home, progress), progress)
     with _throw_away(topology, user_home, progress) as home:
         progress.note(f"deploying 3 primaries and 3 replicas from port {topology.local.base_port} on")
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=timeout_s)
@@ -110,7 +110,7 @@ def _throw_away(topology: Topology, user_home: Home, progress: Progress) -> Iter
 def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, object], ...]:
     """Run the two default scenarios. Skips one that this machine cannot run, with a note."""
     kind = Kind.CLUSTER
-    programme = Programme(
+    launcher = DrillLauncher(
         home=home,
         clock=SystemClock(),
         topology=f"version: 1\nname: {NAME}\nkind: {kind}\ntarget: local\n",
@@ -122,7 +122,7 @@ def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, ob
     runs: list[dict[str, object]] = []
     for file in flagships(kind):
         try:
-            runs += programme.run([file], progress, stop)
+            runs += launcher.run([file], progress, stop)
         except Refused as failure:
             progress.note(f"{failure.message}; {failure.hint}")
     return tuple(runs)

@@ -11,7 +11,7 @@ from rlctl.errors import Exit
 from rlctl.execute.stop import StopFlag
 
 
-class Teller:
+class JsonProgress:
     """Tells rlctl, line by line, what goes on; rlctl shows it to the user."""
 
     def note(self, text: str) -> None:
@@ -25,7 +25,7 @@ class Teller:
         """A step's outcome; a twin's steps are nobody's business."""
 
 
-def end_with_rlctl() -> None:
+def end_with_parent() -> None:
     """End at once when rlctl has gone: for a process that leaves nothing behind to put in order."""
 
     def listen() -> None:
@@ -35,7 +35,7 @@ def end_with_rlctl() -> None:
     threading.Thread(target=listen, daemon=True).start()
 
 
-class HeirStop(StopFlag):
+class StopWithParent(StopFlag):
     """Stops when asked by a signal, and when rlctl has gone."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlctl.assets import asset_folder
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.execute.session import FleetSession
-from rlctl.lab.faults import Faults, Gate, NetworkFaults, ReplicationFaults
+from rlctl.lab.partitioner import Gate, NetworkPartitioner, Partitioner, ReplicationPartitioner
 from rlctl.render.compose import container_name
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import PacketFilter
@@ -17,18 +17,18 @@ from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import NodeSpec, all_nodes
 
 
-def open_faults(fleet: FleetSession, table: str, lease_s: float) -> Faults:
+def open_partitioner(fleet: FleetSession, table: str, lease_s: float) -> Partitioner:
     """What can be cut where this fleet's target places nodes; every cut ends by itself after `lease_s`."""
-    replication = ReplicationFaults(fleet)
+    replication = ReplicationPartitioner(fleet)
     match fleet.topology.target:
         case TargetName.LOCAL:
             return replication
         case TargetName.DOCKER:
             gates = _container_gates(fleet, table, lease_s)
-            return NetworkFaults(replication, gates, table, "in the containers' networks")
+            return NetworkPartitioner(replication, gates, table, "in the containers' networks")
         case TargetName.HOSTS:
             gates = _host_gates(fleet, table, lease_s)
-            return NetworkFaults(replication, gates, table, "on the hosts")
+            return NetworkPartitioner(replication, gates, table, "on the hosts")
 
 
 def _container_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate]:
@@ -38,7 +38,7 @@ def _container_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate
     sidecars = Sidecars(DockerEngine(runner), runner, run)
     base, found = fleet.topology.docker.image, sidecars.found()
     return [
-        ContainerGate(
+        ContainerPacketFilter(
             nodes=(spec,),
             fleet=fleet.topology.name,
             sidecars=sidecars,
@@ -56,13 +56,13 @@ def _host_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate]:
     for spec in all_nodes(fleet.topology):
         nodes.setdefault(spec.host or "", []).append(spec)
     return [
-        HostGate(nodes=tuple(specs), host=host, shells=shells, run=run, lease_s=lease_s)
+        HostPacketFilter(nodes=tuple(specs), host=host, shells=shells, run=run, lease_s=lease_s)
         for host, specs in nodes.items()
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostGate:
+class HostPacketFilter:
     """The way into one host's network: packet rules of our own, that a timer of its systemd removes in the end."""
 
     nodes: tuple[NodeSpec, ...]
@@ -99,7 +99,7 @@ class HostGate:
 
 
 @dataclass(slots=True, kw_only=True)
-class ContainerGate:
+class ContainerPacketFilter:
     """The way into one container's network: by a sidecar, as the server's image has no packet filter and no right."""
 
     nodes: tuple[NodeSpec, ...]

@@ -18,24 +18,24 @@ class Flow(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ClientSource:
     """Where a client's packets come from, as packet rules can tell: an address of its own, or ports of its own."""
 
     address: str = ""
     ports: tuple[int, int] | None = None
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Source":
+    def from_json(cls, data: Mapping[str, Any]) -> "ClientSource":
         """As a client's process gets it on its standard input."""
         ports = data["ports"]
         return cls(address=data["address"], ports=None if ports is None else (ports[0], ports[1]))
 
 
-ANYWHERE = Source()
+ANYWHERE = ClientSource()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grudge:
+class Partition:
     """Pairs of nodes that do not hear each other; of a replication cut the first is the primary.
 
     Clients stand somewhere too: `shut_out` is where those are that stand with the second ones.
@@ -43,7 +43,7 @@ class Grudge:
 
     flow: Flow
     pairs: tuple[tuple[NodeSpec, NodeSpec], ...]
-    shut_out: tuple[Source, ...] = ()
+    shut_out: tuple[ClientSource, ...] = ()
 
     @property
     def alone(self) -> tuple[NodeSpec, ...]:
@@ -62,32 +62,32 @@ class Grudge:
         return f"{what} between {', '.join(one)} and {', '.join(other)}"
 
 
-def replication_cut(primary: NodeSpec, replicas: Iterable[NodeSpec]) -> Grudge:
+def replication_cut(primary: NodeSpec, replicas: Iterable[NodeSpec]) -> Partition:
     """The replicas get no more data; clients, bus and sentinels go on."""
-    return Grudge(flow=Flow.REPLICATION, pairs=tuple((primary, replica) for replica in replicas))
+    return Partition(flow=Flow.REPLICATION, pairs=tuple((primary, replica) for replica in replicas))
 
 
-def isolation(alone: Sequence[NodeSpec], everybody: Sequence[NodeSpec], clients: Sequence[Source]) -> Grudge:
+def isolation(alone: Sequence[NodeSpec], all_nodes: Sequence[NodeSpec], clients: Sequence[ClientSource]) -> Partition:
     """Some nodes hear only each other, and the others, with these clients, hear only the others."""
-    rest = [spec for spec in everybody if spec not in alone]
+    rest = [spec for spec in all_nodes if spec not in alone]
     pairs = tuple((one, other) for one in alone for other in rest)
-    return Grudge(flow=Flow.EVERYTHING, pairs=pairs, shut_out=tuple(clients))
+    return Partition(flow=Flow.EVERYTHING, pairs=pairs, shut_out=tuple(clients))
 
 
-def rules(grudge: Grudge, run: str) -> str:
+def rules(partition: Partition, run: str) -> str:
     """Where all nodes are in one network namespace: packets are told apart by their addresses."""
-    return _table(run, input_rules=_drops(grudge))
+    return _table(run, input_rules=_drops(partition))
 
 
-def island_rules(grudge: Grudge, run: str) -> str:
+def island_rules(partition: Partition, run: str) -> str:
     """At the place of the nodes that are alone: nothing of the fleet's comes in from the rest, or goes out to it.
 
     Places may be shared with others, and with this very connection: only the fleet's ports are touched.
     """
-    rest = ", ".join(sorted({spec.address for spec in grudge.rest}))
-    ports = ", ".join(map(str, sorted({port for spec in (*grudge.alone, *grudge.rest) for port in _ports(spec)})))
-    own = ", ".join(str(port) for port in sorted({spec.port for spec in grudge.alone}))
-    clients = [source.ports for source in grudge.shut_out if source.ports is not None]
+    rest = ", ".join(sorted({spec.address for spec in partition.rest}))
+    ports = ", ".join(map(str, sorted({port for spec in (*partition.alone, *partition.rest) for port in _ports(spec)})))
+    own = ", ".join(str(port) for port in sorted({spec.port for spec in partition.alone}))
+    clients = [source.ports for source in partition.shut_out if source.ports is not None]
     return _table(
         run,
         input_rules=[
@@ -122,15 +122,15 @@ def _ports(spec: NodeSpec) -> tuple[int, ...]:
     return (spec.port,) if spec.is_sentinel else (spec.port, spec.port + BUS_PORT_OFFSET)
 
 
-def _drops(grudge: Grudge) -> Iterable[str]:
-    if grudge.flow is Flow.EVERYTHING:
-        alone = {one.address for one in grudge.alone}
-        pairs = {(one.address, other.address) for one, other in grudge.pairs}
-        pairs |= {(address, client.address) for address in alone for client in grudge.shut_out}
+def _drops(partition: Partition) -> Iterable[str]:
+    if partition.flow is Flow.EVERYTHING:
+        alone = {one.address for one in partition.alone}
+        pairs = {(one.address, other.address) for one, other in partition.pairs}
+        pairs |= {(address, client.address) for address in alone for client in partition.shut_out}
         both_ways = sorted(pairs | {(second, first) for first, second in pairs})
         listed = ", ".join(f"{first} . {second}" for first, second in both_ways)
         yield f"ip saddr . ip daddr {{ {listed} }} drop"
         return
-    for primary, replica in grudge.pairs:
+    for primary, replica in partition.pairs:
         yield f"ip saddr {replica.address} ip daddr {primary.address} tcp dport {primary.port} drop"
         yield f"ip saddr {primary.address} ip daddr {replica.address} tcp sport {primary.port} drop"

@@ -11,7 +11,7 @@ from rlctl.topology.nodes import SLOTS, NodeSpec, data_nodes, sentinel_nodes, sl
 WITNESSES = 3
 
 
-class Who(StrEnum):
+class LabRole(StrEnum):
     """A part that a node plays in a drill."""
 
     VICTIM = "victim"
@@ -24,13 +24,13 @@ class Who(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
+class Roles:
     """The nodes of a run by the parts they play, fixed before anything is broken."""
 
     victim: NodeSpec
     replicas: tuple[NodeSpec, ...]
-    others: tuple[NodeSpec, ...]
-    seconds: tuple[NodeSpec, ...]
+    other_nodes: tuple[NodeSpec, ...]
+    other_primaries: tuple[NodeSpec, ...]
     sentinels: tuple[NodeSpec, ...]
     slots: tuple[SlotRange, ...]
     other_slots: tuple[SlotRange, ...] = ()
@@ -41,30 +41,30 @@ class Cast:
         return (self.victim, *self.replicas)
 
     @property
-    def everybody(self) -> tuple[NodeSpec, ...]:
+    def all_nodes(self) -> tuple[NodeSpec, ...]:
         """All nodes of the fleet."""
-        return (*self.shard, *self.others, *self.sentinels)
+        return (*self.shard, *self.other_nodes, *self.sentinels)
 
     @property
     def watched(self) -> tuple[NodeSpec, ...]:
         """Whom the sampler looks at: the shard, some primaries that can accuse the victim, the sentinels."""
-        return (*self.shard, *self.seconds[:WITNESSES], *self.sentinels)
+        return (*self.shard, *self.other_primaries[:WITNESSES], *self.sentinels)
 
     @property
     def alone(self) -> tuple[NodeSpec, ...]:
         """Who is shut in together: all of the victim's host; elsewhere the victim and, if there are any, a sentinel."""
         return self._with_neighbours(self.victim) if self.victim.host else (self.victim, *self.sentinels[:1])
 
-    def cut_off(self, who: Who) -> tuple[NodeSpec, ...]:
+    def cut_off(self, role: LabRole) -> tuple[NodeSpec, ...]:
         """Who is alone when these are cut off from everything: a host only goes as a whole."""
-        if who is Who.VICTIM:
+        if role is LabRole.VICTIM:
             return self.alone
-        return tuple(dict.fromkeys(near for spec in self.of(who) for near in self._with_neighbours(spec)))
+        return tuple(dict.fromkeys(near for spec in self.of(role) for near in self._with_neighbours(spec)))
 
-    def why_nobody_is_elected(self) -> str | None:
+    def why_no_election(self) -> str | None:
         """Why there is no failover while the victim is cut off: too many of those who elect are cut off with it."""
         alone = self.alone
-        electors = self.sentinels or (self.victim, *self.seconds)
+        electors = self.sentinels or (self.victim, *self.other_primaries)
         shut_in = [spec for spec in electors if spec in alone]
         if not shut_in or 2 * len(shut_in) < len(electors):
             return None
@@ -72,29 +72,29 @@ class Cast:
         return f"{len(shut_in)} of {len(electors)} {what} ({', '.join(spec.name for spec in shut_in)}) would be cut off"
 
     def _with_neighbours(self, spec: NodeSpec) -> tuple[NodeSpec, ...]:
-        near = [one for one in self.everybody if spec.host is not None and one.host == spec.host and one != spec]
+        near = [one for one in self.all_nodes if spec.host is not None and one.host == spec.host and one != spec]
         return (spec, *near)
 
-    def of(self, who: Who) -> tuple[NodeSpec, ...]:
+    def of(self, role: LabRole) -> tuple[NodeSpec, ...]:
         """The nodes that play a part; who was promoted is not known beforehand."""
-        match who:
-            case Who.VICTIM:
+        match role:
+            case LabRole.VICTIM:
                 return (self.victim,)
-            case Who.REPLICAS:
+            case LabRole.REPLICAS:
                 return self.replicas
-            case Who.REPLICA:
+            case LabRole.REPLICA:
                 return self.replicas[:1]
-            case Who.SECOND:
-                return self.seconds[:1]
-            case Who.SENTINELS:
+            case LabRole.SECOND:
+                return self.other_primaries[:1]
+            case LabRole.SENTINELS:
                 return self.sentinels[: len(self.sentinels) // 2 + 1]
-            case Who.SHARD:
+            case LabRole.SHARD:
                 return self.shard
-            case Who.PROMOTED:
+            case LabRole.PROMOTED:
                 return ()
 
 
-def cast(topology: Topology, observed: Observed) -> Cast:
+def assign_roles(topology: Topology, observed: Observed) -> Roles:
     """The victim is the primary of the first slots; on hosts one whose host has as few primaries as can be."""
     specs = {spec.name: spec for spec in data_nodes(topology)}
     primaries = [node for node in observed.up if node.role is Role.PRIMARY and node.name in specs]
@@ -108,29 +108,29 @@ def cast(topology: Topology, observed: Observed) -> Cast:
         )
     victim = primaries[0]
     replicas = tuple(specs[node.name] for node in observed.up if node.follows == victim.id and node.name in specs)
-    seconds = tuple(specs[node.name] for node in primaries[1:])
+    other_primaries = tuple(specs[node.name] for node in primaries[1:])
     shard = {victim.name, *(spec.name for spec in replicas)}
-    return Cast(
+    return Roles(
         victim=specs[victim.name],
         replicas=replicas,
-        others=tuple(spec for spec in specs.values() if spec.name not in shard),
-        seconds=seconds,
+        other_nodes=tuple(spec for spec in specs.values() if spec.name not in shard),
+        other_primaries=other_primaries,
         sentinels=sentinel_nodes(topology),
         slots=tuple(victim.slots) if topology.kind is Kind.CLUSTER else ((0, SLOTS - 1),),
         other_slots=tuple(primaries[-1].slots) if len(primaries) > 1 else (),
     )
 
 
-def planned_cast(topology: Topology) -> Cast:
+def planned_roles(topology: Topology) -> Roles:
     """The parts in a fleet that is not built yet: everybody as the topology starts them."""
     data = data_nodes(topology)
     shard = tuple(spec for spec in data if spec.shard == 0)
     is_cluster = topology.kind is Kind.CLUSTER
-    return Cast(
+    return Roles(
         victim=shard[0],
         replicas=shard[1:],
-        others=tuple(spec for spec in data if spec not in shard),
-        seconds=tuple(spec for spec in data if spec.starts_as_primary and spec not in shard),
+        other_nodes=tuple(spec for spec in data if spec not in shard),
+        other_primaries=tuple(spec for spec in data if spec.starts_as_primary and spec not in shard),
         sentinels=sentinel_nodes(topology),
         slots=(slot_range(0, topology.cluster.shards),) if is_cluster else ((0, SLOTS - 1),),
     )

@@ -5,7 +5,7 @@ from rlctl.lab.twin import SHORT_PERIODS
 from rlctl.topology.nodes import sentinel_nodes
 
 
-def hurry(fleet: FleetSession) -> None:
+def shorten_sentinel_timers(fleet: FleetSession) -> None:
     """A drill is short then; its report says so. A sentinel that is started anew has its own periods again."""
     words = [word for pair in SHORT_PERIODS.items() for word in map(str, pair)]
     for spec in sentinel_nodes(fleet.topology):

@@ -9,15 +9,15 @@ from rlctl.topology.nodes import NodeSpec, data_nodes
 
 # Whom a node follows is what a failover is about.
 _ROLES = frozenset({"replicaof", "slaveof"})
-Print = Mapping[str, Mapping[str, str]]
+Snapshot = Mapping[str, Mapping[str, str]]
 
 
-def take_prints(fleet: FleetSession) -> Print:
+def take_snapshot(fleet: FleetSession) -> Snapshot:
     """Every setting and every user of each data node that answers, hashed: there are passwords among them."""
     return {spec.name: dict(_settings(fleet, spec)) for spec in data_nodes(fleet.topology)}
 
 
-def differences(before: Print, after: Print) -> tuple[str, ...]:
+def differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """What is set otherwise now, by name; a node that answered only once is not compared."""
     found = []
     for node in before.keys() & after.keys():

@@ -38,7 +38,7 @@ def throw_away(home: Home, kind: str, fleet: Topology | None = None) -> Iterator
         _remove(folder)
 
 
-def sweep_throw_away(home: Home, progress: Progress) -> list[dict[str, object]]:
+def clean_up_throw_away(home: Home, progress: Progress) -> list[dict[str, object]]:
     """Remove what killed runs left; runs that still run are not touched."""
     left = [folder for folder in _folders(home) if _is_left(folder)]
     for folder in left:
@@ -49,9 +49,9 @@ def sweep_throw_away(home: Home, progress: Progress) -> list[dict[str, object]]:
     return [{"id": folder.id, "undone": ["removed its throw-away fleet"]} for folder in left]
 
 
-def note_swept(swept: Iterable[Mapping[str, object]], progress: Progress) -> None:
+def note_cleaned_up(cleaned: Iterable[Mapping[str, object]], progress: Progress) -> None:
     """Tell the user which killed runs were cleaned up."""
-    for one in swept:
+    for one in cleaned:
         progress.note(f"healed what run {one['id']} had left")
 
 

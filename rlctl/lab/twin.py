@@ -68,7 +68,7 @@ def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stoc
     return with_settings(twin, settings)
 
 
-def bare_twin_of(
+def twin_on_free_ports(
     topology: Topology, kind: Kind, settings: Mapping[str, str], *, base_port: int, stock_timers: bool
 ) -> Topology:
     """The same beside other people: all nodes at one address, on free ports."""
@@ -76,7 +76,7 @@ def bare_twin_of(
     return replace(twin, local=LocalPlace(base_port=base_port))
 
 
-def placed_twin_of(
+def twin_beside_fleet(
     topology: Topology, kind: Kind, settings: Mapping[str, str], *, name: str, base_port: int, stock_timers: bool
 ) -> Topology:
     """The same where the fleet's own target places nodes: beside the fleet, under a name and on ports of its own."""

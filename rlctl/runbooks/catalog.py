@@ -33,6 +33,6 @@ def find(name: str) -> Runbook:
     raise NotFound(f"there is no runbook {name!r}", hint="`rlctl runbook list` names them; a file ends in .md")
 
 
-def address(page: Runbook) -> str:
+def page_reference(page: Runbook) -> str:
     """By which another process finds the same page, wherever it runs."""
     return page.id if page in all_shipped() else str(Path(page.source).absolute())

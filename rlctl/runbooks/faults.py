@@ -9,9 +9,9 @@ from rlctl.errors import Unreachable
 from rlctl.execute.fleet_records import RELEASE_KEY, write_registered
 from rlctl.execute.locking import primary_for_key
 from rlctl.execute.session import FleetSession
-from rlctl.lab.faults import SandboxFaults
 from rlctl.lab.partition import isolation
-from rlctl.lab.roles import Cast, Who
+from rlctl.lab.partitioner import SandboxPartitioner
+from rlctl.lab.roles import LabRole, Roles
 from rlctl.limits.release import Registered
 from rlctl.limits.rule import POINTER_KEY
 from rlctl.limits.slots import key_slot
@@ -43,16 +43,16 @@ _OTHER_RELEASE = Registered(release="99.0.0", digest="0" * 40, state="applied")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class FaultContext:
     """A fleet to break, who plays which part in it, and its network."""
 
     fleet: FleetSession
-    cast: Cast
-    cuts: SandboxFaults
+    roles: Roles
+    cuts: SandboxPartitioner
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         """What others than the operator mend: the network."""
-        self.cuts.mend()
+        self.cuts.heal()
 
     def link(self, spec: NodeSpec) -> NodeLink:
         """A connection for one purpose; it is to be closed."""
@@ -82,118 +82,118 @@ class Scene:
         )
 
 
-def bring_about(fault: Fault, scene: Scene) -> None:
+def bring_about(fault: Fault, context: FaultContext) -> None:
     """Break the fleet."""
-    FAULTS[fault](scene)
+    FAULTS[fault](context)
 
 
-def _kill_primary(scene: Scene) -> None:
-    scene.kill([scene.cast.victim])
+def _kill_primary(context: FaultContext) -> None:
+    context.kill([context.roles.victim])
 
 
-def _kill_replica(scene: Scene) -> None:
+def _kill_replica(context: FaultContext) -> None:
     """One of those that the primary needs for its writes: it lives, and refuses."""
-    scene.kill(scene.cast.of(Who.REPLICA))
-    primary = scene.cast.victim.name
-    scene.wait(lambda seen: lacks_replicas(seen.node(primary)), f"{primary} refusing writes")
+    context.kill(context.roles.of(LabRole.REPLICA))
+    primary = context.roles.victim.name
+    context.wait(lambda seen: lacks_replicas(seen.node(primary)), f"{primary} refusing writes")
 
 
-def _kill_shard(scene: Scene) -> None:
+def _kill_shard(context: FaultContext) -> None:
     """A primary with everybody who could take over from it."""
-    scene.kill(scene.cast.shard)
+    context.kill(context.roles.shard)
 
 
-def _leave_no_heir(scene: Scene) -> None:
+def _leave_no_heir(context: FaultContext) -> None:
     """A replica that has not heard from its primary for long is not elected when that dies."""
-    _lock_replicas_out(scene)
-    replica = scene.cast.replicas[0]
+    _lock_replicas_out(context)
+    replica = context.roles.replicas[0]
     wait_until(
-        lambda: _silence_s(scene, replica) > TOO_OLD_S,
+        lambda: _silence_s(context, replica) > TOO_OLD_S,
         timeout_s=DEADLINE_S,
-        clock=scene.fleet.clock,
+        clock=context.fleet.clock,
         what=f"{replica.name} out of touch for too long",
         every_s=LOOK_EVERY_S,
     )
-    scene.kill([scene.cast.victim])
+    context.kill([context.roles.victim])
 
 
-def _silence_s(scene: Scene, replica: NodeSpec) -> int:
-    [text] = scene.send(replica, ("INFO", "replication"))
+def _silence_s(context: FaultContext, replica: NodeSpec) -> int:
+    [text] = context.send(replica, ("INFO", "replication"))
     return ServerInfo(text).link_down_s or 0
 
 
-def _cut_primary_off(scene: Scene) -> None:
-    cast = scene.cast
-    scene.cuts.cut(isolation(cast.cut_off(Who.VICTIM), cast.everybody, ()))
-    scene.wait(lambda observed: _is_promoted(scene, observed), "a replica promoted beyond the cut")
+def _cut_primary_off(context: FaultContext) -> None:
+    roles = context.roles
+    context.cuts.cut(isolation(roles.cut_off(LabRole.VICTIM), roles.all_nodes, ()))
+    context.wait(lambda observed: _is_promoted(context, observed), "a replica promoted beyond the cut")
 
 
-def _is_promoted(scene: Scene, observed: Observed) -> bool:
+def _is_promoted(context: FaultContext, observed: Observed) -> bool:
     """Also in the eyes of those who order it."""
-    promoted = {spec.name for spec in scene.cast.replicas if observed.node(spec.name).role is Role.PRIMARY}
-    if scene.fleet.topology.kind is Kind.CLUSTER:
+    promoted = {spec.name for spec in context.roles.replicas if observed.node(spec.name).role is Role.PRIMARY}
+    if context.fleet.topology.kind is Kind.CLUSTER:
         return bool(promoted)
-    return believed_primary(scene.fleet.desired(observed), observed).name in promoted
+    return believed_primary(context.fleet.desired(observed), observed).name in promoted
 
 
-def _promote_rival(scene: Scene) -> None:
+def _promote_rival(context: FaultContext) -> None:
     """Nobody watches, and somebody makes a replica a primary by hand."""
-    rival = scene.cast.replicas[0]
-    if scene.fleet.topology.kind is Kind.CLUSTER:
-        scene.send(rival, ("CLUSTER", "RESET", "SOFT"))
+    rival = context.roles.replicas[0]
+    if context.fleet.topology.kind is Kind.CLUSTER:
+        context.send(rival, ("CLUSTER", "RESET", "SOFT"))
         return
-    scene.kill(scene.cast.sentinels)
-    scene.send(rival, ("REPLICAOF", "NO", "ONE"))
+    context.kill(context.roles.sentinels)
+    context.send(rival, ("REPLICAOF", "NO", "ONE"))
 
 
-def _fence_primary(scene: Scene) -> None:
+def _fence_primary(context: FaultContext) -> None:
     """Somebody fenced the loser of a split, and it has become the primary again since."""
-    scene.send(scene.cast.victim, ("CONFIG", "SET", FENCE_SETTING, FENCED_VALUE))
+    context.send(context.roles.victim, ("CONFIG", "SET", FENCE_SETTING, FENCED_VALUE))
 
 
-def _kill_majority(scene: Scene) -> None:
-    scene.kill([scene.cast.victim, *scene.cast.of(Who.SECOND)])
-    scene.wait(lambda seen: not any(node.fleet_ok for node in seen.up), "the survivors noticing that most are gone")
+def _kill_majority(context: FaultContext) -> None:
+    context.kill([context.roles.victim, *context.roles.of(LabRole.SECOND)])
+    context.wait(lambda seen: not any(node.fleet_ok for node in seen.up), "the survivors noticing that most are gone")
 
 
-def _kill_primaries(scene: Scene) -> None:
-    scene.kill([scene.cast.victim, *scene.cast.seconds])
-    scene.wait(lambda seen: not any(node.fleet_ok for node in seen.up), "the replicas noticing that all are gone")
+def _kill_primaries(context: FaultContext) -> None:
+    context.kill([context.roles.victim, *context.roles.other_primaries])
+    context.wait(lambda seen: not any(node.fleet_ok for node in seen.up), "the replicas noticing that all are gone")
 
 
-def _lock_replicas_out(scene: Scene) -> None:
+def _lock_replicas_out(context: FaultContext) -> None:
     off = ("ACL", "SETUSER", User.REPLICA.value, "off")
-    scene.send(scene.cast.victim, off, ("CLIENT", "KILL", "TYPE", "replica"))
-    replicas = [spec.name for spec in scene.cast.replicas]
-    scene.wait(
+    context.send(context.roles.victim, off, ("CLIENT", "KILL", "TYPE", "replica"))
+    replicas = [spec.name for spec in context.roles.replicas]
+    context.wait(
         lambda seen: all(seen.node(name).link is ReplicationLink.DOWN for name in replicas), "replicas without a link"
     )
 
 
-def _fill_nearly(scene: Scene) -> None:
-    for node, spec in _primaries(scene):
-        _fill(scene, node, spec, NEARLY_FULL)
+def _fill_nearly(context: FaultContext) -> None:
+    for node, spec in _primaries(context):
+        _fill(context, node, spec, NEARLY_FULL)
 
 
-def _fill_up(scene: Scene) -> None:
-    for node, spec in _primaries(scene):
-        _fill(scene, node, spec, None)
+def _fill_up(context: FaultContext) -> None:
+    for node, spec in _primaries(context):
+        _fill(context, node, spec, None)
 
 
-def _evict(scene: Scene) -> None:
+def _evict(context: FaultContext) -> None:
     """Somebody sets a policy that evicts, and the memory is full."""
-    for spec in data_nodes(scene.fleet.topology):
-        scene.send(spec, ("CONFIG", "SET", "maxmemory-policy", EvictionPolicy.ALLKEYS_LRU.value))
-    for node, spec in _primaries(scene):
-        while not _evicted(scene, spec):
-            scene.send(spec, *_fillers(node, _BATCH, start=_count(scene, spec)))
+    for spec in data_nodes(context.fleet.topology):
+        context.send(spec, ("CONFIG", "SET", "maxmemory-policy", EvictionPolicy.ALLKEYS_LRU.value))
+    for node, spec in _primaries(context):
+        while not _evicted(context, spec):
+            context.send(spec, *_fillers(node, _BATCH, start=_count(context, spec)))
 
 
-def _fill(scene: Scene, node: NodeFacts, spec: NodeSpec, share: float | None) -> None:
+def _fill(context: FaultContext, node: NodeFacts, spec: NodeSpec, share: float | None) -> None:
     """Keys that live for an hour, up to a share of the memory, or until the server takes no more."""
-    limit = scene.fleet.topology.memory.maxmemory_bytes
+    limit = context.fleet.topology.memory.maxmemory_bytes
     start = 0
-    with closing(scene.link(spec)) as link:
+    with closing(context.link(spec)) as link:
         while share is None or _used_bytes(link) < share * limit:
             replies = link.pipeline(_fillers(node, _BATCH if share is None else 1, start=start))
             start += len(replies)
@@ -219,46 +219,46 @@ def _fillers(node: NodeFacts, count: int, *, start: int) -> list[tuple[object, .
     return found
 
 
-def _evicted(scene: Scene, spec: NodeSpec) -> bool:
-    [text] = scene.send(spec, ("INFO", "stats"))
+def _evicted(context: FaultContext, spec: NodeSpec) -> bool:
+    [text] = context.send(spec, ("INFO", "stats"))
     return required(ServerInfo(text).evicted_keys, "evicted_keys") > 0
 
 
-def _count(scene: Scene, spec: NodeSpec) -> int:
-    [count] = scene.send(spec, ("DBSIZE",))
+def _count(context: FaultContext, spec: NodeSpec) -> int:
+    [count] = context.send(spec, ("DBSIZE",))
     return int(count)
 
 
-def _flush_scripts(scene: Scene) -> None:
-    for spec in data_nodes(scene.fleet.topology):
-        scene.send(spec, ("SCRIPT", "FLUSH"))
+def _flush_scripts(context: FaultContext) -> None:
+    for spec in data_nodes(context.fleet.topology):
+        context.send(spec, ("SCRIPT", "FLUSH"))
 
 
-def _register_other_release(scene: Scene) -> None:
+def _register_other_release(context: FaultContext) -> None:
     """Somebody with another rlctl applied another release: it is registered, and this one's scripts are gone."""
-    fleet = scene.fleet
+    fleet = context.fleet
     spec = primary_for_key(fleet, fleet.observe(), RELEASE_KEY)
     assert spec is not None
-    with closing(scene.link(spec)) as link:
+    with closing(context.link(spec)) as link:
         write_registered(link, _OTHER_RELEASE)
-    _flush_scripts(scene)
+    _flush_scripts(context)
 
 
-def _kill_sentinels(scene: Scene) -> None:
-    scene.kill(scene.cast.of(Who.SENTINELS))
+def _kill_sentinels(context: FaultContext) -> None:
+    context.kill(context.roles.of(LabRole.SENTINELS))
 
 
-def _reborn_empty(scene: Scene) -> None:
+def _reborn_empty(context: FaultContext) -> None:
     """A supervisor starts the primary that held the rules again before anybody noticed that it was gone."""
-    fleet = scene.fleet
+    fleet = context.fleet
     spec = primary_for_key(fleet, fleet.observe(), POINTER_KEY)
     assert spec is not None
-    scene.kill([spec])
+    context.kill([spec])
     result = fleet.target.converge([Launch(spec=spec)])[spec.name]
     if result.error is not None:
         raise Unreachable(f"{spec.name} does not start: {result.error}", hint="see its log")
-    scene.fleet.connector.hang_up(spec.name)
-    scene.wait(lambda observed: _is_back(observed, spec), f"{spec.name} back with its replicas")
+    context.fleet.connector.hang_up(spec.name)
+    context.wait(lambda observed: _is_back(observed, spec), f"{spec.name} back with its replicas")
 
 
 def _is_back(observed: Observed, spec: NodeSpec) -> bool:
@@ -268,14 +268,14 @@ def _is_back(observed: Observed, spec: NodeSpec) -> bool:
     return serves and bool(replicas) and all(one.link is ReplicationLink.UP for one in replicas)
 
 
-def _lock_limiter_out(scene: Scene) -> None:
+def _lock_limiter_out(context: FaultContext) -> None:
     """On one primary alone: services of the other shards notice nothing."""
-    *_others, (_node, last) = _primaries(scene)
-    scene.send(last, ("ACL", "SETUSER", User.LIMITER.value, "off"))
+    *_others, (_node, last) = _primaries(context)
+    context.send(last, ("ACL", "SETUSER", User.LIMITER.value, "off"))
 
 
-def _primaries(scene: Scene) -> list[tuple[NodeFacts, NodeSpec]]:
-    fleet = scene.fleet
+def _primaries(context: FaultContext) -> list[tuple[NodeFacts, NodeSpec]]:
+    fleet = context.fleet
     observed = fleet.observe()
     specs = {spec.name: spec for spec in data_nodes(fleet.topology)}
     if fleet.topology.kind is Kind.SENTINEL:
@@ -285,7 +285,7 @@ def _primaries(scene: Scene) -> list[tuple[NodeFacts, NodeSpec]]:
     return [(node, specs[node.name]) for node in owners if node is not None]
 
 
-FAULTS: Mapping[Fault, Callable[[Scene], None]] = {
+FAULTS: Mapping[Fault, Callable[[FaultContext], None]] = {
     Fault.PRIMARY_KILLED: _kill_primary,
     Fault.REPLICA_KILLED: _kill_replica,
     Fault.SHARD_KILLED: _kill_shard,

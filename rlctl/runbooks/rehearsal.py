@@ -31,7 +31,7 @@ DIRECTIVE = "redis."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialOrder:
+class RehearsalRequest:
     """What a trial is told; `patience_s` bounds single steps, and the rest after the last."""
 
     page: str
@@ -45,13 +45,13 @@ class TrialOrder:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "TrialOrder":
+    def from_json(cls, data: Mapping[str, Any]) -> "RehearsalRequest":
         """The reading half of `to_json`."""
         return cls(**{**data, "kind": Kind(data["kind"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialResult:
+class RehearsalResult:
     """What came of a trial; times are from the first step on, and None where it did not come so far."""
 
     steps: tuple[Mapping[str, Any], ...]
@@ -74,7 +74,7 @@ class TrialResult:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "TrialResult":
+    def from_json(cls, data: Mapping[str, Any]) -> "RehearsalResult":
         """The reading half of `to_json`."""
         return cls(**{**data, "steps": tuple(data["steps"]), "residue": tuple(data["residue"])})
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from rlctl.errors import Refused, TimedOut, Unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
-from rlctl.lab.throw_away import note_swept, sweep_throw_away, throw_away
-from rlctl.runbooks.catalog import address
+from rlctl.lab.throw_away import clean_up_throw_away, note_cleaned_up, throw_away
+from rlctl.runbooks.catalog import page_reference
 from rlctl.runbooks.page.model import Rehearsal, Risk, Runbook, Step
-from rlctl.runbooks.rehearsal import FAILURE, ORDER, REST, RESULT, TrialOrder, TrialResult
+from rlctl.runbooks.rehearsal import FAILURE, ORDER, REST, RESULT, RehearsalRequest, RehearsalResult
 from rlctl.state.home import Home
 from rlctl.system.child import Child
 from rlctl.system.files import read_text, write_private
@@ -28,13 +28,13 @@ REST_PATIENCE_S = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class PageRehearsal:
     """A page followed from one fault, on one kind of fleet."""
 
     page: Runbook
     kind: Kind
     index: int
-    result: TrialResult
+    result: RehearsalResult
 
     @property
     def rehearsal(self) -> Rehearsal:
@@ -74,13 +74,13 @@ class Omission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class RehearsalReport:
     """All passages, and what leaving steps out did.
 
     `unused` steps were never taken. `repeated` says why trials were made twice.
     """
 
-    passages: tuple[Passage, ...]
+    passages: tuple[PageRehearsal, ...]
     omissions: tuple[Omission, ...]
     unused: tuple[Omission, ...]
     repeated: tuple[str, ...] = ()
@@ -96,12 +96,12 @@ class Proof:
         return tuple(one for one in self.omissions if one.noticed is None)
 
 
-class _NotBuilt(Exception):
+class FleetNotBuilt(Exception):
     """A trial whose process says itself why it could not be made; one that crashed says nothing, and is a bug."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prover:
+class Rehearser:
     """Makes trials, some at the same time: each has a network and processes of its own."""
 
     home: Home
@@ -112,7 +112,7 @@ class Prover:
     passages_only: bool = False
     _repeated: list[str] = field(default_factory=list)
 
-    def prove(self, pages: Sequence[Runbook], kinds: Sequence[Kind]) -> Proof:
+    def prove(self, pages: Sequence[Runbook], kinds: Sequence[Kind]) -> RehearsalReport:
         """Every page on every kind of fleet that it is for; Refused where this machine gives no namespaces."""
         reason = why_unavailable(ProcessRunner())
         if reason is not None:
@@ -120,34 +120,34 @@ class Prover:
                 f"a runbook is tried in namespaces of its own, which is not possible here: {reason}",
                 hint="run it where unprivileged namespaces are allowed",
             )
-        note_swept(sweep_throw_away(self.home, self.progress), self.progress)
+        note_cleaned_up(clean_up_throw_away(self.home, self.progress), self.progress)
         wanted = [(page, kind, index) for page in pages for kind in kinds for index in _rehearsals(page, kind)]
         with ThreadPoolExecutor(max_workers=self.jobs) as pool:
             passages = tuple(pool.map(lambda one: self._follow(*one), wanted))
             to_omit = [] if self.passages_only else list(_to_omit(passages))
             omissions = tuple(pool.map(lambda one: self._leave_out(*one), to_omit))
         self.stop.check()
-        return Proof(
+        return RehearsalReport(
             passages=passages, omissions=omissions, unused=tuple(_unused(passages)), repeated=tuple(self._repeated)
         )
 
-    def _follow(self, page: Runbook, kind: Kind, index: int) -> Passage:
-        result = self._try(TrialOrder(page=address(page), kind=kind, rehearsal=index))
-        passage = Passage(page=page, kind=kind, index=index, result=result)
+    def _follow(self, page: Runbook, kind: Kind, index: int) -> PageRehearsal:
+        result = self._try(RehearsalRequest(page=page_reference(page), kind=kind, rehearsal=index))
+        passage = PageRehearsal(page=page, kind=kind, index=index, result=result)
         told = f"green after {result.recovered_s:.1f} s" if result.is_green and result.recovered_s else result.reason
         self.progress.note(f"{page.id} {kind} {passage.rehearsal.fault}: {told}")
         return passage
 
-    def _leave_out(self, step: Step, passages: Sequence[Passage]) -> Omission:
+    def _leave_out(self, step: Step, passages: Sequence[PageRehearsal]) -> Omission:
         noticed = missed(step, (self._without(step, passage) for passage in passages))
         page, kind = passages[0].page, passages[0].kind
         told = f"noticed, {noticed}" if noticed else "nobody notices"
         self.progress.note(f"{page.id} {kind} without {step.id}: {told}")
         return Omission(page=page, kind=kind, step=step, noticed=noticed)
 
-    def _without(self, step: Step, passage: Passage) -> TrialResult:
-        order = TrialOrder(
-            page=address(passage.page),
+    def _without(self, step: Step, passage: PageRehearsal) -> RehearsalResult:
+        order = RehearsalRequest(
+            page=page_reference(passage.page),
             kind=passage.kind,
             rehearsal=passage.index,
             omitted=step.id,
@@ -155,19 +155,19 @@ class Prover:
         )
         return self._try(order)
 
-    def _try(self, order: TrialOrder) -> TrialResult:
+    def _try(self, order: RehearsalRequest) -> RehearsalResult:
         """A fleet that cannot be built on a busy machine says nothing of a page: try once more, and keep the reason."""
         try:
             return self._try_once(order)
-        except _NotBuilt as failure:
+        except FleetNotBuilt as failure:
             self._repeated.append(str(failure))
             self.progress.note(f"{failure}; once more")
         try:
             return self._try_once(order)
-        except _NotBuilt as failure:
+        except FleetNotBuilt as failure:
             raise Unreachable(str(failure), hint="run it with -v") from failure
 
-    def _try_once(self, order: TrialOrder) -> TrialResult:
+    def _try_once(self, order: RehearsalRequest) -> RehearsalResult:
         self.stop.check()
         with throw_away(self.home, "runbook") as run:
             folder = run.twin
@@ -177,14 +177,14 @@ class Prover:
             # Ctrl-C is for rlctl alone.
             with Child(argv, detached=True) as child:
                 code = self._listen(child, f"{order.page} {order.kind}")
-                complaint = child.last_errors()
+                last_errors = child.last_errors()
             text = read_text(folder / RESULT)
             if text is None:
                 told = f"a trial of {order.page} could not be made: "
                 if named := read_text(folder / FAILURE):
-                    raise _NotBuilt(told + named)
-                raise Unreachable(told + (complaint or f"exit {code}"), hint="run it with -v")
-        return TrialResult.from_json(json.loads(text))
+                    raise FleetNotBuilt(told + named)
+                raise Unreachable(told + (last_errors or f"exit {code}"), hint="run it with -v")
+        return RehearsalResult.from_json(json.loads(text))
 
     def _listen(self, child: Child, what: str) -> int:
         """Pass on what it says, to its end or ours."""
@@ -200,7 +200,7 @@ class Prover:
         raise self.stop.kind("stopped; the throw-away fleets are gone", hint="the same command starts anew")
 
 
-def missed(step: Step, results: Iterable[TrialResult]) -> str | None:
+def missed(step: Step, results: Iterable[RehearsalResult]) -> str | None:
     """What went wrong without a step, where it was taken; None says that it is dead.
 
     A step is alive when one of the faults that call for it cannot be got over without it. What may lose data has to be
@@ -228,14 +228,14 @@ def _rehearsals(page: Runbook, kind: Kind) -> list[int]:
     return [index for index, rehearsal in enumerate(page.rehearsals) if kind in rehearsal.kinds]
 
 
-def _groups(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
+def _groups(passages: Sequence[PageRehearsal]) -> Iterator[list[PageRehearsal]]:
     """The passages of one page on one kind."""
     keys = dict.fromkeys((one.page.source, one.kind) for one in passages)
     for key in keys:
         yield [one for one in passages if (one.page.source, one.kind) == key]
 
 
-def _to_omit(passages: Sequence[Passage]) -> Iterator[tuple[Step, list[Passage]]]:
+def _to_omit(passages: Sequence[PageRehearsal]) -> Iterator[tuple[Step, list[PageRehearsal]]]:
     """Every step that changes something, with the passages that took it; nothing is learned where one failed."""
     for group in _groups(passages):
         if all(one.result.is_green for one in group):
@@ -244,7 +244,7 @@ def _to_omit(passages: Sequence[Passage]) -> Iterator[tuple[Step, list[Passage]]
                     yield step, taken
 
 
-def _unused(passages: Sequence[Passage]) -> Iterator[Omission]:
+def _unused(passages: Sequence[PageRehearsal]) -> Iterator[Omission]:
     for group in _groups(passages):
         if all(one.result.is_green for one in group):
             for step in group[0].page.steps_for(group[0].kind):

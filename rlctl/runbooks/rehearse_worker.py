@@ -14,21 +14,30 @@ from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.progress import SILENT_PROGRESS
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.execute.worker import Teller, end_with_rlctl
-from rlctl.lab.faults import SandboxFaults
-from rlctl.lab.roles import cast
-from rlctl.lab.sentinel_timers import hurry
+from rlctl.execute.worker import JsonProgress, end_with_parent
+from rlctl.lab.partitioner import SandboxPartitioner
+from rlctl.lab.roles import assign_roles
+from rlctl.lab.sentinel_timers import shorten_sentinel_timers
 from rlctl.operations.deploy import DeployOptions, plan_deploy, run_deploy
 from rlctl.plan.finding import Finding
 from rlctl.plan.findings import assess
 from rlctl.plan.steps import describe
 from rlctl.plan.tilt import TILT_S
 from rlctl.runbooks.catalog import find
-from rlctl.runbooks.faults import Scene, bring_about
-from rlctl.runbooks.rehearsal import FAILURE, NAME, ORDER, REST, RESULT, TrialOrder, TrialResult, rehearsal_fleet
+from rlctl.runbooks.faults import FaultContext, bring_about
+from rlctl.runbooks.rehearsal import (
+    FAILURE,
+    NAME,
+    ORDER,
+    REST,
+    RESULT,
+    RehearsalRequest,
+    RehearsalResult,
+    rehearsal_fleet,
+)
 from rlctl.runbooks.residue import Snapshot, differences, snapshot
-from rlctl.runbooks.run import Outcome, OwnHand, StepResult, Walk, Walked
-from rlctl.runbooks.variables import given
+from rlctl.runbooks.run import PageRun, RlctlRunner, RunResult, StepOutcome, StepRun
+from rlctl.runbooks.variables import fixed_variables
 from rlctl.state.home import Home
 from rlctl.system.clock import wait_until
 from rlctl.system.files import write_private
@@ -56,7 +65,7 @@ rules:
 """
 
 
-def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
+def carry_out(order: RehearsalRequest, folder: Path, progress: JsonProgress) -> RehearsalResult:
     """Build a fleet, break it, follow the page, and look at what is left."""
     raise_loopback()
     page = find(order.page)
@@ -65,38 +74,38 @@ def carry_out(order: TrialOrder, folder: Path, teller: Teller) -> TrialResult:
     home, file = Home.from_environment(), folder / "topology.yaml"
     write_private(file, topology_text(topology))
     write_private(folder / "rules.yaml", RULES)
-    hand = OwnHand(runner=GracefulRunner(is_stopped=lambda: False), file=file)
-    _build(topology, home, hand, teller)
+    runner = RlctlRunner(runner=GracefulRunner(is_stopped=lambda: False), file=file)
+    _build(topology, home, runner, progress)
     with open_fleet(topology, home) as fleet:
         before = snapshot(fleet)
-        with closing(SandboxFaults(own_packet_filter(ProcessRunner()), NAME)) as cuts:
-            scene = Scene(fleet=fleet, cast=cast(topology, fleet.observe()), cuts=cuts)
-            bring_about(rehearsal.fault, scene)
-            walk = Walk(
+        with closing(SandboxPartitioner(own_packet_filter(ProcessRunner()), NAME)) as cuts:
+            context = FaultContext(fleet=fleet, roles=assign_roles(topology, fleet.observe()), cuts=cuts)
+            bring_about(rehearsal.fault, context)
+            page_run = PageRun(
                 page=page,
                 kind=order.kind,
-                values=given(topology, folder),
-                hand=hand,
+                values=fixed_variables(topology, folder),
+                runner=runner,
                 clock=fleet.clock,
                 agree=lambda _step, _command: None,
-                tell=lambda result: _tell(teller, result),
-                before=lambda step: scene.mend() if step.id == rehearsal.mended_before else None,
+                tell=lambda result: _tell(progress, result),
+                before=lambda step: context.heal() if step.id == rehearsal.mended_before else None,
                 omitted=frozenset({order.omitted} if order.omitted else ()),
                 patience_s=order.patience_s,
             )
-            walked = walk.carry_out()
-    residue = () if walked.failed else _residue(file, home, before, order.patience_s.get(REST, REST_S))
-    return _result(walked, residue)
+            run = page_run.carry_out()
+    residue = () if run.failed else _residue(file, home, before, order.patience_s.get(REST, REST_S))
+    return _result(run, residue)
 
 
-def _build(topology: Topology, home: Home, hand: OwnHand, teller: Teller) -> None:
+def _build(topology: Topology, home: Home, runner: RlctlRunner, progress: JsonProgress) -> None:
     # Who stops us ends us: there is no safe point to wait for.
     stop = StopFlag()
-    with lock_fleet(topology, home, ARGV[0], stop, teller, waiting=LockWait(wanted=False)) as locked:
+    with lock_fleet(topology, home, ARGV[0], stop, progress, waiting=LockWait(wanted=False)) as held:
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
-        run_deploy(locked, options, teller, stop, lambda _plan: None)
-        hurry(locked.fleet)
-    done = hand.run(f"rlctl rules apply {hand.file.parent / 'rules.yaml'} --yes -o json", timeout_s=DEPLOY_S)
+        run_deploy(held, options, progress, stop, lambda _plan: None)
+        shorten_sentinel_timers(held.fleet)
+    done = runner.run(f"rlctl rules apply {runner.file.parent / 'rules.yaml'} --yes -o json", timeout_s=DEPLOY_S)
     if done.code:
         raise Unreachable(f"the fleet takes no rules: {done.errors}", hint="try `rlctl rules apply` by hand")
 
@@ -121,20 +130,20 @@ def _residue(file: Path, home: Home, before: Snapshot, rest_s: float) -> tuple[s
         return steps + differences(before, snapshot(fleet), fleet)
 
 
-def _tell(teller: Teller, result: StepResult) -> None:
+def _tell(progress: JsonProgress, result: StepRun) -> None:
     why = f": {result.why}" if result.why else ""
-    teller.note(f"{result.step.id}: {result.outcome} {result.elapsed_s:.1f} s{why}")
-    if result.outcome is Outcome.FAILED:
-        for line in result.gist:
-            teller.note(f"  {line}")
+    progress.note(f"{result.step.id}: {result.outcome} {result.elapsed_s:.1f} s{why}")
+    if result.outcome is StepOutcome.FAILED:
+        for line in result.summary:
+            progress.note(f"  {line}")
 
 
-def _result(walked: Walked, residue: tuple[str, ...]) -> TrialResult:
-    failed = walked.failed
-    return TrialResult(
-        steps=tuple(result.to_json() for result in walked.results),
+def _result(run: RunResult, residue: tuple[str, ...]) -> RehearsalResult:
+    failed = run.failed
+    return RehearsalResult(
+        steps=tuple(result.to_json() for result in run.results),
         why=f"{failed.step.id}: {failed.why}" if failed else None,
-        recovered_s=walked.recovered_s,
+        recovered_s=run.recovered_s,
         residue=residue,
     )
 
@@ -143,10 +152,10 @@ def main() -> int:
     """Carry out the trial in the folder that is named; the last line says what came of it."""
     os.umask(0o077)
     folder = Path(sys.argv[1])
-    order = TrialOrder.from_json(json.loads((folder / ORDER).read_text(encoding="utf-8")))
-    end_with_rlctl()
+    order = RehearsalRequest.from_json(json.loads((folder / ORDER).read_text(encoding="utf-8")))
+    end_with_parent()
     try:
-        result = carry_out(order, folder, Teller())
+        result = carry_out(order, folder, JsonProgress())
     except (LinkFailure, CommandFailed) as failure:
         return _failed(folder, f"a node did not do as told: {failure}", Exit.UNREACHABLE)
     except RlctlError as failure:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlctl.runbooks.page.model import Runbook
-from rlctl.runbooks.run import Outcome, StepResult, Walked
+from rlctl.runbooks.run import RunResult, StepOutcome, StepRun
 from rlctl.state.home import Home
 from rlctl.system.clock import Clock
 from rlctl.system.files import append_line, make_private_folder
@@ -20,7 +20,7 @@ class Transcript:
     clock: Clock
 
     @classmethod
-    def begin(cls, home: Home, clock: Clock, page: Runbook, fleet: str, who: str) -> "Transcript":
+    def begin(cls, home: Home, clock: Clock, page: Runbook, fleet: str, operator: str) -> "Transcript":
         """A new file in the state folder."""
         home.open_for_writing()
         make_private_folder(home.transcripts)
@@ -28,16 +28,16 @@ class Transcript:
         path = home.transcripts / f"{now:%Y%m%d-%H%M%S-%f}-{page.name}.md"
         transcript = cls(path=path, clock=clock)
         began = now.isoformat(timespec="seconds")
-        transcript._write(f"# {page.id} {page.title}\n\nFleet {fleet}, begun {began} by {who}.\n")
+        transcript._write(f"# {page.id} {page.title}\n\nFleet {fleet}, begun {began} by {operator}.\n")
         return transcript
 
-    def step(self, result: StepResult) -> None:
+    def step(self, result: StepRun) -> None:
         """One step, with what it printed."""
         now = self.clock.now().isoformat(timespec="seconds")
         lines = [f"## {now} {result.step.section}: {result.step.id}: {result.outcome}", "", f"    {result.command}", ""]
         if result.why:
             lines += [f"{result.why}", ""]
-        if result.outcome is not Outcome.SKIPPED:
+        if result.outcome is not StepOutcome.SKIPPED:
             lines += [f"Exit {result.exit_code} after {result.elapsed_s:.1f} s.", ""]
         for text in (result.output, result.errors):
             lines += _quoted(text)
@@ -51,13 +51,13 @@ class Transcript:
         """Somebody stopped it."""
         self._write(f"\nInterrupted: {message}.\n")
 
-    def end(self, walked: Walked) -> None:
+    def end(self, run: RunResult) -> None:
         """How it ended."""
-        failed = walked.failed
+        failed = run.failed
         if failed is not None:
             self._write(f"\nEnded at {failed.step.id}: {failed.why}.\n")
-        elif walked.recovered_s is not None:
-            self._write(f"\nOver: every check said so {walked.recovered_s:.1f} s after the first step.\n")
+        elif run.recovered_s is not None:
+            self._write(f"\nOver: every check said so {run.recovered_s:.1f} s after the first step.\n")
 
     def _write(self, text: str) -> None:
         append_line(self.path, text.rstrip("\n"))

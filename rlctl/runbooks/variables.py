@@ -13,7 +13,7 @@ NODE_TIMEOUTS = 6
 FAILOVER_TIMEOUTS = 2
 
 
-def given(topology: Topology, folder: PurePath) -> dict[str, str]:
+def fixed_variables(topology: Topology, folder: PurePath) -> dict[str, str]:
     """The fleet's name, the folder of its topology file, and how long an election may take in it."""
     return {
         FLEET: topology.name,

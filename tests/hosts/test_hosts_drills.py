@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.lab.packet_filter import HostGate
+from rlctl.lab.packet_filter import HostPacketFilter
 from rlctl.lab.partition import island_rules, isolation, no_rules, table_of
 from rlctl.system.ssh import socket_folder
 from rlctl.targets.hosts.shells import HostShells
@@ -87,7 +87,7 @@ def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(
     topology = load_topology(fleet.file.read_bytes(), str(fleet.file))
     shells = HostShells(topology, socket_folder(tmp_path))
     nodes = tuple(spec for spec in data_nodes(topology) if spec.host == "h1")
-    gate = HostGate(nodes=nodes, host="h1", shells=shells, run="lease", lease_s=30)
+    gate = HostPacketFilter(nodes=nodes, host="h1", shells=shells, run="lease", lease_s=30)
     gate.prepare(no_rules("lease"))
     gate.apply(island_rules(isolation(nodes, data_nodes(topology), []), "lease"))
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rlctl.drills.record.evidence import Event, Evidence, Heard, Seen
+from rlctl.drills.record.evidence import Event, Evidence, ProbePing, TimedSample
 from rlctl.drills.record.ledger import Ledger
 from rlctl.drills.record.ops import HOT, NOWHERE, WAITED, Batch, ClientHistory, Outcome
 from rlctl.drills.record.sample import SILENT, Sample
-from rlctl.drills.scenario.model import Expectation, Hold, Load, Scenario
+from rlctl.drills.scenario.model import ClientLoad, Expectation, Hold, Scenario
 from rlctl.topology.model import Kind
 
 VICTIM, OTHER = "node-0", "node-3"
@@ -79,14 +79,16 @@ def event(name: str, at_s: float, until_s: float | None = None, nodes: Sequence[
     return Event(name=name, at_s=at_s, until_s=at_s if until_s is None else until_s, details=about)
 
 
-def look(at_s: float, node: str, role: str, epoch: int = 1, asked_s: float | None = None, **facts: object) -> Seen:
+def look(
+    at_s: float, node: str, role: str, epoch: int = 1, asked_s: float | None = None, **facts: object
+) -> TimedSample:
     """One sample of a node. Without a role, the node did not answer."""
     asked_s = at_s if asked_s is None else asked_s
     if not role:
-        return Seen(at_s=at_s, asked_s=asked_s, node=node, sample=SILENT)
+        return TimedSample(at_s=at_s, asked_s=asked_s, node=node, sample=SILENT)
     link = "up" if role == "slave" else ""
     values = {"alive": True, "role": role, "epoch": epoch, "link": link, **facts}
-    return Seen(at_s=at_s, asked_s=asked_s, node=node, sample=Sample(**values))  # type: ignore[arg-type]
+    return TimedSample(at_s=at_s, asked_s=asked_s, node=node, sample=Sample(**values))  # type: ignore[arg-type]
 
 
 def batch(first: int, codes: Iterable[int], sent_s: float, done_s: float, node: int = 0, connection: int = 0) -> Batch:
@@ -106,7 +108,7 @@ def ledger(ids: Iterable[int], admitted: Iterable[int] | None = None) -> Ledger:
 
 
 def scenario(
-    *expectations: Expectation, kind: Kind = Kind.CLUSTER, name: str = "made-up", load: Load | None = None
+    *expectations: Expectation, kind: Kind = Kind.CLUSTER, name: str = "made-up", load: ClientLoad | None = None
 ) -> Scenario:
     """A scenario without steps, because the judge reads only the evidence."""
     texts = dict.fromkeys(("title", "teaches", "needs", "breaks", "claim"), "")
@@ -116,7 +118,7 @@ def scenario(
         kind=kind,
         **texts,
         actions=(Hold(ms=1),),
-        load=load or Load(limit=5),
+        load=load or ClientLoad(limit=5),
         expectations=expectations,
     )
 
@@ -144,7 +146,7 @@ def _ends() -> tuple[Event, ...]:
     )
 
 
-def looks(*, is_split: bool) -> tuple[Seen, ...]:
+def looks(*, is_split: bool) -> tuple[TimedSample, ...]:
     """Samples of both nodes from before the load until after the heal."""
     back_s = DEMOTED if is_split else HEALED
     found = []
@@ -161,15 +163,15 @@ def looks(*, is_split: bool) -> tuple[Seen, ...]:
     return tuple(found)
 
 
-def canaries(*, is_split: bool) -> tuple[Heard, ...]:
+def pings(*, is_split: bool) -> tuple[ProbePing, ...]:
     """Probes: no answers across the partition, answers on the same side, and answers on both before it."""
     end_s = MENDED if is_split else KILLED
     words = []
     for number in range(100):
         at_s = round(LOADED + number * 0.05, 3)
         is_cut = FORK + 0.01 <= at_s < end_s
-        words.append(Heard(at_s=at_s, name="inwards", is_across=True, heard=not is_cut))
-        words.append(Heard(at_s=at_s, name="beside", is_across=False, heard=at_s < end_s))
+        words.append(ProbePing(at_s=at_s, name="inwards", is_across=True, heard=not is_cut))
+        words.append(ProbePing(at_s=at_s, name="beside", is_across=False, heard=at_s < end_s))
     return tuple(words)
 
 
@@ -181,7 +183,7 @@ def simulate_run(
     for number, batch_spec in enumerate(_in_order(batch_specs)):
         simulator.add(batch_spec, _time(number, len(batch_specs), batch_spec.phase, is_split=is_split))
     names = ("majority", "minority") if is_split else ("majority",)
-    load = Load(limit=limit, wait_replicas=wait)
+    load = ClientLoad(limit=limit, wait_replicas=wait)
     final = {name: ledger(simulator.kept[name], simulator.kept_admitted[name]) for name in names}
     doomed = {name: ledger(simulator.old[name], simulator.old_admitted[name]) for name in names}
     places = {"majority": SHARD, "minority": (VICTIM,)}
@@ -192,7 +194,7 @@ def simulate_run(
         method="made up",
         events=split_events() if is_split else write_loss_events(),
         samples=looks(is_split=is_split),
-        canaries=canaries(is_split=is_split),
+        pings=pings(is_split=is_split),
         clients=tuple(client(name, *simulator.batches[name]) for name in names),
         attempted={name: simulator.numbers[name] for name in names},
         ledgers={"doomed": {VICTIM: doomed}, "final": {node: dict(final) for node in SHARD}},

@@ -8,8 +8,8 @@ import click
 from rlctl.cli.app import App, with_app
 from rlctl.cli.drill.output import scenario_json, show_preview, show_run, show_scenario, show_scenarios
 from rlctl.cli.help import HelpGroup
-from rlctl.drills.engine.launch import Programme, conclude
-from rlctl.drills.record.runs import describe_runs, find_run, sweep_all
+from rlctl.drills.engine.launch import DrillLauncher, conclude
+from rlctl.drills.record.runs import clean_up_all, describe_runs, find_run
 from rlctl.drills.report import write_overview, write_report
 from rlctl.drills.report.junit import junit
 from rlctl.drills.scenario.library import all_shipped, find, flagships
@@ -87,7 +87,7 @@ def run(
     """
     text, wanted = _topology(app, kind)
     files = [find(name) for name in scenarios] or list(flagships(wanted))
-    programme = Programme(
+    launcher = DrillLauncher(
         home=app.home,
         clock=SystemClock(),
         topology=text,
@@ -97,16 +97,16 @@ def run(
         argv=app.argv,
         variant=variant,
     )
-    programme.check(files)
+    launcher.check(files)
     if dry_run:
-        return _preview(app, programme, files)
+        return _preview(app, launcher, files)
     if live:
         _agree_to_live_drill(app, files, wanted, confirm)
     elif confirm is not None:
         raise UsageFault("--confirm is for --live", hint="leave out --confirm: a twin holds no data of yours")
     stop = StopFlag()
     with stop.armed():
-        runs = programme.run(files, app.output, stop)
+        runs = launcher.run(files, app.output, stop)
     write_pages(app, runs)
     if junit_path is not None:
         write_private(junit_path, junit(runs, {str(one["id"]): seconds(one) for one in runs}))
@@ -195,7 +195,7 @@ def heal(app: App) -> int:
     Examples:
       rlctl failover-drill heal
     """
-    done = sweep_all(app.home, app.output)
+    done = clean_up_all(app.home, app.output)
     if app.output.as_json:
         app.output.result({"schema": "rlctl.failover-drill-heal/1", "runs": done})
     elif not done:
@@ -244,8 +244,8 @@ def _agree_to_live_drill(app: App, files: Sequence[ScenarioFile], kind: Kind, co
     app.agree_to_loss(topology.name, losses, confirmed=confirm)
 
 
-def _preview(app: App, programme: Programme, files: Sequence[ScenarioFile]) -> int:
-    plans = programme.preview(files)
+def _preview(app: App, launcher: DrillLauncher, files: Sequence[ScenarioFile]) -> int:
+    plans = launcher.preview(files)
     if app.output.as_json:
         app.output.result({"schema": "rlctl.failover-drill-run/1", "dry_run": True, "plans": plans})
     else:

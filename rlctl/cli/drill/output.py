@@ -9,7 +9,7 @@ from rlctl.drills.report.values import Document
 from rlctl.drills.scenario.library import FLAGSHIPS
 from rlctl.drills.scenario.load import ScenarioFile
 from rlctl.drills.scenario.model import Scenario
-from rlctl.lab.roles import planned_cast
+from rlctl.lab.roles import planned_roles
 from rlctl.lab.twin import twin_of
 from rlctl.topology.model import Kind, TargetName, Topology
 
@@ -74,8 +74,8 @@ def show_scenario(output: Output, file: ScenarioFile, variants: Sequence[Scenari
         rows.append(("settings", ", ".join(f"{path} {value}" for path, value in one.settings.items())))
     output.table(["", ""], rows)
     output.line("")
-    cast = planned_cast(twin_of(_PLAIN, one.kind, one.settings, stock_timers=False))
-    steps = [describe(action, cast) for action in one.actions]
+    roles = planned_roles(twin_of(_PLAIN, one.kind, one.settings, stock_timers=False))
+    steps = [describe(action, roles) for action in one.actions]
     output.table(["STEP", f"ON A TWIN, {one.kind}"], [[str(number), step] for number, step in enumerate(steps, 1)])
     output.line("")
     output.table(["EXPECTED", "WHY"], [[expectation.describe(), expectation.why] for expectation in one.expectations])

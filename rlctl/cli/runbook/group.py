@@ -22,11 +22,11 @@ from rlctl.errors import Declined, Exit, Interrupted, InvalidFile, NotFound, Unr
 from rlctl.execute.journal import current_user
 from rlctl.execute.stop import StopFlag
 from rlctl.runbooks.catalog import all_shipped, find
-from rlctl.runbooks.page.model import Risk, Runbook, Section, Step
-from rlctl.runbooks.rehearse import Prover
-from rlctl.runbooks.run import OwnHand, StepResult, Walk, Walked
+from rlctl.runbooks.page.model import PageSection, Risk, Runbook, Step
+from rlctl.runbooks.rehearse import Rehearser
+from rlctl.runbooks.run import PageRun, RlctlRunner, RunResult, StepRun
 from rlctl.runbooks.transcript import Transcript
-from rlctl.runbooks.variables import given
+from rlctl.runbooks.variables import fixed_variables
 from rlctl.system.clock import SystemClock
 from rlctl.system.process import GracefulRunner
 from rlctl.topology.model import Kind, Topology
@@ -92,7 +92,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
     """
     topology = app.topology()
     wanted = _page_for(page, topology)
-    values = given(topology, app.file.absolute().parent)
+    values = fixed_variables(topology, app.file.absolute().parent)
     if dry_run:
         show_steps(app, wanted, wanted.steps_for(topology.kind), values)
         return Exit.CHANGES
@@ -112,23 +112,23 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
             raise Declined(message, hint=_hint(wanted, topology, step)) from answer
         stop.check()
 
-    def report(result: StepResult) -> None:
+    def report(result: StepRun) -> None:
         transcript.step(result)
         show_result(app, result)
 
     show_start(app, wanted, topology, transcript.path)
-    walk = Walk(
+    page_run = PageRun(
         page=wanted,
         kind=topology.kind,
         values=values,
-        hand=OwnHand(runner=GracefulRunner(is_stopped=lambda: stop.is_set), file=app.file),
+        runner=RlctlRunner(runner=GracefulRunner(is_stopped=lambda: stop.is_set), file=app.file),
         clock=clock,
         agree=agree,
         tell=report,
         announce=lambda step, command: show_step_start(app, step, command),
         before=check_stop,
     )
-    walked = _carry_out(app, walk, transcript, stop)
+    walked = _carry_out(app, page_run, transcript, stop)
     show_ending(app, wanted, topology.name, walked, transcript.path)
     return _exit(walked)
 
@@ -159,7 +159,7 @@ def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None, pas
     wanted = [find(name) for name in pages] or list(all_shipped())
     kinds = [Kind(kind)] if kind else list(Kind)
     stop = StopFlag()
-    prover = Prover(
+    rehearser = Rehearser(
         home=app.home,
         jobs=jobs or os.cpu_count() or 1,
         progress=app.output,
@@ -169,16 +169,16 @@ def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None, pas
     )
     started_s = SystemClock().monotonic()
     with stop.armed():
-        proof = prover.prove(wanted, kinds)
+        proof = rehearser.prove(wanted, kinds)
     show_proof(app, proof, SystemClock().monotonic() - started_s)
     return Exit.OK if proof.holds else Exit.DRILL_FAILED
 
 
-def _carry_out(app: App, walk: Walk, transcript: Transcript, stop: StopFlag) -> Walked:
+def _carry_out(app: App, page_run: PageRun, transcript: Transcript, stop: StopFlag) -> RunResult:
     """Run all steps. On a stop signal, the running step receives it and ends first."""
     try:
         with stop.armed():
-            walked = walk.carry_out()
+            walked = page_run.carry_out()
             stop.check()
     except Interrupted as failure:
         transcript.interrupted(failure.message)
@@ -216,17 +216,17 @@ def _hint(page: Runbook, topology: Topology, step: Step) -> str:
     return "--yes agrees in advance"
 
 
-def _exit(walked: Walked) -> Exit:
+def _exit(walked: RunResult) -> Exit:
     failed = walked.failed
     if failed is None:
         return Exit.OK
-    return Exit.CHECK_FAILED if failed.step.section in {Section.VERIFY, Section.UNDO} else Exit.PARTIAL
+    return Exit.CHECK_FAILED if failed.step.section in {PageSection.VERIFY, PageSection.UNDO} else Exit.PARTIAL
 
 
 def _known_variables(app: App) -> dict[str, str]:
     """Return the variables of the fleet; none without a readable topology file, which reading a page does not need."""
     try:
-        return given(app.topology(), app.file.absolute().parent)
+        return fixed_variables(app.topology(), app.file.absolute().parent)
     except (NotFound, InvalidFile, Unreachable) as failure:
         if app.names_file or not isinstance(failure, NotFound):
             app.output.note(f"the page shows variables instead of names: {failure.message}")

@@ -7,10 +7,10 @@ from pathlib import Path
 from rlctl.cli.app import App
 from rlctl.files.units import format_duration
 from rlctl.runbooks.page.blocks import filled
-from rlctl.runbooks.page.expected import answer
-from rlctl.runbooks.page.model import Runbook, Section, Step
-from rlctl.runbooks.rehearse import Omission, Proof
-from rlctl.runbooks.run import Outcome, StepResult, Walked
+from rlctl.runbooks.page.expected import expected_answer
+from rlctl.runbooks.page.model import PageSection, Runbook, Step
+from rlctl.runbooks.rehearse import Omission, RehearsalReport
+from rlctl.runbooks.run import RunResult, StepOutcome, StepRun
 from rlctl.topology.model import Topology
 
 
@@ -86,7 +86,7 @@ def _step(step: Step, values: Mapping[str, str]) -> dict[str, object]:
         "timeout": format_duration(step.timeout_ms),
         "sets": dict(step.sets),
         "says": step.prose,
-        "answer": answer(step),
+        "answer": expected_answer(step),
     }
 
 
@@ -98,7 +98,7 @@ def _with_answers(page: Runbook) -> str:
         is_end = bool(waiting and lines) and lines[-1].strip() == waiting[-1].command
         lines.append(line)
         if is_end:
-            lines += ["", f"{answer(waiting.pop())}."]
+            lines += ["", f"{expected_answer(waiting.pop())}."]
     return "\n".join(lines) + "\n"
 
 
@@ -116,18 +116,18 @@ def show_step_start(app: App, step: Step, command: str) -> None:
     app.output.note(f"{step.section}: {step.id}: {command}")
 
 
-def show_result(app: App, result: StepResult) -> None:
+def show_result(app: App, result: StepRun) -> None:
     """Show the ending of a step, on stderr also with -o json."""
-    if result.outcome is Outcome.SKIPPED:
+    if result.outcome is StepOutcome.SKIPPED:
         app.output.note(f"    skipped: {result.why}")
         return
     ending = result.why if result.why.startswith("exit ") else f"exit {result.exit_code}, {result.why}".rstrip(", ")
     app.output.note(f"    {result.outcome} after {result.elapsed_s:.1f} s, {ending}")
-    for line in result.gist:
+    for line in result.summary:
         app.output.note(f"    {line}")
 
 
-def show_ending(app: App, page: Runbook, fleet: str, walked: Walked, transcript: Path) -> None:
+def show_ending(app: App, page: Runbook, fleet: str, walked: RunResult, transcript: Path) -> None:
     """Show how the run ended, and what to do next if it failed."""
     failed = walked.failed
     if app.output.as_json:
@@ -153,20 +153,20 @@ def show_ending(app: App, page: Runbook, fleet: str, walked: Walked, transcript:
     app.output.line(f"transcript: {transcript}")
 
 
-def _next_steps(page: Runbook, walked: Walked) -> Iterator[str]:
+def _next_steps(page: Runbook, walked: RunResult) -> Iterator[str]:
     """Yield the page's escalation and the steps still to undo; neither if the page is for another fault."""
-    if walked.failed is not None and walked.failed.step.section is Section.LOOK:
+    if walked.failed is not None and walked.failed.step.section is PageSection.LOOK:
         yield f"nothing was changed: the fleet has no fault that {page.id} is for; `rlctl status` names the right page"
-        yield f"to decide by hand: `rlctl runbook show {page.id}`, section {Section.DECIDE}"
+        yield f"to decide by hand: `rlctl runbook show {page.id}`, section {PageSection.DECIDE}"
         return
-    yield from page.sections[Section.ESCALATE].splitlines()
-    is_changed = any(result.step.mutates and result.outcome is Outcome.DONE for result in walked.results)
-    left = [step for step in page.steps if step.section is Section.UNDO]
+    yield from page.sections[PageSection.ESCALATE].splitlines()
+    is_changed = any(result.step.mutates and result.outcome is StepOutcome.DONE for result in walked.results)
+    left = [step for step in page.steps if step.section is PageSection.UNDO]
     if is_changed and left:
         yield f"still to undo, see section Undo: {', '.join(step.command for step in left)}"
 
 
-def show_proof(app: App, proof: Proof, elapsed_s: float) -> None:
+def show_proof(app: App, proof: RehearsalReport, elapsed_s: float) -> None:
     """Show each rehearsal with its seconds, then the repetitions with a step left out."""
     if app.output.as_json:
         app.output.result(

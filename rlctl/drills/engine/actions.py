@@ -3,29 +3,29 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from rlctl.drills.engine.client_processes import Crew
-from rlctl.drills.engine.context import Stage
-from rlctl.drills.engine.fixtures import Estate
-from rlctl.drills.engine.watch import Watch
+from rlctl.drills.engine.client_processes import ClientProcesses
+from rlctl.drills.engine.context import RunContext
+from rlctl.drills.engine.fixtures import Fixtures
+from rlctl.drills.engine.monitor import RunMonitor
 from rlctl.drills.scenario.model import (
     Action,
     Await,
     Burst,
     Cut,
     Failover,
+    FailoverKind,
+    Heal,
     Hold,
     Kill,
-    LoadScripts,
-    Manual,
-    Mend,
+    LoadDrillScript,
     Pause,
     Restart,
     Resume,
 )
 from rlctl.errors import Refused, Unreachable
-from rlctl.lab.faults import Stamp
 from rlctl.lab.partition import Flow, isolation, replication_cut
-from rlctl.lab.roles import Who
+from rlctl.lab.partitioner import Interval
+from rlctl.lab.roles import LabRole
 from rlctl.lab.run_folder import RunJournal
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
@@ -35,138 +35,138 @@ from rlctl.topology.nodes import NodeSpec
 ANSWER_S = 30.0
 
 
-class Actor:
+class ActionExecutor:
     """Performs actions; `before_mend` is called while a cut is still in force, to save what will be discarded."""
 
     def __init__(
         self,
-        stage: Stage,
-        estate: Estate,
-        crew: Crew,
-        watch: Watch,
+        context: RunContext,
+        fixtures: Fixtures,
+        clients: ClientProcesses,
+        monitor: RunMonitor,
         journal: RunJournal,
-        before_mend: Callable[[], None],
+        before_heal: Callable[[], None],
     ) -> None:
-        self._stage = stage
-        self._estate = estate
-        self._crew = crew
-        self._watch = watch
+        self._context = context
+        self._fixtures = fixtures
+        self._clients = clients
+        self._monitor = monitor
         self._journal = journal
-        self._before_mend = before_mend
+        self._before_heal = before_heal
 
     def perform(self, action: Action) -> None:  # noqa: C901  one case for each member of the union
         """One step of the scenario."""
         match action:
             case Hold(ms=ms):
-                self._watch.hold(ms)
+                self._monitor.hold(ms)
             case Await(condition=condition, within_ms=within_ms):
-                self._watch.wait_for(condition, within_ms)
+                self._monitor.wait_for(condition, within_ms)
             case Burst():
                 self._journal.write("burst")
-                self._crew.burst()
+                self._clients.burst()
             case Cut():
                 self._cut(action)
-            case Mend():
-                self._mend()
-            case Kill(who=who):
-                self._process("kill", who)
-            case Pause(who=who):
-                self._process("pause", who)
-            case Resume(who=who):
-                self._process("resume", who)
-            case Restart(who=who):
-                self._restart(who)
+            case Heal():
+                self._heal_partition()
+            case Kill(role=role):
+                self._process("kill", role)
+            case Pause(role=role):
+                self._process("pause", role)
+            case Resume(role=role):
+                self._process("resume", role)
+            case Restart(role=role):
+                self._restart(role)
             case Failover(how=how):
                 self._fail_over(how)
-            case LoadScripts():
-                self._estate.set_up(self._alive(self._stage.cast.shard))
+            case LoadDrillScript():
+                self._fixtures.set_up(self._alive(self._context.roles.shard))
                 self._journal.write("load_scripts")
             case _:
                 assert_never(action)
 
     def _cut(self, action: Cut) -> None:
-        cast, nodes = self._stage.cast, self._nodes(action.who)
+        roles, nodes = self._context.roles, self._nodes(action.role)
         if action.flow is Flow.REPLICATION:
-            grudge = replication_cut(cast.victim, nodes)
+            partition = replication_cut(roles.victim, nodes)
         else:
-            grudge = isolation(cast.cut_off(action.who) or nodes, cast.everybody, self._stage.shut_out)
-        if action.flow not in self._stage.faults.abilities:
+            partition = isolation(roles.cut_off(action.role) or nodes, roles.all_nodes, self._context.shut_out)
+        if action.flow not in self._context.partitioner.flows:
             raise Refused(
-                f"this machine cannot cut {grudge.describe()} here: {self._stage.faults.method} cannot do that",
+                f"{self._context.partitioner.method}: cannot cut {partition.describe()}",
                 hint="run it on a twin where namespaces are allowed; `rlctl failover-drill show` says what it needs",
             )
-        self._stage.progress.note(f"cut {grudge.describe()}")
-        stamp = self._stamped(lambda: self._stage.faults.cut(grudge))
-        self._tell("cut", stamp, flow=action.flow, text=grudge.describe(), nodes=_names(nodes))
+        self._context.progress.note(f"cut {partition.describe()}")
+        interval = self._timed(lambda: self._context.partitioner.cut(partition))
+        self._tell("cut", interval, flow=action.flow, text=partition.describe(), nodes=_names(nodes))
 
-    def _mend(self) -> None:
-        self._before_mend()
-        self._stage.progress.note("mend the cut")
-        self._tell("mend", self._stamped(self._stage.faults.mend))
+    def _heal_partition(self) -> None:
+        self._before_heal()
+        self._context.progress.note("mend the cut")
+        self._tell("mend", self._timed(self._context.partitioner.heal))
 
-    def _process(self, verb: str, who: Who) -> None:
-        nodes = self._nodes(who)
-        processes = self._stage.processes
+    def _process(self, verb: str, role: LabRole) -> None:
+        nodes = self._nodes(role)
+        processes = self._context.processes
         send = {"kill": processes.kill, "pause": processes.pause, "resume": processes.resume}[verb]
-        stamp = send(nodes)
-        self._tell(verb, stamp, nodes=_names(nodes))
-        self._stage.progress.note(f"{verb} {', '.join(_names(nodes))}")
+        interval = send(nodes)
+        self._tell(verb, interval, nodes=_names(nodes))
+        self._context.progress.note(f"{verb} {', '.join(_names(nodes))}")
 
-    def _restart(self, who: Who) -> None:
-        for spec in self._nodes(who):
-            stamp = self._stamped(lambda spec=spec: self._stage.processes.start(spec))  # type: ignore[misc]
-            self._tell("restart", stamp, nodes=[spec.name])
-            self._stage.progress.note(f"restart {spec.name}")
+    def _restart(self, role: LabRole) -> None:
+        for spec in self._nodes(role):
+            interval = self._timed(lambda spec=spec: self._context.processes.start(spec))  # type: ignore[misc]
+            self._tell("restart", interval, nodes=[spec.name])
+            self._context.progress.note(f"restart {spec.name}")
             if not spec.is_sentinel:
-                self._estate_on(spec)
+                self._set_up_on(spec)
 
-    def _estate_on(self, spec: NodeSpec) -> None:
+    def _set_up_on(self, spec: NodeSpec) -> None:
         """A node that came back lacks the drill's user and script, as it would lack a release's."""
 
         def is_ready() -> bool:
             try:
-                self._estate.set_up([spec])
-                self._estate.load_release(spec)
+                self._fixtures.set_up([spec])
+                self._fixtures.load_release(spec)
             except (LinkFailure, CommandFailed, Unreachable):
                 return False
             return True
 
-        wait_until(is_ready, timeout_s=ANSWER_S, clock=self._stage.clock, what=f"{spec.name} answering")
+        wait_until(is_ready, timeout_s=ANSWER_S, clock=self._context.clock, what=f"{spec.name} answering")
 
-    def _fail_over(self, how: Manual) -> None:
-        cast, fleet = self._stage.cast, self._stage.held.fleet
+    def _fail_over(self, how: FailoverKind) -> None:
+        roles, fleet = self._context.roles, self._context.held.fleet
         if fleet.topology.kind is Kind.CLUSTER:
-            spec = cast.replicas[0]
-            option = {Manual.FORCE: ["FORCE"], Manual.TAKEOVER: ["TAKEOVER"]}.get(how, [])
+            spec = roles.replicas[0]
+            option = {FailoverKind.FORCE: ["FORCE"], FailoverKind.TAKEOVER: ["TAKEOVER"]}.get(how, [])
             words = ["CLUSTER", "FAILOVER", *option]
-        elif how is Manual.COORDINATED:
-            spec, to = cast.victim, cast.replicas[0]
+        elif how is FailoverKind.COORDINATED:
+            spec, to = roles.victim, roles.replicas[0]
             words = ["FAILOVER", "TO", to.address, str(to.port), "TIMEOUT", "5000"]
         else:
-            spec = cast.sentinels[0]
+            spec = roles.sentinels[0]
             words = ["SENTINEL", "FAILOVER", fleet.topology.name]
-        self._stage.progress.note(f"{' '.join(words)} on {spec.name}")
+        self._context.progress.note(f"{' '.join(words)} on {spec.name}")
         link = fleet.connector.separate_link(spec)
-        stamp = self._stamped(lambda: link.call(*words))
+        interval = self._timed(lambda: link.call(*words))
         link.close()
-        self._tell("failover", stamp, how=how, nodes=[spec.name], text=" ".join(words))
+        self._tell("failover", interval, how=how, nodes=[spec.name], text=" ".join(words))
 
-    def _nodes(self, who: Who) -> tuple[NodeSpec, ...]:
-        if who is Who.PROMOTED:
-            promoted = self._watch.promoted()
+    def _nodes(self, role: LabRole) -> tuple[NodeSpec, ...]:
+        if role is LabRole.PROMOTED:
+            promoted = self._monitor.promoted()
             return () if promoted is None else (promoted,)
-        return self._stage.cast.of(who)
+        return self._context.roles.of(role)
 
     def _alive(self, nodes: tuple[NodeSpec, ...]) -> list[NodeSpec]:
-        return [spec for spec in nodes if self._watch.is_alive(spec)]
+        return [spec for spec in nodes if self._monitor.is_alive(spec)]
 
-    def _stamped(self, do: Callable[[], object]) -> Stamp:
-        before_s = self._stage.clock.monotonic()
+    def _timed(self, do: Callable[[], object]) -> Interval:
+        before_s = self._context.clock.monotonic()
         do()
-        return Stamp(before_s=before_s, after_s=self._stage.clock.monotonic())
+        return Interval(before_s=before_s, after_s=self._context.clock.monotonic())
 
-    def _tell(self, event: str, stamp: Stamp, **details: object) -> None:
-        self._journal.write_at(stamp.before_s, event, until=stamp.after_s, **details)
+    def _tell(self, event: str, interval: Interval, **details: object) -> None:
+        self._journal.write_at(interval.before_s, event, until=interval.after_s, **details)
 
 
 def _names(nodes: tuple[NodeSpec, ...]) -> list[str]:

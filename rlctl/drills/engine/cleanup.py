@@ -4,9 +4,9 @@ from contextlib import closing
 from signal import Signals
 
 from rlctl.drills.engine.context import STOPPING
-from rlctl.drills.engine.fixtures import Estate
-from rlctl.drills.engine.run_files import ordered_faults, ordered_fleet
-from rlctl.drills.engine.run_request import Order
+from rlctl.drills.engine.fixtures import Fixtures
+from rlctl.drills.engine.run_files import requested_fleet, requested_partitioner
+from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.record.ledger import Keys
 from rlctl.execute.locking import LockedFleet, lock_fleet
 from rlctl.execute.progress import Progress
@@ -23,19 +23,19 @@ from rlctl.topology.nodes import all_nodes
 HEAL_S = 120.0
 
 
-def sweep(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
+def clean_up(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
     """What was undone; right at any time, and twice."""
     document = folder.read("order.json")
     if document is None or folder.is_owned():
         return ()
-    order = Order.from_json(document)
+    request = RunRequest.from_json(document)
     done = []
-    if order.live and not _is_over(folder):
-        done = [*_resume(folder, order), *_heal_fleet(folder, order, progress)]
-    elif not order.live and folder.twin.exists():
-        if not order.sandbox:
-            done = _resume(folder, order)
-            _remove_twin(folder, order, progress)
+    if request.live and not _is_over(folder):
+        done = [*_resume(folder, request), *_heal_fleet(folder, request, progress)]
+    elif not request.live and folder.twin.exists():
+        if not request.sandbox:
+            done = _resume(folder, request)
+            _remove_twin(folder, request, progress)
         remove_twin_folder(folder)
         done.append("removed the twin")
     if done:
@@ -49,25 +49,25 @@ def _is_over(folder: RunFolder) -> bool:
     return "swept" in events or "ended" in events
 
 
-def _resume(folder: RunFolder, order: Order) -> list[str]:
+def _resume(folder: RunFolder, request: RunRequest) -> list[str]:
     """Nodes that the run had stopped and may not have let go on: before any lock, as a stopped node holds all up."""
     stopped = {name for line in journal_lines(folder) if line["event"] == STOPPING for name in line["nodes"]}
     if not stopped:
         return []
-    topology, home = ordered_fleet(folder, order)
+    topology, home = requested_fleet(folder, request)
     with open_fleet(topology, home) as fleet:
         specs = [spec for spec in all_nodes(fleet.topology) if spec.name in stopped]
         fleet.target.signal(specs, Signals.SIGCONT)
     return [f"resumed {spec.name}" for spec in specs]
 
 
-def _heal_fleet(folder: RunFolder, order: Order, progress: Progress) -> list[str]:
-    topology, home = ordered_fleet(folder, order)
+def _heal_fleet(folder: RunFolder, request: RunRequest, progress: Progress) -> list[str]:
+    topology, home = requested_fleet(folder, request)
     with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING) as held:
         if not held.fleet.observe().exists:
             # Destroyed since the drill was killed: a deploy would make it anew.
             return ["nothing: the fleet is gone"]
-        _mend(held, folder)
+        _heal_partition(held, folder)
         held.fleet.target.suspend_restarts(0)
         done = _forget(held, folder)
         options = DeployOptions(argv=ARGV, saved=None, timeout_s=HEAL_S)
@@ -77,9 +77,9 @@ def _heal_fleet(folder: RunFolder, order: Order, progress: Progress) -> list[str
         return [*done, "mended all cuts", *(describe(result.step) for result in report.results)]
 
 
-def _mend(held: LockedFleet, folder: RunFolder) -> None:
-    with closing(ordered_faults(held.fleet, folder)) as faults:
-        faults.mend()
+def _heal_partition(held: LockedFleet, folder: RunFolder) -> None:
+    with closing(requested_partitioner(held.fleet, folder)) as partitioner:
+        partitioner.heal()
 
 
 def _forget(held: LockedFleet, folder: RunFolder) -> list[str]:
@@ -88,14 +88,14 @@ def _forget(held: LockedFleet, folder: RunFolder) -> list[str]:
     if begin is None:
         return []
     keys = {client: Keys(run=folder.id, tag=tag) for client, tag in begin["tags"].items()}
-    estate = Estate.plan(held.fleet, keys)
-    found = [f"removed {what}" for what in estate.residue()]
-    estate.take_down()
+    fixtures = Fixtures.plan(held.fleet, keys)
+    found = [f"removed {what}" for what in fixtures.residue()]
+    fixtures.take_down()
     return found
 
 
-def _remove_twin(folder: RunFolder, order: Order, progress: Progress) -> None:
-    twin, home = ordered_fleet(folder, order)
+def _remove_twin(folder: RunFolder, request: RunRequest, progress: Progress) -> None:
+    twin, home = requested_fleet(folder, request)
     with lock_fleet(twin, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as held:
-        _mend(held, folder)
+        _heal_partition(held, folder)
         run_destroy(held, ARGV, progress)

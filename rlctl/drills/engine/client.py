@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rlctl.drills.engine.client_spec import Place
-from rlctl.drills.engine.requests import Answers, Requests, Work, read, redirect
-from rlctl.drills.engine.wire import CHUNK, Entry, open_channel
+from rlctl.drills.engine.client_spec import NodeAddress
+from rlctl.drills.engine.requests import Answers, BatchBuilder, ClientWork, read, redirect
+from rlctl.drills.engine.wire import CHUNK, Credentials, open_channel
 from rlctl.drills.record.ops import NOWHERE, Batch, Outcome
-from rlctl.lab.partition import Source
+from rlctl.lab.partition import ClientSource
 
 FLUSH_S = 0.05
 # A service that looks for its primary does not wait long for one that is silent.
@@ -33,30 +33,30 @@ BACKLOG_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ClientSettings:
     """How one client behaves; `pinned` keeps it at the first place: shut in with it, or led by an old map."""
 
-    places: tuple[Place, ...]
-    work: Work
-    entry: Entry
+    places: tuple[NodeAddress, ...]
+    work: ClientWork
+    credentials: Credentials
     connections: int
     depth: int
     rate: int
     timeout_s: float
     pinned: bool
-    source: Source
+    source: ClientSource
     history: Path
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Settings":
+    def from_json(cls, data: dict[str, Any]) -> "ClientSettings":
         """What the engine wrote on our standard input."""
-        places = tuple(Place(**place) for place in data.pop("places"))
-        work, entry = Work.from_json(data.pop("work")), Entry.from_json(data.pop("entry"))
-        source, history = Source.from_json(data.pop("source")), Path(data.pop("history"))
-        return cls(places=places, work=work, entry=entry, source=source, history=history, **data)
+        places = tuple(NodeAddress(**place) for place in data.pop("places"))
+        work, credentials = ClientWork.from_json(data.pop("work")), Credentials.from_json(data.pop("entry"))
+        source, history = ClientSource.from_json(data.pop("source")), Path(data.pop("history"))
+        return cls(places=places, work=work, credentials=credentials, source=source, history=history, **data)
 
 
-class Steered:
+class ControlledClient:
     """A client's common part: it begins, bursts and stops at the engine's word, and writes down what it did."""
 
     def __init__(self, history: Path) -> None:
@@ -102,13 +102,13 @@ class Steered:
         sink.flush()
 
 
-class Client(Steered):
+class Client(ControlledClient):
     """A client that counts every answer itself."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ClientSettings) -> None:
         super().__init__(settings.history)
         self.settings = settings
-        self.requests = Requests(settings.work)
+        self.requests = BatchBuilder(settings.work)
 
     def load(self) -> None:
         """One thread for each connection."""
@@ -119,7 +119,7 @@ class Client(Steered):
 class _Commands:
     """The engine's words on standard input: go, burst, stop; its end stops us too."""
 
-    def __init__(self, client: Steered) -> None:
+    def __init__(self, client: ControlledClient) -> None:
         self._client = client
         self._go = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -246,7 +246,9 @@ class _Connection:
         place = self._settings.places[self._at]
         started_s = time.monotonic()
         try:
-            self._channel = open_channel(place, self._settings.entry, timeout_s=CONNECT_S, source=self._settings.source)
+            self._channel = open_channel(
+                place, self._settings.credentials, timeout_s=CONNECT_S, source=self._settings.source
+            )
             self._channel.settimeout(self._settings.timeout_s)
         except OSError as failure:
             self._hang_up()
@@ -278,7 +280,7 @@ def _tell(message: dict[str, object]) -> None:
 
 def main() -> None:
     """Read the settings from the first line of standard input, then load as told."""
-    Client(Settings.from_json(json.loads(sys.stdin.readline()))).load()
+    Client(ClientSettings.from_json(json.loads(sys.stdin.readline()))).load()
 
 
 if __name__ == "__main__":

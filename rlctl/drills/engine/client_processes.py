@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from rlctl.drills.engine.client_spec import Member
-from rlctl.drills.engine.wire import Entry
+from rlctl.drills.engine.client_spec import ClientSpec
+from rlctl.drills.engine.wire import Credentials
 from rlctl.drills.record.ops import ClientHistory, unpack
-from rlctl.drills.scenario.model import Load, Mode
+from rlctl.drills.scenario.model import ClientLoad, LoadMode
 from rlctl.errors import Unreachable
 from rlctl.lab.run_folder import RunFolder
 from rlctl.system.child import Child
@@ -17,33 +17,42 @@ READY_S = 30.0
 END_S = 30.0
 
 
-class Crew:
+class ClientProcesses:
     """All clients of a run."""
 
     def __init__(
-        self, folder: RunFolder, members: Sequence[Member], load: Load, entry: Entry, service: Mapping[str, object]
+        self,
+        folder: RunFolder,
+        members: Sequence[ClientSpec],
+        load: ClientLoad,
+        credentials: Credentials,
+        service: Mapping[str, object],
     ) -> None:
         self._folder = folder
-        self._members = members
+        self._specs = members
         self._load = load
-        self._entry = entry
+        self._credentials = credentials
         self._service = service
         self._children: dict[str, Child] = {}
         self.ends: dict[str, dict[str, object]] = {}
 
     def start(self) -> None:
         """Start every client's process and wait until it could begin."""
-        for member in self._members:
+        for spec in self._specs:
             child = Child([*OWN_PYTHON, "-m", self._program])
-            self._children[member.name] = child
-            child.send_line(json.dumps(self._settings(member)))
+            self._children[spec.name] = child
+            child.send_line(json.dumps(self._settings(spec)))
         for name, child in self._children.items():
             if child.read_line(timeout_s=READY_S) is None:
                 raise Unreachable(f"client {name} did not start: {child.last_errors()}", hint="see the run's folder")
 
     @property
     def _program(self) -> str:
-        return "rlctl.drills.engine.library_client" if self._load.mode is Mode.LIBRARY else "rlctl.drills.engine.client"
+        return (
+            "rlctl.drills.engine.library_client"
+            if self._load.mode is LoadMode.LIBRARY
+            else "rlctl.drills.engine.client"
+        )
 
     def go(self) -> None:
         """Begin to load."""
@@ -73,28 +82,28 @@ class Crew:
         for child in self._children.values():
             child.send_line(word)
 
-    def _settings(self, member: Member) -> dict[str, object]:
-        if self._load.mode is Mode.LIBRARY:
+    def _settings(self, spec: ClientSpec) -> dict[str, object]:
+        if self._load.mode is LoadMode.LIBRARY:
             return {
                 "connection": self._service,
-                "hot": member.tag,
+                "hot": spec.tag,
                 "policy": self._load.policy,
                 "limit": self._load.limit,
-                "window_ms": int(member.work.hot_args[1]),
+                "window_ms": int(spec.work.hot_args[1]),
                 "rate": self._load.rate,
-                "history": str(self._folder.history(member.name)),
+                "history": str(self._folder.history(spec.name)),
             }
         return {
-            "places": [asdict(place) for place in member.places],
-            "work": member.work.to_json(),
-            "entry": self._entry.to_json(),
+            "places": [asdict(place) for place in spec.places],
+            "work": spec.work.to_json(),
+            "entry": self._credentials.to_json(),
             "connections": self._load.connections,
             "depth": self._load.depth,
             "rate": self._load.rate,
             "timeout_s": self._load.timeout_ms / 1000,
-            "pinned": member.pinned,
-            "source": asdict(member.source),
-            "history": str(self._folder.history(member.name)),
+            "pinned": spec.pinned,
+            "source": asdict(spec.source),
+            "history": str(self._folder.history(spec.name)),
         }
 
 

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from rlctl.drills.engine.requests import Work
+from rlctl.drills.engine.requests import ClientWork
 from rlctl.drills.scenario.model import Side
-from rlctl.lab.partition import Source
+from rlctl.lab.partition import ClientSource
 from rlctl.topology.nodes import NodeSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class NodeAddress:
     """One node as a client reaches it."""
 
     name: str
@@ -17,19 +17,19 @@ class Place:
     port: int
 
     @classmethod
-    def of(cls, spec: NodeSpec) -> "Place":
+    def of(cls, spec: NodeSpec) -> "NodeAddress":
         """Where the node listens."""
         return cls(name=spec.name, host=spec.address, port=spec.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ClientSpec:
     """One client: where it stands, whom it may reach, what it asks for."""
 
     name: str
     side: Side
-    places: tuple[Place, ...]
-    work: Work
+    places: tuple[NodeAddress, ...]
+    work: ClientWork
     tag: str
     pinned: bool
-    source: Source
+    source: ClientSource

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlctl.drills.engine.client_spec import Member, Place
-from rlctl.drills.engine.requests import Work
+from rlctl.drills.engine.client_spec import ClientSpec, NodeAddress
+from rlctl.drills.engine.requests import ClientWork
 from rlctl.drills.record.ledger import COLD_USERS, Keys
-from rlctl.drills.scenario.model import Load, Mode, Side
-from rlctl.lab.partition import ANYWHERE, Source
-from rlctl.lab.roles import Cast
+from rlctl.drills.scenario.model import ClientLoad, LoadMode, Side
+from rlctl.lab.partition import ANYWHERE, ClientSource
+from rlctl.lab.roles import Roles
 from rlctl.limits.windows import window_without_edge
 from rlctl.topology.nodes import NodeSpec
 
@@ -17,7 +17,7 @@ _NEVER = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Now:
+class ClockReading:
     """The instant at which the clients are made, by both clocks."""
 
     wall_ms: int
@@ -30,16 +30,21 @@ class Now:
         return start_ms * 1000 - self.monotonic_us
 
 
-def members(
-    load: Load, cast: Cast, keys: Mapping[Side, Keys], sha1: str, sources: Mapping[Side, Source], now: Now
-) -> tuple[Member, ...]:
+def client_specs(
+    load: ClientLoad,
+    roles: Roles,
+    keys: Mapping[Side, Keys],
+    sha1: str,
+    sources: Mapping[Side, ClientSource],
+    now: ClockReading,
+) -> tuple[ClientSpec, ...]:
     """The clients of a scenario, one for each side."""
     window_ms = window_without_edge(now.wall_ms)
     return tuple(
-        Member(
+        ClientSpec(
             name=side.value,
             side=side,
-            places=tuple(map(Place.of, _nodes(side, cast))),
+            places=tuple(map(NodeAddress.of, _nodes(side, roles))),
             tag=keys[side].tag,
             work=_work(load, keys[side], sha1, side, window_ms, now),
             pinned=side in {Side.MINORITY, Side.STALE},
@@ -49,19 +54,19 @@ def members(
     )
 
 
-def _nodes(side: Side, cast: Cast) -> tuple[NodeSpec, ...]:
+def _nodes(side: Side, roles: Roles) -> tuple[NodeSpec, ...]:
     match side:
         case Side.MAJORITY:
-            return cast.shard
+            return roles.shard
         case Side.MINORITY | Side.STALE:
-            return (cast.victim,)
+            return (roles.victim,)
         case Side.OTHERS:
-            return cast.seconds[-1:]
+            return roles.other_primaries[-1:]
 
 
-def _work(load: Load, keys: Keys, sha1: str, side: Side, window_ms: int, clock: Now) -> Work:
-    return Work(
-        mode=Mode.BITS if load.mode is Mode.BITS else Mode.LIMITER,
+def _work(load: ClientLoad, keys: Keys, sha1: str, side: Side, window_ms: int, clock: ClockReading) -> ClientWork:
+    return ClientWork(
+        mode=LoadMode.BITS if load.mode is LoadMode.BITS else LoadMode.LIMITER,
         sha1=sha1,
         hot_key=keys.hot,
         cold_keys=tuple(map(keys.cold, range(COLD_USERS))),

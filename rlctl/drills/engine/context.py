@@ -10,9 +10,9 @@ from rlctl.errors import Unreachable
 from rlctl.execute.locking import LockedFleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
-from rlctl.lab.faults import Faults, Stamp
-from rlctl.lab.partition import Source
-from rlctl.lab.roles import Cast
+from rlctl.lab.partition import ClientSource
+from rlctl.lab.partitioner import Interval, Partitioner
+from rlctl.lab.roles import Roles
 from rlctl.lab.run_folder import RunJournal
 from rlctl.system.clock import Clock, wait_until
 from rlctl.targets.base import Launch
@@ -24,16 +24,16 @@ END_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class RunContext:
     """One fleet, held for one run."""
 
     held: LockedFleet
-    faults: Faults
-    cast: Cast
+    partitioner: Partitioner
+    roles: Roles
     processes: "Processes"
     stop: StopFlag
     progress: Progress
-    sources: Mapping[Side, Source]
+    sources: Mapping[Side, ClientSource]
     breaking: Callable[[], AbstractContextManager[None]]
 
     @property
@@ -42,7 +42,7 @@ class Stage:
         return self.held.fleet.clock
 
     @property
-    def shut_out(self) -> tuple[Source, ...]:
+    def shut_out(self) -> tuple[ClientSource, ...]:
         """Where the clients are that stand on the majority's side of a cut."""
         return tuple(source for side, source in self.sources.items() if side is not Side.MINORITY)
 
@@ -55,23 +55,23 @@ class Processes:
         self._journal = journal
         self._paused: dict[NodeName, NodeSpec] = {}
 
-    def kill(self, nodes: Sequence[NodeSpec]) -> Stamp:
+    def kill(self, nodes: Sequence[NodeSpec]) -> Interval:
         """SIGKILL."""
         return self._send(nodes, Signals.SIGKILL)
 
-    def pause(self, nodes: Sequence[NodeSpec]) -> Stamp:
+    def pause(self, nodes: Sequence[NodeSpec]) -> Interval:
         """SIGSTOP."""
         self._paused |= {spec.name: spec for spec in nodes}
         # Written down before it is done: whoever sweeps after us must know whom to wake.
         self._journal.write(STOPPING, nodes=[spec.name for spec in nodes])
         return self._send(nodes, Signals.SIGSTOP)
 
-    def resume(self, nodes: Sequence[NodeSpec]) -> Stamp:
+    def resume(self, nodes: Sequence[NodeSpec]) -> Interval:
         """SIGCONT."""
-        stamp = self._send(nodes, Signals.SIGCONT)
+        interval = self._send(nodes, Signals.SIGCONT)
         for spec in nodes:
             self._paused.pop(spec.name, None)
-        return stamp
+        return interval
 
     def resume_all(self) -> None:
         """Whoever is still paused goes on."""
@@ -89,8 +89,8 @@ class Processes:
         if result.error is not None:
             raise Unreachable(f"{spec.name} does not start: {result.error}", hint="see its log")
 
-    def _send(self, nodes: Sequence[NodeSpec], number: Signals) -> Stamp:
+    def _send(self, nodes: Sequence[NodeSpec], number: Signals) -> Interval:
         fleet = self._held.fleet
         before_s = fleet.clock.monotonic()
         fleet.target.signal(nodes, number)
-        return Stamp(before_s=before_s, after_s=fleet.clock.monotonic())
+        return Interval(before_s=before_s, after_s=fleet.clock.monotonic())

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
-from rlctl.drills.engine.run_files import ordered_faults, ordered_fleet
-from rlctl.drills.engine.run_request import Order
+from rlctl.drills.engine.run_files import requested_fleet, requested_partitioner
+from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.engine.watchdog_client import guarded
 from rlctl.drills.scenario.model import Scenario, Side
 from rlctl.errors import Refused
@@ -15,10 +15,10 @@ from rlctl.execute.journal import Journal, current_user
 from rlctl.execute.locking import LockedFleet, LockWait, lock_fleet, primary_for_key
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
-from rlctl.lab.faults import Faults, SandboxFaults
-from rlctl.lab.partition import Source
+from rlctl.lab.partition import ClientSource
+from rlctl.lab.partitioner import Partitioner, SandboxPartitioner
 from rlctl.lab.run_folder import RunFolder
-from rlctl.lab.sentinel_timers import hurry
+from rlctl.lab.sentinel_timers import shorten_sentinel_timers
 from rlctl.operations.deploy import DeployOptions, run_deploy
 from rlctl.operations.destroy import run_destroy
 from rlctl.plan.findings import assess
@@ -32,7 +32,7 @@ ARGV = ("failover-drill",)
 # Each side of a cut has its clients at a place of its own, so that a cut cuts them off too: in a network of the
 # drill's own an address, elsewhere a range of ports, below those that a system hands out by itself.
 OWN_ADDRESSES = {
-    side: Source(address=address)
+    side: ClientSource(address=address)
     for side, address in {
         Side.MAJORITY: "127.79.0.1",
         Side.MINORITY: "127.79.0.2",
@@ -41,116 +41,116 @@ OWN_ADDRESSES = {
     }.items()
 }
 OWN_PORTS = {
-    Side.MAJORITY: Source(ports=(24_000, 24_999)),
-    Side.MINORITY: Source(ports=(25_000, 25_999)),
-    Side.OTHERS: Source(ports=(26_000, 26_999)),
-    Side.STALE: Source(ports=(27_000, 27_999)),
+    Side.MAJORITY: ClientSource(ports=(24_000, 24_999)),
+    Side.MINORITY: ClientSource(ports=(25_000, 25_999)),
+    Side.OTHERS: ClientSource(ports=(26_000, 26_999)),
+    Side.STALE: ClientSource(ports=(27_000, 27_999)),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arena:
+class Environment:
     """A fleet that is held for a run, how it can be cut, where clients stand, and who watches while it is broken."""
 
     held: LockedFleet
-    faults: Faults
-    sources: dict[Side, Source]
+    partitioner: Partitioner
+    sources: dict[Side, ClientSource]
     breaking: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class RunSetup:
     """Everything an arena is made from."""
 
     folder: RunFolder
-    order: Order
+    request: RunRequest
     scenario: Scenario
     progress: Progress
     stop: StopFlag
 
 
 @contextmanager
-def arena(setting: Setting) -> Iterator[Arena]:
+def open_environment(setup: RunSetup) -> Iterator[Environment]:
     """The arena that was ordered; what was made for it is gone afterwards."""
-    if setting.order.sandbox:
+    if setup.request.sandbox:
         raise_loopback()
-        with _twin(setting) as held, closing(_packets(setting.folder)) as faults:
-            yield Arena(held=held, faults=faults, sources=OWN_ADDRESSES)
+        with _twin(setup) as held, closing(_packets(setup.folder)) as partitioner:
+            yield Environment(held=held, partitioner=partitioner, sources=OWN_ADDRESSES)
         return
-    with guarded(setting.folder, setting.scenario.budget.run_ms) as guard:
-        place = _fleet if setting.order.live else _twin_beside
-        with place(setting) as found:
-            yield replace(found, breaking=guard.breaking)
+    with guarded(setup.folder, setup.scenario.budget.run_ms) as watchdog:
+        place = _fleet if setup.request.live else _twin_beside
+        with place(setup) as found:
+            yield replace(found, breaking=watchdog.breaking)
 
 
-def _packets(folder: RunFolder) -> Faults:
-    return SandboxFaults(own_packet_filter(ProcessRunner()), folder.table)
-
-
-@contextmanager
-def _twin_beside(setting: Setting) -> Iterator[Arena]:
-    with _twin(setting) as held, closing(ordered_faults(held.fleet, setting.folder)) as faults:
-        held.fleet.target.suspend_restarts(setting.scenario.budget.run_ms / 1000)
-        yield Arena(held=held, faults=faults, sources=OWN_PORTS)
+def _packets(folder: RunFolder) -> Partitioner:
+    return SandboxPartitioner(own_packet_filter(ProcessRunner()), folder.table)
 
 
 @contextmanager
-def _twin(setting: Setting) -> Iterator[LockedFleet]:
-    topology, home = ordered_fleet(setting.folder, setting.order)
-    progress, waiting = setting.progress, LockWait(wanted=False)
+def _twin_beside(setup: RunSetup) -> Iterator[Environment]:
+    with _twin(setup) as held, closing(requested_partitioner(held.fleet, setup.folder)) as partitioner:
+        held.fleet.target.suspend_restarts(setup.scenario.budget.run_ms / 1000)
+        yield Environment(held=held, partitioner=partitioner, sources=OWN_PORTS)
+
+
+@contextmanager
+def _twin(setup: RunSetup) -> Iterator[LockedFleet]:
+    topology, home = requested_fleet(setup.folder, setup.request)
+    progress, waiting = setup.progress, LockWait(wanted=False)
     try:
-        with lock_fleet(topology, home, ARGV[0], setting.stop, progress, waiting=waiting) as held:
+        with lock_fleet(topology, home, ARGV[0], setup.stop, progress, waiting=waiting) as held:
             options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
-            run_deploy(held, options, progress, setting.stop, lambda _plan: None)
-            if topology.kind is Kind.SENTINEL and not setting.order.stock_timers:
-                hurry(held.fleet)
+            run_deploy(held, options, progress, setup.stop, lambda _plan: None)
+            if topology.kind is Kind.SENTINEL and not setup.request.stock_timers:
+                shorten_sentinel_timers(held.fleet)
             yield held
     finally:
         with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=waiting, removing=True) as held:
-            _keep_logs(held, setting.folder)
+            _keep_logs(held, setup.folder)
             run_destroy(held, ARGV, progress)
         shutil.rmtree(home.root)
 
 
 @contextmanager
-def _fleet(setting: Setting) -> Iterator[Arena]:
+def _fleet(setup: RunSetup) -> Iterator[Environment]:
     """The deployed fleet, locked, in good health before and brought back to it afterwards."""
-    topology, home = ordered_fleet(setting.folder, setting.order)
+    topology, home = requested_fleet(setup.folder, setup.request)
     waiting = LockWait(wanted=False)
-    with lock_fleet(topology, home, ARGV[0], setting.stop, setting.progress, waiting=waiting) as held:
+    with lock_fleet(topology, home, ARGV[0], setup.stop, setup.progress, waiting=waiting) as held:
         _check_steady(held)
         journal = Journal(home.journal(topology.name), held.fleet.clock)
-        journal.begin(ARGV[0], setting.order.argv)
-        with closing(ordered_faults(held.fleet, setting.folder)) as faults:
+        journal.begin(ARGV[0], setup.request.argv)
+        with closing(requested_partitioner(held.fleet, setup.folder)) as partitioner:
             try:
-                held.fleet.target.suspend_restarts(setting.scenario.budget.run_ms / 1000)
-                yield Arena(held=held, faults=faults, sources=OWN_PORTS)
+                held.fleet.target.suspend_restarts(setup.scenario.budget.run_ms / 1000)
+                yield Environment(held=held, partitioner=partitioner, sources=OWN_PORTS)
             except BaseException:
-                _heal(setting, held, faults)
+                _heal(setup, held, partitioner)
                 journal.end("broken off")
                 raise
-            _heal(setting, held, faults)
+            _heal(setup, held, partitioner)
         journal.end("done")
-        _remember(setting, held)
+        _remember(setup, held)
 
 
-def _heal(setting: Setting, held: LockedFleet, faults: Faults) -> None:
+def _heal(setup: RunSetup, held: LockedFleet, partitioner: Partitioner) -> None:
     """By a flag of its own: the fleet is healed also when the user has asked to stop."""
-    faults.mend()
+    partitioner.heal()
     held.fleet.target.suspend_restarts(0)
     options = DeployOptions(argv=(*ARGV, "heal"), saved=None, timeout_s=DEPLOY_S)
-    run_deploy(held, options, setting.progress, StopFlag(), lambda _plan: None)
+    run_deploy(held, options, setup.progress, StopFlag(), lambda _plan: None)
 
 
-def _remember(setting: Setting, held: LockedFleet) -> None:
+def _remember(setup: RunSetup, held: LockedFleet) -> None:
     """A drill on the fleet is part of the fleet's own history."""
     spec = primary_for_key(held.fleet, held.fleet.observe(), HISTORY_KEY)
     if spec is None:
         return
     summary = {
         "kind": "drill",
-        "run": setting.folder.id,
-        "scenario": setting.scenario.label,
+        "run": setup.folder.id,
+        "scenario": setup.scenario.label,
         "by": current_user(),
         "at": held.fleet.clock.now().isoformat(timespec="seconds"),
     }

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlctl.drills.engine.client_spec import Place
-from rlctl.drills.engine.wire import Entry, ask_whole, open_channel
+from rlctl.drills.engine.client_spec import NodeAddress
+from rlctl.drills.engine.wire import Credentials, ask_whole, open_channel
 from rlctl.drills.record.ledger import Keys, Wrapped, wrap
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.execute.session import FleetSession
@@ -40,7 +40,7 @@ def drill_script(fleet: FleetSession) -> Wrapped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estate:
+class Fixtures:
     """The drill's belongings on one fleet."""
 
     fleet: FleetSession
@@ -49,7 +49,7 @@ class Estate:
     password: str = field(repr=False)
 
     @classmethod
-    def plan(cls, fleet: FleetSession, keys: Mapping[str, Keys]) -> "Estate":
+    def plan(cls, fleet: FleetSession, keys: Mapping[str, Keys]) -> "Fixtures":
         """What will be put there; keys are by client."""
         return cls(fleet=fleet, keys=keys, script=drill_script(fleet), password=randomness.token_urlsafe(24))
 
@@ -64,10 +64,10 @@ class Estate:
         return f"{USER_PREFIX}{next(iter(self.keys.values())).run}"
 
     @property
-    def entry(self) -> Entry:
+    def credentials(self) -> Credentials:
         """How the clients are let in."""
         security, authority = self.fleet.topology.security, self.fleet.secrets.authority
-        return Entry(
+        return Credentials(
             username=self.user if security.acl else None,
             password=self.password if security.acl else None,
             authority=authority.certificate if security.tls and authority is not None else None,
@@ -159,7 +159,7 @@ class Estate:
 
     def _copy(self, folder: RunFolder, moment: str, spec: NodeSpec, clients: Sequence[str], *, bits: bool) -> None:
         admin = self._admin()
-        channel = open_channel(Place.of(spec), admin, timeout_s=CONNECT_S)
+        channel = open_channel(NodeAddress.of(spec), admin, timeout_s=CONNECT_S)
         with channel:
             channel.settimeout(READ_S)
             if self.fleet.topology.kind is Kind.CLUSTER:
@@ -172,9 +172,9 @@ class Estate:
                     raise ConnectionRefusedError(raw.decode("utf-8", "replace").strip())
                 folder.ledger(moment, spec.name, client).write_bytes(raw)
 
-    def _admin(self) -> Entry:
+    def _admin(self) -> Credentials:
         security, authority = self.fleet.topology.security, self.fleet.secrets.authority
-        return Entry(
+        return Credentials(
             username=User.ADMIN.value if security.acl else None,
             password=self.fleet.secrets.password(User.ADMIN).reveal() if security.acl else None,
             authority=authority.certificate if security.tls and authority is not None else None,

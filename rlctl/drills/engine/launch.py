@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rlctl.drills.engine.preview import preview
-from rlctl.drills.engine.run_files import ordered_scenario, read_order, rerun
-from rlctl.drills.engine.run_request import Order
+from rlctl.drills.engine.run_files import read_run_request, requested_scenario, rerun
+from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.judge.result import run_json, series
 from rlctl.drills.judge.verdict import Judged, judge
 from rlctl.drills.record.load import read_evidence
-from rlctl.drills.record.runs import put_in_order, sweep_all
+from rlctl.drills.record.runs import clean_up_all, clean_up_failed
 from rlctl.drills.scenario.load import ScenarioFile
-from rlctl.drills.scenario.model import Cut, Mode, Scenario
+from rlctl.drills.scenario.model import Cut, LoadMode, Scenario
 from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
 from rlctl.lab.partition import Flow
-from rlctl.lab.roles import Cast, cast, planned_cast
+from rlctl.lab.roles import Roles, assign_roles, planned_roles
 from rlctl.lab.run_folder import RunFolder, journal_lines
-from rlctl.lab.throw_away import note_swept
-from rlctl.lab.twin import SHORT_PERIODS, TWIN_NAME, hosts_base_port, placed_twin_of, twin_of
+from rlctl.lab.throw_away import note_cleaned_up
+from rlctl.lab.twin import SHORT_PERIODS, TWIN_NAME, hosts_base_port, twin_beside_fleet, twin_of
 from rlctl.observe.model import Role
 from rlctl.state.home import Home
 from rlctl.system.child import Child
@@ -43,7 +43,7 @@ END_S = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Programme:
+class DrillLauncher:
     """What is run, on a fleet like which."""
 
     home: Home
@@ -58,7 +58,7 @@ class Programme:
     def run(self, files: Sequence[ScenarioFile], progress: Progress, stop: StopFlag) -> list[dict[str, object]]:
         """Every scenario and variant; a run that fails does not keep the others from being made."""
         self.home.open_for_writing()
-        note_swept(sweep_all(self.home, progress), progress)
+        note_cleaned_up(clean_up_all(self.home, progress), progress)
         results = []
         for file in files:
             for scenario in self.scenarios(file):
@@ -83,23 +83,23 @@ class Programme:
     def preview(self, files: Sequence[ScenarioFile]) -> list[dict[str, object]]:
         """What would be broken, on which nodes, and what should be lost."""
         scenarios = [scenario for file in files for scenario in self.scenarios(file)]
-        return [preview(scenario, self._cast(scenario)) for scenario in scenarios]
+        return [preview(scenario, self._roles(scenario)) for scenario in scenarios]
 
-    def _cast(self, scenario: Scenario) -> Cast:
+    def _roles(self, scenario: Scenario) -> Roles:
         if not self.live:
-            return planned_cast(self._planned_twin(scenario))
+            return planned_roles(self._planned_twin(scenario))
         with open_fleet(self._like, self.home) as fleet:
             observed = fleet.observe()
             if not any(node.role is Role.PRIMARY for node in observed.up):
                 raise Unreachable("no primary of the fleet answers", hint="`rlctl status` shows how it stands")
-            return cast(fleet.topology, observed)
+            return assign_roles(fleet.topology, observed)
 
     def _planned_twin(self, scenario: Scenario) -> Topology:
         settings, stock_timers = scenario.settings, self.stock_timers
         if self._like.target is TargetName.LOCAL:
             return twin_of(self._like, self.kind, settings, stock_timers=stock_timers)
         port = self._base_port()
-        return placed_twin_of(
+        return twin_beside_fleet(
             self._like, self.kind, settings, name=TWIN_NAME, base_port=port, stock_timers=stock_timers
         )
 
@@ -107,7 +107,7 @@ class Programme:
         folder = self._open(file, scenario)
         where = "on the live fleet" if self.live else "on a twin"
         progress.note(f"{scenario.label} {where}, {self.kind}: run {folder.id}")
-        code, complaint = self._carry_out(folder, progress, stop)
+        code, last_errors = self._carry_out(folder, progress, stop)
         if code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
             raise stop.kind(
                 f"run {folder.id} was stopped; everything it had broken is healed",
@@ -116,10 +116,10 @@ class Programme:
         if code == Exit.OK:
             return conclude(folder)
         try:
-            _fail(folder, code, complaint)
+            _fail(folder, code, last_errors)
             return conclude(folder)
         finally:
-            put_in_order(folder, progress)
+            clean_up_failed(folder, progress)
 
     def _check_possible(self, scenario: Scenario) -> None:
         """What cannot be broken here is refused before anything is made."""
@@ -134,7 +134,7 @@ class Programme:
         elif self._why_no_sandbox is not None:
             reason = self._why_no_sandbox
             raise Refused(f"{scenario.name} cuts nodes off, which is not possible here: {reason}", hint=_NO_SANDBOX)
-        if self.live and (scenario.settings or scenario.load.mode is Mode.LIBRARY):
+        if self.live and (scenario.settings or scenario.load.mode is LoadMode.LIBRARY):
             raise Refused(
                 f"{scenario.name} wants a fleet with other settings, or users of its own; --live changes none",
                 hint="run it without --live, on a twin",
@@ -167,7 +167,7 @@ class Programme:
         folder.write_text("scenario.yaml", file.text.decode())
         folder.write_text("topology.yaml", self.topology)
         sandbox = self._wants_sandbox and self._why_no_sandbox is None
-        order = Order(
+        request = RunRequest(
             scenario=scenario.name,
             variant=scenario.variant,
             kind=self.kind,
@@ -181,7 +181,7 @@ class Programme:
             twin=f"{TWIN_NAME}-{name[-4:]}",
             beside=str(self.home.topology_folder or ""),
         )
-        folder.write("order.json", order.to_json())
+        folder.write("order.json", request.to_json())
         return folder
 
     def _base_port(self) -> int:
@@ -196,9 +196,9 @@ class Programme:
         How it ended, and what it complained of.
         """
         argv = [*OWN_PYTHON, "-m", "rlctl.drills.engine.worker", str(folder.root)]
-        order = read_order(folder)
+        request = read_run_request(folder)
         # A terminal signals all of its foreground: the child would hear it twice, and abort.
-        with Child(enter_argv(argv) if order.sandbox else argv, detached=True) as child:
+        with Child(enter_argv(argv) if request.sandbox else argv, detached=True) as child:
             owner = ProcessId.of(child.pid)
             if owner is not None:
                 owner.save(folder.owner)
@@ -215,7 +215,7 @@ class Programme:
 def conclude(folder: RunFolder) -> dict[str, object]:
     """Judge a run by its folder, and keep the result beside it."""
     judged = judge_folder(folder)
-    document = run_json(judged, about(folder, read_order(folder), judged))
+    document = run_json(judged, about(folder, read_run_request(folder), judged))
     folder.write("series.json", series(judged))
     folder.write("result.json", document)
     return document
@@ -223,23 +223,23 @@ def conclude(folder: RunFolder) -> dict[str, object]:
 
 def judge_folder(folder: RunFolder) -> Judged:
     """Read and judge what a run wrote down."""
-    return judge(read_evidence(folder, ordered_scenario(folder, read_order(folder))))
+    return judge(read_evidence(folder, requested_scenario(folder, read_run_request(folder))))
 
 
-def about(folder: RunFolder, order: Order, judged: Judged) -> dict[str, object]:
+def about(folder: RunFolder, request: RunRequest, judged: Judged) -> dict[str, object]:
     """What the order and the folder know of a run."""
     failure = judged.evidence.last("failed")
     return {
         "id": folder.id,
-        "started": order.started,
-        "live": order.live,
+        "started": request.started,
+        "live": request.live,
         "elapsed_s": _elapsed_s(judged),
-        "timers": "stock" if order.stock_timers else "short",
-        "periods": None if order.stock_timers or order.kind is Kind.CLUSTER else SHORT_PERIODS,
-        "why_no_sandbox": order.why_no_sandbox or None,
+        "timers": "stock" if request.stock_timers else "short",
+        "periods": None if request.stock_timers or request.kind is Kind.CLUSTER else SHORT_PERIODS,
+        "why_no_sandbox": request.why_no_sandbox or None,
         "configuration": _configuration(judged),
         "failure": str(failure.details.get("message")) if failure else None,
-        "rerun": rerun(folder, order),
+        "rerun": rerun(folder, request),
         "folder": str(folder.root),
         "report": str(folder.report) if folder.report.exists() else None,
     }
@@ -264,10 +264,10 @@ def _hear(child: Child) -> str | None:
         return ""
 
 
-def _fail(folder: RunFolder, code: int, complaint: str) -> None:
+def _fail(folder: RunFolder, code: int, last_errors: str) -> None:
     """A run that broke off, or never began, is no drill: what kept it from being one is told as it is."""
     if code not in set(Exit) or code == Exit.BUG:
-        raise Unreachable(f"run {folder.id} ended with {code}: {complaint}", hint=f"see {folder.root}")
+        raise Unreachable(f"run {folder.id} ended with {code}: {last_errors}", hint=f"see {folder.root}")
     lines = list(journal_lines(folder))
     if any(line["event"] == "begin" for line in lines):
         return

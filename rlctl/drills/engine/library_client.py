@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from rlctl.drills.engine.client import Steered
+from rlctl.drills.engine.client import ControlledClient
 from rlctl.drills.engine.requests import HOT_EVERY
 from rlctl.drills.record.ops import HOT, NOWHERE, Batch, Outcome
 from rlctl.limiter import Decision, FixedWindow, Limiter, Source
@@ -22,7 +22,7 @@ CONNECT_MS = 5_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class ServiceSettings:
     """What the service is told: where the fleet is, how much to ask, what to do without it; `hot` asks the victim."""
 
     connection: dict[str, object]
@@ -34,45 +34,45 @@ class Service:
     history: Path
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Service":
+    def from_json(cls, data: dict[str, Any]) -> "ServiceSettings":
         """What the engine wrote on our standard input."""
         return cls(**{**data, "history": Path(data["history"])})
 
 
-class Worker:
+class ServiceThread:
     """One thread of the service."""
 
-    def __init__(self, steered: Steered, service: Service, limiter: Limiter, number: int) -> None:
-        self._steered = steered
-        self._service = service
+    def __init__(self, client: ControlledClient, settings: ServiceSettings, limiter: Limiter, number: int) -> None:
+        self._client = client
+        self._settings = settings
         self._limiter = limiter
         self._number = number
-        self._between_s = THREADS / service.rate
-        self._hot = FixedWindow(limit=service.limit, window_ms=service.window_ms)
-        self._cold = FixedWindow(limit=1_000_000_000, window_ms=service.window_ms)
+        self._between_s = THREADS / settings.rate
+        self._hot = FixedWindow(limit=settings.limit, window_ms=settings.window_ms)
+        self._cold = FixedWindow(limit=1_000_000_000, window_ms=settings.window_ms)
 
     def run(self) -> None:
         """One decision at a time, each at its time; what cannot keep up is given up."""
         due_s = time.monotonic()
-        while not self._steered.stopped.is_set():
+        while not self._client.stopped.is_set():
             late_s = time.monotonic() - due_s
             if late_s < 0:
-                self._steered.stopped.wait(-late_s)
+                self._client.stopped.wait(-late_s)
             due_s = max(due_s, time.monotonic() - self._between_s) + self._between_s
             self._decide_one()
 
     def _decide_one(self) -> None:
-        number = self._steered.numbers(1)
-        is_hot = self._steered.burst and number % HOT_EVERY == 0
+        number = self._client.numbers(1)
+        is_hot = self._client.burst and number % HOT_EVERY == 0
         sent_s = time.monotonic()
         if is_hot:
-            decision = self._limiter.decide(self._hot, self._service.hot, rule_id=RULE)
+            decision = self._limiter.decide(self._hot, self._settings.hot, rule_id=RULE)
         else:
             decision = self._limiter.decide(self._cold, f"cold-{number % 64}", rule_id=RULE)
         codes = bytes([_outcome(decision) | (HOT if is_hot else 0)])
         done_s = time.monotonic()
         batch = Batch(node=NOWHERE, connection=self._number, first=number, sent_s=sent_s, done_s=done_s, codes=codes)
-        self._steered.note(batch, [] if decision.cause is None else [decision.cause.value])
+        self._client.note(batch, [] if decision.cause is None else [decision.cause.value])
 
 
 def _outcome(decision: Decision) -> Outcome:
@@ -83,11 +83,11 @@ def _outcome(decision: Decision) -> Outcome:
 
 def main() -> None:
     """Read what to do from the first line of standard input, then decide as told."""
-    service = Service.from_json(json.loads(sys.stdin.readline()))
-    steered = Steered(service.history)
-    with Limiter.connect(service.connection, policy=service.policy, connect_timeout_ms=CONNECT_MS) as limiter:
-        workers = [Worker(steered, service, limiter, number) for number in range(THREADS)]
-        steered.run([Thread(target=worker.run) for worker in workers])
+    settings = ServiceSettings.from_json(json.loads(sys.stdin.readline()))
+    client = ControlledClient(settings.history)
+    with Limiter.connect(settings.connection, policy=settings.policy, connect_timeout_ms=CONNECT_MS) as limiter:
+        workers = [ServiceThread(client, settings, limiter, number) for number in range(THREADS)]
+        client.run([Thread(target=worker.run) for worker in workers])
 
 
 if __name__ == "__main__":

@@ -3,33 +3,33 @@
 from rlctl.drills.scenario.model import (
     Action,
     Await,
+    AwaitedCondition,
     Burst,
-    Condition,
     Cut,
     Failover,
+    Heal,
     Hold,
     Kill,
-    LoadScripts,
-    Mend,
+    LoadDrillScript,
     Pause,
     Restart,
     Resume,
     Scenario,
 )
 from rlctl.lab.partition import Flow, isolation, replication_cut
-from rlctl.lab.roles import Cast, Who
+from rlctl.lab.roles import LabRole, Roles
 from rlctl.topology.nodes import NodeSpec
 
 
-def preview(scenario: Scenario, cast: Cast) -> dict[str, object]:
+def preview(scenario: Scenario, roles: Roles) -> dict[str, object]:
     """As `failover-drill run --dry-run` shows it."""
     return {
         "scenario": scenario.name,
         "variant": scenario.variant or None,
         "kind": scenario.kind,
-        "victim": cast.victim.endpoint,
-        "replicas": [spec.endpoint for spec in cast.replicas],
-        "steps": [describe(action, cast) for action in scenario.actions],
+        "victim": roles.victim.endpoint,
+        "replicas": [spec.endpoint for spec in roles.replicas],
+        "steps": [describe(action, roles) for action in scenario.actions],
         "load": [f"{side}: {scenario.load.rate} operations/s at most" for side in scenario.load.sides],
         "expected": [one.describe() for one in scenario.expectations],
         "expected_loss": _loss(scenario),
@@ -37,7 +37,7 @@ def preview(scenario: Scenario, cast: Cast) -> dict[str, object]:
     }
 
 
-def describe(action: Action, cast: Cast) -> str:  # noqa: C901  one line a member is the point of this table
+def describe(action: Action, roles: Roles) -> str:  # noqa: C901  one line a member is the point of this table
     """One step in a line, with the nodes it is about."""
     match action:
         case Hold(ms=ms):
@@ -47,49 +47,49 @@ def describe(action: Action, cast: Cast) -> str:  # noqa: C901  one line a membe
         case Burst():
             return "the hot user begins to ask for more than the limit"
         case Cut():
-            return f"cut {_grudge(action, cast)}"
-        case Mend():
+            return f"cut {_planned_partition(action, roles)}"
+        case Heal():
             return "mend all cuts"
-        case Kill(who=who):
-            return f"SIGKILL {_names(cast, who)}"
-        case Pause(who=who):
-            return f"SIGSTOP {_names(cast, who)}"
-        case Resume(who=who):
-            return f"SIGCONT {_names(cast, who)}"
-        case Restart(who=who):
-            return f"start {_names(cast, who)} again"
+        case Kill(role=role):
+            return f"SIGKILL {_names(roles, role)}"
+        case Pause(role=role):
+            return f"SIGSTOP {_names(roles, role)}"
+        case Resume(role=role):
+            return f"SIGCONT {_names(roles, role)}"
+        case Restart(role=role):
+            return f"start {_names(roles, role)} again"
         case Failover(how=how):
             return f"order a failover: {how}"
-        case LoadScripts():
+        case LoadDrillScript():
             return "load the script on every node of the shard"
 
 
-def _told(condition: Condition) -> str:
+def _told(condition: AwaitedCondition) -> str:
     match condition:
-        case Condition.PROMOTED:
+        case AwaitedCondition.PROMOTED:
             return "a replica is promoted"
-        case Condition.SERVED:
+        case AwaitedCondition.SERVED:
             return "the promoted node acknowledges"
-        case Condition.SILENT:
+        case AwaitedCondition.SILENT:
             return "the client that is cut off gets no answers"
-        case Condition.REFUSED:
+        case AwaitedCondition.REFUSED:
             return "something is refused"
-        case Condition.RETURNED:
+        case AwaitedCondition.RETURNED:
             return "the shard is whole again"
-        case Condition.RESUMED:
+        case AwaitedCondition.RESUMED:
             return "operations are acknowledged again"
-        case Condition.USED_UP:
+        case AwaitedCondition.USED_UP:
             return "the hot user has used the limit up"
 
 
-def _grudge(cut: Cut, cast: Cast) -> str:
+def _planned_partition(cut: Cut, roles: Roles) -> str:
     if cut.flow is Flow.REPLICATION:
-        return replication_cut(cast.victim, cast.of(cut.who)).describe()
-    return isolation(cast.cut_off(cut.who), cast.everybody, ()).describe()
+        return replication_cut(roles.victim, roles.of(cut.role)).describe()
+    return isolation(roles.cut_off(cut.role), roles.all_nodes, ()).describe()
 
 
-def _names(cast: Cast, who: Who) -> str:
-    return ", ".join(_name(spec) for spec in cast.of(who)) or "whoever was promoted"
+def _names(roles: Roles, role: LabRole) -> str:
+    return ", ".join(_name(spec) for spec in roles.of(role)) or "whoever was promoted"
 
 
 def _name(spec: NodeSpec) -> str:
@@ -103,7 +103,7 @@ def _loss(scenario: Scenario) -> int | None:
     if fenced or not cuts:
         return None
     after = scenario.actions[cuts[0] :]
-    kills = [place for place, action in enumerate(after) if isinstance(action, Kill) and action.who is Who.VICTIM]
+    kills = [place for place, action in enumerate(after) if isinstance(action, Kill) and action.role is LabRole.VICTIM]
     if not kills:
         return None
     lag_ms = sum(action.ms for action in after[: kills[0]] if isinstance(action, Hold))

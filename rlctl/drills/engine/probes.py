@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from rlctl.drills.engine.client_spec import Place
-from rlctl.drills.engine.wire import Entry, open_channel
-from rlctl.lab.partition import Source
+from rlctl.drills.engine.client_spec import NodeAddress
+from rlctl.drills.engine.wire import Credentials, open_channel
+from rlctl.lab.partition import ClientSource
 from rlctl.lab.run_folder import RunJournal
 from rlctl.system.clock import Clock
 
@@ -21,30 +21,30 @@ Note = tuple[float, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Perch:
+class Probe:
     """One flow to watch: from an address to a node; across the cut, or beside it."""
 
     name: str
-    source: Source
-    place: Place
+    source: ClientSource
+    place: NodeAddress
     is_across: bool
 
 
-class Canaries:
+class Probes:
     """One thread for each flow; a canary never connects anew, as that would prove nothing."""
 
-    def __init__(self, perches: Sequence[Perch], authority: str | None, clock: Clock) -> None:
-        self._perches = perches
-        self._entry = Entry(authority=authority)
+    def __init__(self, probes: Sequence[Probe], authority: str | None, clock: Clock) -> None:
+        self._planned_probes = probes
+        self._credentials = Credentials(authority=authority)
         self._clock = clock
         self._stopped = Event()
         self._threads: list[Thread] = []
 
     def start(self, journal: RunJournal) -> None:
         """Open every flow before the cut, and speak on it until `stop`."""
-        for perch in self._perches:
-            channel = open_channel(perch.place, self._entry, timeout_s=ANSWER_S * 5, source=perch.source)
-            self._threads.append(Thread(target=self._sing, args=(perch, channel, journal), daemon=True))
+        for probe in self._planned_probes:
+            channel = open_channel(probe.place, self._credentials, timeout_s=ANSWER_S * 5, source=probe.source)
+            self._threads.append(Thread(target=self._ping_until_stopped, args=(probe, channel, journal), daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -54,22 +54,22 @@ class Canaries:
         for thread in self._threads:
             thread.join()
 
-    def _sing(self, perch: Perch, channel: socket.socket, journal: RunJournal) -> None:
-        voice = _Voice(channel)
+    def _ping_until_stopped(self, probe: Probe, channel: socket.socket, journal: RunJournal) -> None:
+        stream = _PingStream(channel)
         told_s = self._clock.monotonic()
         while not self._stopped.is_set():
             now_s = self._clock.monotonic()
-            voice.sing(now_s)
+            stream.ping(now_s)
             if now_s - told_s >= TELL_S:
-                journal.write("canary", name=perch.name, across=perch.is_across, notes=voice.notes(now_s))
+                journal.write("canary", name=probe.name, across=probe.is_across, notes=stream.notes(now_s))
                 told_s = now_s
             self._stopped.wait(EVERY_S)
-        voice.sing(self._clock.monotonic())
-        journal.write("canary", name=perch.name, across=perch.is_across, notes=voice.notes(float("inf")))
+        stream.ping(self._clock.monotonic())
+        journal.write("canary", name=probe.name, across=probe.is_across, notes=stream.notes(float("inf")))
         channel.close()
 
 
-class _Voice:
+class _PingStream:
     """Words sent every few milliseconds, without waiting for answers: a cut of 20 ms must swallow one."""
 
     def __init__(self, channel: socket.socket) -> None:
@@ -79,7 +79,7 @@ class _Voice:
         self._waiting: deque[tuple[float, bool]] = deque()
         self._notes: list[Note] = []
 
-    def sing(self, now_s: float) -> None:
+    def ping(self, now_s: float) -> None:
         """Hear what came back, and send the next word."""
         self._hear(now_s)
         self._waiting.append((now_s, False))

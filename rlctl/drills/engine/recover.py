@@ -1,7 +1,7 @@
 """Brings a fleet back after a drill, by the same plan that `deploy` makes, and notes when it is whole again."""
 
-from rlctl.drills.engine.context import Stage
-from rlctl.drills.engine.sampler import Sampler
+from rlctl.drills.engine.context import RunContext
+from rlctl.drills.engine.sampler import NodeSampler
 from rlctl.drills.record.sample import SILENT, is_one
 from rlctl.errors import CheckFailed, PartlyDone
 from rlctl.lab.run_folder import RunJournal
@@ -14,24 +14,24 @@ HEAL_S = 90.0
 _AGAIN = 3
 
 
-def heal(stage: Stage, sampler: Sampler, journal: RunJournal) -> None:
+def heal(context: RunContext, sampler: NodeSampler, journal: RunJournal) -> None:
     """Start what is dead, let roles settle, and wait until the victim's shard is one again."""
-    _deploy(stage)
+    _deploy(context)
 
     def is_whole() -> bool:
-        samples = [sampler.latest.get(spec.name, SILENT) for spec in stage.cast.shard]
+        samples = [sampler.latest.get(spec.name, SILENT) for spec in context.roles.shard]
         return is_one(samples)
 
-    wait_until(is_whole, timeout_s=HEAL_S, clock=stage.clock, what="the shard whole again", hint="see `rlctl status`")
+    wait_until(is_whole, timeout_s=HEAL_S, clock=context.clock, what="the shard whole again", hint="see `rlctl status`")
     journal.write("healed")
 
 
-def _deploy(stage: Stage) -> None:
+def _deploy(context: RunContext) -> None:
     """What moves on by itself while a plan is made, such as a role that a sentinel corrects, wants another plan."""
     options = DeployOptions(argv=("failover-drill", "heal"), saved=None, timeout_s=HEAL_S)
     for again in range(_AGAIN, 0, -1):
         try:
-            run_deploy(stage.held, options, stage.progress, stage.stop, lambda _plan: None)
+            run_deploy(context.held, options, context.progress, context.stop, lambda _plan: None)
         except (CheckFailed, PartlyDone):
             if again == 1:
                 raise

@@ -15,7 +15,7 @@ _ID = b"$%d\r\n" % ID_DIGITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class ClientWork:
     """What a client asks for.
 
     With `clock_us` the decisions' clock is injected: it runs from there on, and further off by `skew_us` on every node
@@ -39,16 +39,16 @@ class Work:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> "Work":
+    def from_json(cls, data: Mapping[str, object]) -> "ClientWork":
         """The reading half of `to_json`."""
         lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
         return cls(**{**data, **lists})  # type: ignore[arg-type]
 
 
-class Requests:
+class BatchBuilder:
     """Builds batches; all but the number of an operation is prepared once."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ClientWork) -> None:
         self._work = work
         self._cold = [self._call(key, work.cold_args) for key in work.cold_keys]
         self._hot = self._call(work.hot_key, work.hot_args)
@@ -94,7 +94,7 @@ class Answers:
     complete: bool
 
 
-def read(data: bytes, flags: bytes, requests: Requests, wait_replicas: int) -> Answers:
+def read(data: bytes, flags: bytes, requests: BatchBuilder, wait_replicas: int) -> Answers:
     """Classify a batch by its answers; what has no answer yet is indeterminate."""
     found = list(_answers(data))
     codes = bytearray(flag | Outcome.INDETERMINATE for flag in flags)

@@ -4,16 +4,16 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from rlctl.drills.engine.run_request import Order
+from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.scenario.library import ORDER, shipped
 from rlctl.drills.scenario.load import read_scenario
 from rlctl.drills.scenario.model import Scenario
 from rlctl.errors import NotFound
 from rlctl.execute.session import FleetSession
-from rlctl.lab.faults import Faults
-from rlctl.lab.packet_filter import open_faults
+from rlctl.lab.packet_filter import open_partitioner
+from rlctl.lab.partitioner import Partitioner
 from rlctl.lab.run_folder import RunFolder
-from rlctl.lab.twin import bare_twin_of, placed_twin_of, twin_of
+from rlctl.lab.twin import twin_beside_fleet, twin_of, twin_on_free_ports
 from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import TargetName, Topology
@@ -22,62 +22,69 @@ from rlctl.topology.model import TargetName, Topology
 LEASE_GRACE_S = 30.0
 
 
-def read_order(folder: RunFolder) -> Order:
+def read_run_request(folder: RunFolder) -> RunRequest:
     """What the run was told; NotFound where the folder is none of a run."""
     document = folder.read("order.json")
     if document is None:
         raise NotFound(
             f"there is no run {folder.id}", hint="`rlctl failover-drill list` names the runs of this machine"
         )
-    return Order.from_json(document)
+    return RunRequest.from_json(document)
 
 
-def ordered_scenario(folder: RunFolder, order: Order) -> Scenario:
+def requested_scenario(folder: RunFolder, request: RunRequest) -> Scenario:
     """The scenario as it was when the run was ordered."""
     path = _scenario_file(folder)
-    return read_scenario(path.read_bytes(), str(path)).one(order.kind, order.variant)
+    return read_scenario(path.read_bytes(), str(path)).one(request.kind, request.variant)
 
 
-def rerun(folder: RunFolder, order: Order) -> str:
+def rerun(folder: RunFolder, request: RunRequest) -> str:
     """The command that makes the same run again; a scenario that did not come with rlctl is in the folder."""
     path = _scenario_file(folder)
-    is_shipped = order.scenario in ORDER and shipped(order.scenario).text == path.read_bytes()
-    words = ["rlctl", "failover-drill", "run", order.scenario if is_shipped else str(path), "--kind", order.kind.value]
-    words += ["--variant", order.variant] if order.variant else []
-    words += ["--stock-timers"] if order.stock_timers else []
-    words += ["--live"] if order.live else []
+    is_shipped = request.scenario in ORDER and shipped(request.scenario).text == path.read_bytes()
+    words = [
+        "rlctl",
+        "failover-drill",
+        "run",
+        request.scenario if is_shipped else str(path),
+        "--kind",
+        request.kind.value,
+    ]
+    words += ["--variant", request.variant] if request.variant else []
+    words += ["--stock-timers"] if request.stock_timers else []
+    words += ["--live"] if request.live else []
     return shlex.join(words)
 
 
-def ordered_topology(folder: RunFolder) -> Topology:
+def requested_topology(folder: RunFolder) -> Topology:
     """The topology that the twin is like, or that the run is on."""
     path = folder.root / "topology.yaml"
     return load_topology(path.read_bytes(), str(path))
 
 
-def ordered_fleet(folder: RunFolder, order: Order) -> tuple[Topology, Home]:
+def requested_fleet(folder: RunFolder, request: RunRequest) -> tuple[Topology, Home]:
     """The fleet that the run is on, and where its state is kept: the deployed one, or the twin that was made for it."""
-    topology = ordered_topology(folder)
-    beside = Path(order.beside) if order.beside else None
-    if order.live:
+    topology = requested_topology(folder)
+    beside = Path(request.beside) if request.beside else None
+    if request.live:
         return topology, Home(folder.root.parent.parent, beside)
-    return _twin(topology, order, ordered_scenario(folder, order).settings), Home(folder.twin, beside)
+    return _twin(topology, request, requested_scenario(folder, request).settings), Home(folder.twin, beside)
 
 
-def ordered_faults(fleet: FleetSession, folder: RunFolder) -> Faults:
+def requested_partitioner(fleet: FleetSession, folder: RunFolder) -> Partitioner:
     """What the run may cut of a fleet that has no namespace of its own."""
-    budget = ordered_scenario(folder, read_order(folder)).budget
-    return open_faults(fleet, folder.table, budget.run_ms / 1000 + LEASE_GRACE_S)
+    budget = requested_scenario(folder, read_run_request(folder)).budget
+    return open_partitioner(fleet, folder.table, budget.run_ms / 1000 + LEASE_GRACE_S)
 
 
-def _twin(topology: Topology, order: Order, settings: Mapping[str, str]) -> Topology:
-    kind, stock_timers = order.kind, order.stock_timers
-    if order.sandbox:
+def _twin(topology: Topology, request: RunRequest, settings: Mapping[str, str]) -> Topology:
+    kind, stock_timers = request.kind, request.stock_timers
+    if request.sandbox:
         return twin_of(topology, kind, settings, stock_timers=stock_timers)
     if topology.target is TargetName.LOCAL:
-        return bare_twin_of(topology, kind, settings, base_port=order.base_port, stock_timers=stock_timers)
-    return placed_twin_of(
-        topology, kind, settings, name=order.twin, base_port=order.base_port, stock_timers=stock_timers
+        return twin_on_free_ports(topology, kind, settings, base_port=request.base_port, stock_timers=stock_timers)
+    return twin_beside_fleet(
+        topology, kind, settings, name=request.twin, base_port=request.base_port, stock_timers=stock_timers
     )
 
 

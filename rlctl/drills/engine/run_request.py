@@ -9,7 +9,7 @@ from rlctl.topology.model import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunRequest:
     """One run: which scenario, on what, how."""
 
     scenario: str
@@ -30,6 +30,6 @@ class Order:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Order":
+    def from_json(cls, data: Mapping[str, Any]) -> "RunRequest":
         """The reading half of `to_json`."""
         return cls(**{**data, "kind": Kind(data["kind"]), "argv": tuple(data["argv"])})

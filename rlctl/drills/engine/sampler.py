@@ -22,7 +22,7 @@ _ROLE_WORDS = {Role.PRIMARY: "master", Role.REPLICA: "slave", None: ""}
 _LINK_WORDS = {ReplicationLink.UP: "up", ReplicationLink.DOWN: "down", ReplicationLink.NONE: ""}
 
 
-class Sampler:
+class NodeSampler:
     """One thread and one connection for each node that is watched."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Sampler:
     def start(self, journal: RunJournal) -> None:
         """Watch until `stop`."""
         for spec, link in self._watched:
-            self._threads.append(Thread(target=self._watch, args=(spec, link, journal), daemon=True))
+            self._threads.append(Thread(target=self._monitor, args=(spec, link, journal), daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -52,7 +52,7 @@ class Sampler:
         for _spec, link in self._watched:
             link.close()
 
-    def _watch(self, spec: NodeSpec, link: NodeLink, journal: RunJournal) -> None:
+    def _monitor(self, spec: NodeSpec, link: NodeLink, journal: RunJournal) -> None:
         told_s, told = -TELL_S, SILENT
         while not self._stopped.is_set():
             started_s = self._clock.monotonic()

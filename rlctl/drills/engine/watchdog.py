@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from rlctl.drills.engine.cleanup import sweep
+from rlctl.drills.engine.cleanup import clean_up
 from rlctl.drills.engine.watchdog_client import ARMED, DONE
 from rlctl.errors import Exit, RlctlError
 from rlctl.execute.progress import SILENT_PROGRESS
@@ -33,7 +33,7 @@ def main() -> int:
         return Exit.OK
     try:
         _see_off(folder, is_late=word is None)
-        sweep(folder, SILENT_PROGRESS)
+        clean_up(folder, SILENT_PROGRESS)
     except RlctlError as failure:
         return failure.exit_code
     return Exit.OK

@@ -18,7 +18,7 @@ CALM_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class WatchdogClient:
     """The watchdog of a run: it wants to hear from us again within the time that it was told last."""
 
     watchdog: Child
@@ -35,14 +35,14 @@ class Guard:
 
 
 @contextmanager
-def guarded(folder: RunFolder, budget_ms: int) -> Iterator[Guard]:
+def guarded(folder: RunFolder, budget_ms: int) -> Iterator[WatchdogClient]:
     """Nothing is broken in here before the watchdog has said that it is armed."""
     argv = [*OWN_PYTHON, "-m", "rlctl.drills.engine.watchdog", str(folder.root), f"{CALM_S:g}"]
     child = Child(argv, detached=True)
     try:
         if child.read_line(timeout_s=ARMED_S) != ARMED:
             raise Unreachable(f"the watchdog does not start: {child.last_errors()}", hint="no drill without one")
-        yield Guard(watchdog=child, budget_ms=budget_ms)
+        yield WatchdogClient(watchdog=child, budget_ms=budget_ms)
         child.send_line(DONE)
     finally:
         child.end()

@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from rlctl.drills.engine.client_spec import Place
-from rlctl.lab.partition import ANYWHERE, Source
+from rlctl.drills.engine.client_spec import NodeAddress
+from rlctl.lab.partition import ANYWHERE, ClientSource
 from rlctl.limits.resp import command
 
 CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Credentials:
     """How to be let in; the authority is a certificate, where the fleet has TLS."""
 
     username: str | None = None
@@ -28,20 +28,22 @@ class Entry:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Entry":
+    def from_json(cls, data: Mapping[str, Any]) -> "Credentials":
         """The reading half of `to_json`."""
         return cls(**data)
 
 
-def open_channel(place: Place, entry: Entry, *, timeout_s: float, source: Source = ANYWHERE) -> socket.socket:
+def open_channel(
+    place: NodeAddress, credentials: Credentials, *, timeout_s: float, source: ClientSource = ANYWHERE
+) -> socket.socket:
     """Connect and log in; OSError says what went wrong."""
     channel = _connected(place, source, timeout_s)
     try:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if entry.authority is not None:
-            channel = _context(entry.authority).wrap_socket(channel, server_hostname=place.host)
-        if entry.password is not None:
-            _log_in(channel, entry)
+        if credentials.authority is not None:
+            channel = _context(credentials.authority).wrap_socket(channel, server_hostname=place.host)
+        if credentials.password is not None:
+            _log_in(channel, credentials)
     except OSError:
         channel.close()
         raise
@@ -75,7 +77,7 @@ def _length(data: bytearray, entry_bytes: int) -> int | None:
             return after
 
 
-def _connected(place: Place, source: Source, timeout_s: float) -> socket.socket:
+def _connected(place: NodeAddress, source: ClientSource, timeout_s: float) -> socket.socket:
     first, last = source.ports or (0, 0)
     channel = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -91,9 +93,9 @@ def _connected(place: Place, source: Source, timeout_s: float) -> socket.socket:
     return channel
 
 
-def _log_in(channel: socket.socket, entry: Entry) -> None:
-    password = entry.password or ""
-    words = [b"AUTH", *([entry.username.encode()] if entry.username else []), password.encode()]
+def _log_in(channel: socket.socket, credentials: Credentials) -> None:
+    password = credentials.password or ""
+    words = [b"AUTH", *([credentials.username.encode()] if credentials.username else []), password.encode()]
     channel.sendall(command(*words))
     answer = channel.recv(CHUNK)
     if not answer.startswith(b"+"):

@@ -7,41 +7,41 @@ import os
 import sys
 from pathlib import Path
 
-from rlctl.drills.engine.context import Processes, Stage
-from rlctl.drills.engine.environment import Setting, arena
-from rlctl.drills.engine.run_files import ordered_scenario, read_order
-from rlctl.drills.engine.run_request import Order
+from rlctl.drills.engine.context import Processes, RunContext
+from rlctl.drills.engine.environment import RunSetup, open_environment
+from rlctl.drills.engine.run_files import read_run_request, requested_scenario
+from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.engine.runner import Run
 from rlctl.errors import Exit, RlctlError, Unreachable
 from rlctl.execute.stop import StopFlag
-from rlctl.execute.worker import HeirStop, Teller
-from rlctl.lab.roles import cast
+from rlctl.execute.worker import JsonProgress, StopWithParent
+from rlctl.lab.roles import assign_roles
 from rlctl.lab.run_folder import RunFolder, RunJournal
 from rlctl.system.clock import SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure
 
 
-def carry_out(folder: RunFolder, order: Order, teller: Teller, stop: StopFlag) -> None:
+def carry_out(folder: RunFolder, request: RunRequest, progress: JsonProgress, stop: StopFlag) -> None:
     """The run that is ordered, from building its arena to taking it down."""
     journal = RunJournal(folder, SystemClock())
-    scenario = ordered_scenario(folder, order)
-    setting = Setting(folder=folder, order=order, scenario=scenario, progress=teller, stop=stop)
+    scenario = requested_scenario(folder, request)
+    setup = RunSetup(folder=folder, request=request, scenario=scenario, progress=progress, stop=stop)
     journal.write("ordered", scenario=scenario.name)
-    with arena(setting) as found:
+    with open_environment(setup) as found:
         journal.write("deployed")
         fleet = found.held.fleet
-        parts = cast(fleet.topology, fleet.observe())
-        stage = Stage(
+        parts = assign_roles(fleet.topology, fleet.observe())
+        context = RunContext(
             held=found.held,
-            faults=found.faults,
-            cast=parts,
+            partitioner=found.partitioner,
+            roles=parts,
             processes=Processes(found.held, journal),
             stop=stop,
-            progress=teller,
+            progress=progress,
             sources=found.sources,
             breaking=found.breaking,
         )
-        Run(stage=stage, scenario=scenario, folder=folder, journal=journal).carry_out()
+        Run(context=context, scenario=scenario, folder=folder, journal=journal).carry_out()
     journal.write("ended")
 
 
@@ -50,11 +50,11 @@ def main() -> int:
     # Ledgers and histories are nobody else's business.
     os.umask(0o077)
     folder = RunFolder(Path(sys.argv[1]))
-    teller = Teller()
-    stop = HeirStop()
+    progress = JsonProgress()
+    stop = StopWithParent()
     try:
         with stop.armed():
-            carry_out(folder, read_order(folder), teller, stop)
+            carry_out(folder, read_run_request(folder), progress, stop)
     except (LinkFailure, CommandFailed) as failure:
         return _failed(
             folder, Unreachable(f"a node did not do as told: {failure}", hint="its log is in the run's folder")

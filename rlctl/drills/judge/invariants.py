@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rlctl.drills.judge.accounts import Account, Op
 from rlctl.drills.judge.admission import Admission
 from rlctl.drills.judge.times import Times
-from rlctl.drills.record.evidence import Evidence, Heard
-from rlctl.drills.scenario.model import Mode, Side
+from rlctl.drills.record.evidence import Evidence, ProbePing
+from rlctl.drills.scenario.model import LoadMode, Side
 
 # A reply may be on its way when the cut begins: the last instants before it belong to its window.
 _EDGE_S = 0.05
@@ -62,7 +62,7 @@ def invariants(
 ) -> tuple[Check, ...]:
     """All checks of a run."""
     checks = [_books_close(evidence, accounts), _nothing_left(evidence), _healed(evidence)]
-    if evidence.scenario.load.mode is not Mode.LIBRARY:
+    if evidence.scenario.load.mode is not LoadMode.LIBRARY:
         checks.append(_ledgers_agree(evidence))
     if accounts and all(account.is_measured for account in accounts):
         checks += [
@@ -98,15 +98,15 @@ def verified_cut(evidence: Evidence) -> Cut:
     end_s = min(ends, default=evidence.stopped_s)
     cut_ms = round((end_s - began.until_s) * 1000, 1)
     across = [
-        one.is_silent_until(end_s) for one in evidence.canaries if one.is_across and began.until_s <= one.at_s < end_s
+        one.is_silent_until(end_s) for one in evidence.pings if one.is_across and began.until_s <= one.at_s < end_s
     ]
     # What was said just before a kill is answered by nobody, which is not the cut's doing.
     last_s = end_s - _EDGE_S
-    beside = [one.heard for one in evidence.canaries if not one.is_across and began.until_s <= one.at_s < last_s]
-    before = _heard_before(evidence.canaries, began.at_s - _EDGE_S)
+    beside = [one.heard for one in evidence.pings if not one.is_across and began.until_s <= one.at_s < last_s]
+    before = _heard_before(evidence.pings, began.at_s - _EDGE_S)
     if end_s - began.until_s < _SHORT_CUT_S and not (across and beside):
         return Cut(verified=None, cut_ms=cut_ms, evidence="too short for canaries")
-    if not evidence.canaries:
+    if not evidence.pings:
         return _by_replicas(evidence, began.until_s, end_s, cut_ms)
     silent, heard = _share(across), _share(beside)
     has_spoken = bool(across and beside and before)
@@ -116,10 +116,10 @@ def verified_cut(evidence: Evidence) -> Cut:
     return Cut(verified=ok, cut_ms=cut_ms, evidence=told)
 
 
-def _heard_before(canaries: Iterable[Heard], until_s: float) -> dict[str, float]:
+def _heard_before(pings: Iterable[ProbePing], until_s: float) -> dict[str, float]:
     """How much of each canary was heard before the cut: who was silent already proves nothing by silence."""
     words: dict[str, list[bool]] = {}
-    for one in canaries:
+    for one in pings:
         if one.at_s < until_s:
             words.setdefault(one.name, []).append(one.heard)
     return {name: _share(heard) for name, heard in words.items()}

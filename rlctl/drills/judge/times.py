@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rlctl.drills.record.evidence import Event, Evidence, Seen
+from rlctl.drills.record.evidence import Event, Evidence, TimedSample
 from rlctl.drills.record.ops import ACKED, ClientHistory, outcome
 from rlctl.drills.record.sample import SILENT, Sample, is_whole
 from rlctl.topology.model import Kind
@@ -127,7 +127,7 @@ def _concerns_victim(evidence: Evidence, event: Event) -> bool:
     return is_lagging or _ends_reign(evidence, event)
 
 
-def _promotions(evidence: Evidence) -> Iterator[Seen]:
+def _promotions(evidence: Evidence) -> Iterator[TimedSample]:
     """Every look under load that shows a replica as the primary.
 
     In a cluster with a new epoch: a node that has just started says for a moment that it is one.

@@ -12,7 +12,7 @@ from rlctl.drills.judge.times import Times, longest_gap_ms, promotions, sampler_
 from rlctl.drills.record.evidence import Evidence
 from rlctl.drills.record.ledger import Ledger
 from rlctl.drills.record.ops import Outcome, outcome
-from rlctl.drills.scenario.model import Expectation, Metric, Mode
+from rlctl.drills.scenario.model import Expectation, LoadMode, Metric
 
 _STALL_MS = 1_000
 
@@ -86,7 +86,7 @@ def judge(evidence: Evidence) -> Judged:
     cut = verified_cut(evidence)
     wiped = is_wiped(evidence, when)
     load = evidence.scenario.load
-    if load.mode is Mode.LIBRARY:
+    if load.mode is LoadMode.LIBRARY:
         admitted = served_admission(accounts, load.limit)
     else:
         admitted = admission(accounts, load.limit, when.promoted_s, wiped=wiped, skewed=load.skew_ms != 0)
@@ -227,7 +227,7 @@ def _losses(
     lost_local = sum(len(one.lost) for one in accounts)
     lost = sum(len(one.lost_ids & one.waited) for one in accounts) if by_wait else lost_local
     unconfirmed_kept = acked_local - lost_local - (acked - lost)
-    bits = evidence.scenario.load.mode is Mode.BITS
+    bits = evidence.scenario.load.mode is LoadMode.BITS
     return {
         "survived": acked - lost,
         "lost": lost,

@@ -26,7 +26,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class TimedSample:
     """One look at a node: when it was answered, or asked for in vain, and when it was asked for."""
 
     at_s: float
@@ -36,7 +36,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ProbePing:
     """One canary's word, and whether and when it was answered."""
 
     at_s: float
@@ -59,8 +59,8 @@ class Evidence:
     shard: tuple[str, ...]
     method: str
     events: tuple[Event, ...]
-    samples: tuple[Seen, ...]
-    canaries: tuple[Heard, ...]
+    samples: tuple[TimedSample, ...]
+    pings: tuple[ProbePing, ...]
     clients: tuple[ClientHistory, ...]
     attempted: Mapping[str, int | None]
     ledgers: Mapping[str, Mapping[str, Mapping[str, Ledger]]]

@@ -11,7 +11,7 @@ _HOT_ADMITTED = HOT | Outcome.ADMITTED
 _HOT_DENIED = HOT | Outcome.DENIED
 
 
-class Tail:
+class HistoryFollower:
     """One client's file, read as far as it is written."""
 
     def __init__(self, path: Path) -> None:

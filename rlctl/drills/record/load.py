@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlctl.drills.engine.client_processes import read_history
-from rlctl.drills.record.evidence import Event, Evidence, Heard, Seen
+from rlctl.drills.record.evidence import Event, Evidence, ProbePing, TimedSample
 from rlctl.drills.record.ledger import Ledger, read_bitmap, read_list
 from rlctl.drills.record.sample import Sample
-from rlctl.drills.scenario.model import Mode, Scenario
+from rlctl.drills.scenario.model import LoadMode, Scenario
 from rlctl.lab.run_folder import RunFolder, journal_lines
 
 _MOMENTS = ("doomed", "final")
@@ -32,7 +32,7 @@ def read_evidence(folder: RunFolder, scenario: Scenario) -> Evidence:
         method=begin.get("method", ""),
         events=tuple(sorted(_events(lines), key=lambda event: event.at_s)),
         samples=tuple(sorted(_samples(lines), key=lambda seen: seen.at_s)),
-        canaries=tuple(sorted(_canaries(lines), key=lambda one: one.at_s)),
+        pings=tuple(sorted(_probing(lines), key=lambda one: one.at_s)),
         clients=clients,
         attempted={name: ends.get(name, {}).get("attempted") for name in places},
         ledgers={moment: _ledgers(folder, moment, nodes, tuple(places), scenario) for moment in _MOMENTS},
@@ -48,18 +48,20 @@ def _events(lines: list[dict[str, Any]]) -> Iterator[Event]:
         yield Event(name=line["event"], at_s=line["t"], until_s=line.get("until", line["t"]), details=details)
 
 
-def _samples(lines: list[dict[str, Any]]) -> Iterator[Seen]:
+def _samples(lines: list[dict[str, Any]]) -> Iterator[TimedSample]:
     for line in lines:
         if line["event"] == "sample":
             facts = {key: value for key, value in line.items() if key in _SAMPLE_FIELDS}
-            yield Seen(at_s=line["t"], asked_s=line.get("asked", line["t"]), node=line["node"], sample=Sample(**facts))
+            yield TimedSample(
+                at_s=line["t"], asked_s=line.get("asked", line["t"]), node=line["node"], sample=Sample(**facts)
+            )
 
 
-def _canaries(lines: list[dict[str, Any]]) -> Iterator[Heard]:
+def _probing(lines: list[dict[str, Any]]) -> Iterator[ProbePing]:
     for line in lines:
         if line["event"] == "canary":
             for at_s, answered_s in line["notes"]:
-                yield Heard(
+                yield ProbePing(
                     at_s=at_s,
                     name=line["name"],
                     is_across=line["across"],
@@ -82,4 +84,4 @@ def _ledgers(
 
 
 def _read(raw: bytes, scenario: Scenario) -> Ledger | None:
-    return read_bitmap(raw) if scenario.load.mode is Mode.BITS else read_list(raw)
+    return read_bitmap(raw) if scenario.load.mode is LoadMode.BITS else read_list(raw)

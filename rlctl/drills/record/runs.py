@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from rlctl.drills.engine.cleanup import sweep
-from rlctl.drills.engine.run_files import read_order
+from rlctl.drills.engine.cleanup import clean_up
+from rlctl.drills.engine.run_files import read_run_request
 from rlctl.errors import NotFound, RlctlError
 from rlctl.execute.progress import Progress
 from rlctl.lab.run_folder import RunFolder
-from rlctl.lab.throw_away import sweep_throw_away
+from rlctl.lab.throw_away import clean_up_throw_away
 from rlctl.state.home import Home
 from rlctl.system.redis import CommandFailed, LinkFailure
 
@@ -36,33 +36,33 @@ def find_run(home: Home, wanted: str | None) -> RunFolder:
 def describe_runs(home: Home) -> Iterator[dict[str, object]]:
     """As `failover-drill list` shows them."""
     for folder in all_runs(home):
-        order = read_order(folder)
+        request = read_run_request(folder)
         result = folder.read("result.json") or {}
         yield {
             "id": folder.id,
-            "scenario": order.scenario,
-            "variant": order.variant or None,
-            "kind": order.kind,
-            "started": order.started,
+            "scenario": request.scenario,
+            "variant": request.variant or None,
+            "kind": request.kind,
+            "started": request.started,
             "state": folder.state,
             "verdict": result.get("verdict"),
         }
 
 
-def sweep_all(home: Home, progress: Progress) -> list[dict[str, object]]:
+def clean_up_all(home: Home, progress: Progress) -> list[dict[str, object]]:
     """Undo whatever killed runs left, demos and runbook tests too; runs that still run are not touched."""
-    done = sweep_throw_away(home, progress)
+    done = clean_up_throw_away(home, progress)
     for folder in all_runs(home):
-        undone = sweep(folder, progress)
+        undone = clean_up(folder, progress)
         if undone:
             done.append({"id": folder.id, "undone": list(undone)})
     return done
 
 
-def put_in_order(folder: RunFolder, progress: Progress) -> None:
+def clean_up_failed(folder: RunFolder, progress: Progress) -> None:
     """Undo what a run left that failed; where that fails too, the run is judged all the same."""
     try:
-        sweep(folder, progress)
+        clean_up(folder, progress)
     except (RlctlError, LinkFailure, CommandFailed) as failure:
         progress.note(f"what run {folder.id} left is still there: {failure}")
         progress.note("`rlctl failover-drill heal` tries again, and so does the next run")

@@ -8,20 +8,20 @@ from typing import Any
 from rlctl.drills.scenario.model import (
     Action,
     Await,
+    AwaitedCondition,
     Budget,
     Burst,
-    Condition,
+    ClientLoad,
     Cut,
     Expectation,
     Failover,
+    FailoverKind,
+    Heal,
     Hold,
     Kill,
-    Load,
-    LoadScripts,
-    Manual,
-    Mend,
+    LoadDrillScript,
+    LoadMode,
     Metric,
-    Mode,
     Pause,
     Restart,
     Resume,
@@ -34,7 +34,7 @@ from rlctl.files.mistakes import Mistakes, shown
 from rlctl.files.yaml import Mapping as Map
 from rlctl.files.yaml import Node, compose
 from rlctl.lab.partition import Flow
-from rlctl.lab.roles import Who
+from rlctl.lab.roles import LabRole
 from rlctl.lab.twin import check_settings
 from rlctl.topology.model import Kind
 
@@ -69,7 +69,7 @@ def _sides(read: Reader, node: Node) -> tuple[Side, ...]:
 
 _LOAD: dict[str, tuple[str, Callable[[Reader, Node], object]]] = {
     "sides": ("sides", _sides),
-    "mode": ("mode", lambda read, node: read.word(node, Mode)),
+    "mode": ("mode", lambda read, node: read.word(node, LoadMode)),
     "connections": ("connections", lambda read, node: read.whole(node, least=1, most=_MOST_CONNECTIONS)),
     "depth": ("depth", lambda read, node: read.whole(node, least=1, most=_DEEPEST)),
     "rate": ("rate", lambda read, node: read.whole(node, least=1)),
@@ -222,7 +222,7 @@ class _Filling:
             self._read.mistakes.add(node.line, f"only: {shown(word)} is no kind, no variant and no parameter's value")
         return word in {self._kind, self._variant, *self._parameters.values()}
 
-    def _step(self, node: Map, load: Load) -> Action:
+    def _step(self, node: Map, load: ClientLoad) -> Action:
         """An action; what it waits for needs somebody to whom it can happen."""
         action = self._action(node)
         if isinstance(action, Await) and (wanted := _wanted(action.condition, load)):
@@ -236,16 +236,16 @@ class _Filling:
             return Hold(ms=0)
         return _VERBS[verbs[0]](self._read, node.entries[verbs[0]].value)
 
-    def _load(self) -> Load:
+    def _load(self) -> ClientLoad:
         node = self._node("load")
         if node is None:
-            return Load()
+            return ClientLoad()
         entries = self._read.keys(self._read.mapping(node, "load"), _LOAD)
         values: dict[str, Any] = {}
         for key, entry in entries.items():
             attribute, read = _LOAD[key]
             values[attribute] = read(self._read, entry.value)
-        return Load(**values)
+        return ClientLoad(**values)
 
     def _expectation(self, node: Map) -> Expectation:
         entries = self._read.keys(node, ("metric", "least", "most", "why", "only"), ("metric",))
@@ -280,11 +280,13 @@ class _Filling:
 
 def _await(read: Reader, node: Node) -> Action:
     entries = read.mapping(node, "await").entries
-    if len(entries) != 1 or next(iter(entries)) not in set(Condition):
-        read.mistakes.add(node.line, f"await is one of {', '.join(Condition)} with a deadline, such as `served: 15s`")
+    if len(entries) != 1 or next(iter(entries)) not in set(AwaitedCondition):
+        read.mistakes.add(
+            node.line, f"await is one of {', '.join(AwaitedCondition)} with a deadline, such as `served: 15s`"
+        )
         return Hold(ms=0)
     [(word, entry)] = entries.items()
-    return Await(condition=Condition(word), within_ms=read.ms(entry.value))
+    return Await(condition=AwaitedCondition(word), within_ms=read.ms(entry.value))
 
 
 def _cut(read: Reader, node: Node) -> Action:
@@ -292,23 +294,23 @@ def _cut(read: Reader, node: Node) -> Action:
     entries = read.keys(mapping, ("flow", "nodes"), ("flow", "nodes"))
     if len(entries) < 2:
         return Hold(ms=0)
-    return Cut(flow=read.word(entries["flow"].value, Flow), who=read.word(entries["nodes"].value, Who))
+    return Cut(flow=read.word(entries["flow"].value, Flow), role=read.word(entries["nodes"].value, LabRole))
 
 
 # Whom a condition is about.
 _WITNESS = {
-    Condition.SILENT: Side.MINORITY,
-    Condition.SERVED: Side.MAJORITY,
-    Condition.RESUMED: Side.MAJORITY,
+    AwaitedCondition.SILENT: Side.MINORITY,
+    AwaitedCondition.SERVED: Side.MAJORITY,
+    AwaitedCondition.RESUMED: Side.MAJORITY,
 }
 
 
-def _wanted(condition: Condition, load: Load) -> str:
+def _wanted(condition: AwaitedCondition, load: ClientLoad) -> str:
     """What the load lacks of what a condition is about."""
     witness = _WITNESS.get(condition)
     if witness is not None and witness not in load.sides:
         return f"a client on side `{witness}`"
-    if condition is Condition.USED_UP and (load.mode is Mode.BITS or set(load.sides) == {Side.OTHERS}):
+    if condition is AwaitedCondition.USED_UP and (load.mode is LoadMode.BITS or set(load.sides) == {Side.OTHERS}):
         return "a client that asks the victim's shard for decisions"
     return ""
 
@@ -318,13 +320,13 @@ _VERBS: dict[str, Callable[[Reader, Node], Action]] = {
     "await": _await,
     "burst": lambda _read, _node: Burst(),
     "cut": _cut,
-    "mend": lambda _read, _node: Mend(),
-    "kill": lambda read, node: Kill(who=read.word(node, Who)),
-    "pause": lambda read, node: Pause(who=read.word(node, Who)),
-    "resume": lambda read, node: Resume(who=read.word(node, Who)),
-    "restart": lambda read, node: Restart(who=read.word(node, Who)),
-    "failover": lambda read, node: Failover(how=read.word(node, Manual)),
-    "load_scripts": lambda _read, _node: LoadScripts(),
+    "mend": lambda _read, _node: Heal(),
+    "kill": lambda read, node: Kill(role=read.word(node, LabRole)),
+    "pause": lambda read, node: Pause(role=read.word(node, LabRole)),
+    "resume": lambda read, node: Resume(role=read.word(node, LabRole)),
+    "restart": lambda read, node: Restart(role=read.word(node, LabRole)),
+    "failover": lambda read, node: Failover(how=read.word(node, FailoverKind)),
+    "load_scripts": lambda _read, _node: LoadDrillScript(),
 }
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rlctl.lab.partition import Flow
-from rlctl.lab.roles import Who
+from rlctl.lab.roles import LabRole
 from rlctl.topology.model import Kind
 
 
-class Condition(StrEnum):
+class AwaitedCondition(StrEnum):
     """What a step can wait for."""
 
     PROMOTED = "promoted"
@@ -21,7 +21,7 @@ class Condition(StrEnum):
     USED_UP = "used_up"
 
 
-class Manual(StrEnum):
+class FailoverKind(StrEnum):
     """A failover that somebody orders."""
 
     PLANNED = "planned"
@@ -74,7 +74,7 @@ class Hold:
 class Await:
     """Let the load run until something is so; not being so in time is noted, and judged at the end."""
 
-    condition: Condition
+    condition: AwaitedCondition
     within_ms: int
 
 
@@ -88,11 +88,11 @@ class Cut:
     """Stop a flow between the victim and some nodes, or between some nodes and all others."""
 
     flow: Flow
-    who: Who
+    role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mend:
+class Heal:
     """Undo all cuts."""
 
 
@@ -100,43 +100,43 @@ class Mend:
 class Kill:
     """SIGKILL."""
 
-    who: Who
+    role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """SIGSTOP."""
 
-    who: Who
+    role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
     """SIGCONT."""
 
-    who: Who
+    role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
     """Start a dead node again, with what it has on disk."""
 
-    who: Who
+    role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failover:
     """Order a failover of the victim's shard."""
 
-    how: Manual
+    how: FailoverKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadScripts:
+class LoadDrillScript:
     """Load the drill's script on the nodes of the victim's shard, as `scripts apply` would the release."""
 
 
-Action = Hold | Await | Burst | Cut | Mend | Kill | Pause | Resume | Restart | Failover | LoadScripts
+Action = Hold | Await | Burst | Cut | Heal | Kill | Pause | Resume | Restart | Failover | LoadDrillScript
 
 
 class Side(StrEnum):
@@ -148,7 +148,7 @@ class Side(StrEnum):
     STALE = "stale"
 
 
-class Mode(StrEnum):
+class LoadMode(StrEnum):
     """What a client sends: decisions with a ledger, bare writes into a bitmap, or calls of the runtime library."""
 
     LIMITER = "limiter"
@@ -157,11 +157,11 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class ClientLoad:
     """The clients of a scenario and what each does."""
 
     sides: tuple[Side, ...] = (Side.MAJORITY,)
-    mode: Mode = Mode.LIMITER
+    mode: LoadMode = LoadMode.LIMITER
     connections: int = 4
     depth: int = 4
     rate: int = 15_000
@@ -211,7 +211,7 @@ class Scenario:
     breaks: str
     claim: str
     actions: tuple[Action, ...]
-    load: Load
+    load: ClientLoad
     expectations: tuple[Expectation, ...]
     budget: Budget = field(default_factory=Budget)
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -5,9 +5,9 @@ from enum import StrEnum
 
 from rlctl.drills.judge.admission import CAUSES
 from rlctl.drills.judge.verdict import Verdict
-from rlctl.drills.scenario.model import Condition, Manual, Metric, Mode, Side
+from rlctl.drills.scenario.model import AwaitedCondition, FailoverKind, LoadMode, Metric, Side
 from rlctl.lab.partition import Flow
-from rlctl.lab.roles import Who
+from rlctl.lab.roles import LabRole
 from rlctl.topology.model import Kind
 from rlctl.topology.table import SECTIONS
 
@@ -94,7 +94,7 @@ def _scenario_keys() -> dict[str, Schema]:
 def _load_keys() -> dict[str, Schema]:
     return {
         "sides": {**_list(_word(Side)), "minItems": 1},
-        "mode": _or_parameter(_word(Mode)),
+        "mode": _or_parameter(_word(LoadMode)),
         "connections": _or_parameter(_COUNT),
         "depth": _or_parameter(_COUNT),
         "rate": _or_parameter(_COUNT),
@@ -109,15 +109,15 @@ def _load_keys() -> dict[str, Schema]:
 
 
 def _step() -> Schema:
-    awaited = {condition.value: _SPAN for condition in Condition}
+    awaited = {condition.value: _SPAN for condition in AwaitedCondition}
     verbs: dict[str, Schema] = {
         "hold": _SPAN,
         "await": {**_closed(awaited), "minProperties": 1, "maxProperties": 1},
         "burst": {"const": "hot"},
-        "cut": _closed({"flow": _or_parameter(_word(Flow)), "nodes": _or_parameter(_word(Who))}, ("flow", "nodes")),
+        "cut": _closed({"flow": _or_parameter(_word(Flow)), "nodes": _or_parameter(_word(LabRole))}, ("flow", "nodes")),
         "mend": {"const": "all"},
-        **{verb: _or_parameter(_word(Who)) for verb in ("kill", "pause", "resume", "restart")},
-        "failover": _or_parameter(_word(Manual)),
+        **{verb: _or_parameter(_word(LabRole)) for verb in ("kill", "pause", "resume", "restart")},
+        "failover": _or_parameter(_word(FailoverKind)),
         "load_scripts": {"const": "all"},
     }
     return {**_closed({**verbs, "only": _ONLY}), "anyOf": [_has(verb) for verb in verbs]}

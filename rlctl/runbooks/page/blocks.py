@@ -9,12 +9,12 @@ from itertools import pairwise
 from rlctl.files.mistakes import Mistakes, shown
 from rlctl.files.units import parse_duration
 from rlctl.runbooks.page import jmespath
-from rlctl.runbooks.page.model import Condition, Risk, Section, Step
+from rlctl.runbooks.page.model import PageSection, Risk, Step, StepCondition
 from rlctl.topology.model import Kind
 
 # What every page may use: the fleet's name, the folder of its topology file, and how long an election may take in it.
 FLEET, FOLDER, ELECTION = "RL_FLEET", "RL_DIR", "RL_ELECTION"
-GIVEN = frozenset({FLEET, FOLDER, ELECTION})
+FIXED_VARIABLES = frozenset({FLEET, FOLDER, ELECTION})
 VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})\s*(?P<info>.*)")
 _STEP_ID = re.compile(r"[a-z][a-z0-9-]*")
@@ -62,7 +62,7 @@ def fenced(lines: list[tuple[int, str]]) -> tuple[list[Block], list[tuple[int, s
     return blocks, outside
 
 
-def read_step(block: Block, section: Section, mistakes: Mistakes) -> Step | None:
+def read_step(block: Block, section: PageSection, mistakes: Mistakes) -> Step | None:
     """The step that a block is; text blocks are none, and what is wrong with one is noted."""
     attributes = _attributes(block, mistakes)
     command = " ".join(line.strip() for line in block.content).strip()
@@ -170,7 +170,7 @@ class _Reading:
             self._check(key, found)
         return found
 
-    def when(self) -> Condition | None:
+    def when(self) -> StepCondition | None:
         found = self._attributes.get("when")
         if found is None:
             return None
@@ -178,7 +178,7 @@ class _Reading:
         if not colon:
             self._wrong("when: write `STEP: EXPRESSION`")
         self._check("when", expression.strip())
-        return Condition(step=step.strip(), query=expression.strip())
+        return StepCondition(step=step.strip(), query=expression.strip())
 
     def only(self) -> Kind | None:
         found = self._attributes.get("only")
@@ -191,7 +191,7 @@ class _Reading:
         found: dict[str, str] = {}
         for part in filter(None, self._attributes.get("sets", "").split(";")):
             name, _, expression = (word.strip() for word in part.partition("="))
-            if not _NAME.fullmatch(name) or name in GIVEN:
+            if not _NAME.fullmatch(name) or name in FIXED_VARIABLES:
                 self._wrong(f"sets: {shown(name)} cannot be set; names are like RL_NODE")
             self._check("sets", expression)
             found[name] = expression
@@ -208,29 +208,29 @@ class _Reading:
 def _wrong_with(step: Step) -> list[str]:
     """What a command may not be, or lacks."""
     try:
-        given = words(step.command)[1:]
+        fixed_variables = words(step.command)[1:]
     except ValueError as failure:
         return [f"the command cannot be taken apart: {failure}"]
     wrong = []
-    if given[:1] and given[0].startswith("-"):
+    if fixed_variables[:1] and fixed_variables[0].startswith("-"):
         wrong.append("the command's name comes first, its options after it")
-    if given[:1] and given[0] in _SECRETIVE:
+    if fixed_variables[:1] and fixed_variables[0] in _SECRETIVE:
         wrong.append("what prints secrets has no place on a page: a transcript is kept")
-    if not step.mutates and not _looks(given):
+    if not step.mutates and not _looks(fixed_variables):
         wrong.append("this command changes something, risk=read says that it does not")
-    if step.mutates and not _AGREES & set(given):
+    if step.mutates and not _AGREES & set(fixed_variables):
         wrong.append("nobody can be asked while it runs: it needs --yes, or --confirm where data can be lost")
-    if ("--confirm" in given) != (step.risk is Risk.DANGER):
+    if ("--confirm" in fixed_variables) != (step.risk is Risk.DANGER):
         wrong.append("risk=danger is what wants --confirm, and nothing else is")
-    if (step.expect or step.sets) and not _is_json(given):
+    if (step.expect or step.sets) and not _is_json(fixed_variables):
         wrong.append("expressions are asked of JSON: the command needs -o json")
     return wrong
 
 
-def _looks(given: list[str]) -> bool:
-    plain = [word for word in given if not word.startswith("-")]
-    return bool(_ONLY_LOOK & set(given)) or bool({" ".join(plain[:2]), " ".join(plain[:1])} & _LOOKS)
+def _looks(fixed_variables: list[str]) -> bool:
+    plain = [word for word in fixed_variables if not word.startswith("-")]
+    return bool(_ONLY_LOOK & set(fixed_variables)) or bool({" ".join(plain[:2]), " ".join(plain[:1])} & _LOOKS)
 
 
-def _is_json(given: list[str]) -> bool:
-    return any(pair == ("-o", "json") for pair in pairwise(given))
+def _is_json(fixed_variables: list[str]) -> bool:
+    return any(pair == ("-o", "json") for pair in pairwise(fixed_variables))

@@ -20,7 +20,7 @@ _MEANING: Mapping[int, str] = {
 }
 
 
-def answer(step: Step) -> str:
+def expected_answer(step: Step) -> str:
     """One line for the reader: how the step ends when all goes as the page expects, and when it is taken at all."""
     return "; ".join(_parts(step))
 

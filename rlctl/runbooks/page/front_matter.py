@@ -9,14 +9,20 @@ from rlctl.files.reader import NodeReader
 from rlctl.files.values import ValueType, choice, duration, text
 from rlctl.files.yaml import Entry, Node, compose
 from rlctl.files.yaml import Mapping as Map
-from rlctl.runbooks.page.model import Fault, Mode, Rehearsal, Risk, Severity
+from rlctl.runbooks.page.model import Fault, FleetKinds, PageSeverity, Rehearsal, Risk
 from rlctl.topology.model import Kind
 
 _DAY_MS = 24 * 3_600_000
 _WORD = text(r"[a-z][a-z0-9_-]*", "a lower-case word")
 _LINE = text(r"\S.*", "one line of text")
 _ID = text(r"RB-[0-9]{2}", "RB- and two digits")
-_KIND, _MODE, _FAULT, _SEVERITY, _RISK = choice(Kind), choice(Mode), choice(Fault), choice(Severity), choice(Risk)
+_KIND, _MODE, _FAULT, _SEVERITY, _RISK = (
+    choice(Kind),
+    choice(FleetKinds),
+    choice(Fault),
+    choice(PageSeverity),
+    choice(Risk),
+)
 _TIME = duration(1_000, _DAY_MS)
 _LISTS: Mapping[str, ValueType[str]] = {
     "servers": _LINE,
@@ -35,13 +41,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class FrontMatter:
     """What stands before the page's text."""
 
     id: str
     title: str
-    severity: Severity
-    mode: Mode
+    severity: PageSeverity
+    mode: FleetKinds
     risk: Risk
     owner: str
     mitigate_ms: int
@@ -50,7 +56,7 @@ class Front:
     rehearsals: tuple[Rehearsal, ...]
 
 
-def read_front(source: str, mistakes: Mistakes) -> Front:
+def read_front(source: str, mistakes: Mistakes) -> FrontMatter:
     """Read the YAML of a page; `source` begins with the lines that stand before it, so that line numbers are right."""
     reader = NodeReader(mistakes)
     entries = reader.keys(compose(source.encode(), mistakes), _KEYS, _KEYS)
@@ -76,7 +82,7 @@ def read_front(source: str, mistakes: Mistakes) -> Front:
     assert risk is not None
     assert mitigate_ms is not None
     assert escalate_after_ms is not None
-    return Front(
+    return FrontMatter(
         id=page_id,
         title=title,
         severity=severity,
@@ -123,7 +129,7 @@ def _settings(reader: NodeReader, node: Node) -> dict[str, str]:
 def _check_rehearsals(
     mistakes: Mistakes,
     entries: Mapping[str, Entry],
-    mode: Mode,
+    mode: FleetKinds,
     rehearsals: tuple[Rehearsal, ...],
     drills: tuple[str, ...],
 ) -> None:

@@ -36,5 +36,5 @@ def ask(query: str, output: str) -> Any:  # noqa: ANN401  JSON holds anything
 
 def holds(query: str, output: str) -> bool:
     """Whether the answer counts as true, as JMESPath counts: 0 does."""
-    answer = ask(query, output)
-    return answer is not None and answer is not False and answer not in _EMPTY
+    expected_answer = ask(query, output)
+    return expected_answer is not None and expected_answer is not False and expected_answer not in _EMPTY

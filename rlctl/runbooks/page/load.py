@@ -7,9 +7,9 @@ from itertools import takewhile
 from pathlib import PurePath
 
 from rlctl.files.mistakes import Mistakes, shown
-from rlctl.runbooks.page.blocks import GIVEN, fenced, read_step, variables
-from rlctl.runbooks.page.front_matter import Front, read_front
-from rlctl.runbooks.page.model import Decision, Risk, Runbook, Section, Step
+from rlctl.runbooks.page.blocks import FIXED_VARIABLES, fenced, read_step, variables
+from rlctl.runbooks.page.front_matter import FrontMatter, read_front
+from rlctl.runbooks.page.model import DecideRow, PageSection, Risk, Runbook, Step
 
 ESCALATE = "escalate"
 FIRST_COMMANDS = 3
@@ -19,7 +19,7 @@ _ROW = re.compile(r"\|(?P<says>.+)\|(?P<go_to>[^|]+)\|\s*")
 _TARGET = re.compile(r"`(?P<step>[a-z][a-z0-9-]*)`|(?P<page>RB-[0-9]{2})|(?P<escalate>escalate)")
 _PAGE_ID = re.compile(r"RB-[0-9]{2}")
 _HINT = "`rlctl runbook show RB-01` shows a page that works"
-_LOOKING = frozenset({Section.LOOK, Section.VERIFY})
+_LOOKING = frozenset({PageSection.LOOK, PageSection.VERIFY})
 Lines = list[tuple[int, str]]
 
 
@@ -62,32 +62,32 @@ def read_page(source: str, path: str) -> Runbook:
     )
 
 
-def _slug(front: Front, path: str, mistakes: Mistakes) -> str:
+def _slug(front: FrontMatter, path: str, mistakes: Mistakes) -> str:
     found = _FILE.fullmatch(PurePath(path).name)
     if found is None or found["id"] != front.id:
         mistakes.add(1, f"the file of {front.id} is called {front.id}-what-it-is.md")
     return found["slug"] if found else ""
 
 
-def _sections(front: Front, body: Lines, mistakes: Mistakes) -> dict[Section, Lines]:
+def _sections(front: FrontMatter, body: Lines, mistakes: Mistakes) -> dict[PageSection, Lines]:
     """The text under each heading; the headings are given, in their order."""
     heads = [(position, number, line) for position, (number, line) in enumerate(body) if re.match(r"#{1,2} ", line)]
-    wanted = [f"# {front.id} {front.title}", *(f"## {section}" for section in Section)]
+    wanted = [f"# {front.id} {front.title}", *(f"## {section}" for section in PageSection)]
     found_heads = [line for _, _, line in heads]
     if found_heads != wanted:
         right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(found_heads, wanted, strict=False)))
         number = heads[min(right, len(heads) - 1)][1] if heads else 1
         belongs = shown(wanted[min(right, len(wanted) - 1)])
-        mistakes.stop(number, f"the headings are, in this order: {', '.join(Section)}; here belongs {belongs}")
+        mistakes.stop(number, f"the headings are, in this order: {', '.join(PageSection)}; here belongs {belongs}")
     ends = [position for position, _, _ in heads[2:]] + [len(body)]
-    found = {section: body[head[0] + 1 : end] for section, head, end in zip(Section, heads[1:], ends, strict=True)}
+    found = {section: body[head[0] + 1 : end] for section, head, end in zip(PageSection, heads[1:], ends, strict=True)}
     for (section, lines), head in zip(found.items(), heads[1:], strict=True):
         if not any(line.strip() for _, line in lines):
             mistakes.add(head[1], f"{section}: says nothing")
     return found
 
 
-def _steps(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Step, ...]:
+def _steps(sections: Mapping[PageSection, Lines], mistakes: Mistakes) -> tuple[Step, ...]:
     found: list[Step] = []
     for section, lines in sections.items():
         blocks, outside = fenced(lines)
@@ -101,7 +101,7 @@ def _steps(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Step,
             prose = _last_paragraph(before)
             if step.risk is Risk.DANGER and not prose:
                 mistakes.add(block.line, f"{step.id}: the paragraph above says what may be lost: it is the question")
-            if section is Section.VERIFY and not prose:
+            if section is PageSection.VERIFY and not prose:
                 mistakes.add(block.line, f"{step.id}: the paragraph above says what a good answer looks like")
             found.append(replace(step, prose=prose))
     return tuple(found)
@@ -121,9 +121,9 @@ def label(step: Step, earlier: Sequence[Step]) -> str:
     return f"**`{step.id}`** ({', '.join([step.risk, *only, *sources])})"
 
 
-def _decisions(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[Decision, ...]:
+def _decisions(sections: Mapping[PageSection, Lines], mistakes: Mistakes) -> tuple[DecideRow, ...]:
     """The rows of the table under Decide, but for its head."""
-    rows = [(number, row) for number, line in sections[Section.DECIDE] if (row := _ROW.fullmatch(line.strip()))]
+    rows = [(number, row) for number, line in sections[PageSection.DECIDE] if (row := _ROW.fullmatch(line.strip()))]
     found = []
     for number, row in rows[2:]:
         target = _TARGET.search(row["go_to"])
@@ -131,17 +131,17 @@ def _decisions(sections: Mapping[Section, Lines], mistakes: Mistakes) -> tuple[D
             mistakes.add(number, "a row ends with a `step`, a page such as RB-04, or escalate")
             continue
         go_to = next(name for name in target.groups() if name)
-        found.append(Decision(line=number, says=row["says"].strip(), go_to=go_to))
+        found.append(DecideRow(line=number, says=row["says"].strip(), go_to=go_to))
     return tuple(found)
 
 
-def _wrong_steps(front: Front, steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
-    first = [step for step in steps if step.section is Section.LOOK]
+def _wrong_steps(front: FrontMatter, steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
+    first = [step for step in steps if step.section is PageSection.LOOK]
     if len(first) != FIRST_COMMANDS:
-        yield 1, f"{Section.LOOK}: there are {len(first)}"
-    checks = [step for step in steps if step.section is Section.VERIFY and step.when is None]
+        yield 1, f"{PageSection.LOOK}: there are {len(first)}"
+    checks = [step for step in steps if step.section is PageSection.VERIFY and step.when is None]
     unsure = [kind for kind in front.mode.kinds if not any(step.only in {None, kind} for step in checks)]
-    yield from ((1, f"{Section.VERIFY}: on {kind} nothing tells in every case that it is over") for kind in unsure)
+    yield from ((1, f"{PageSection.VERIFY}: on {kind} nothing tells in every case that it is over") for kind in unsure)
     greatest = max((step.risk for step in steps), key=list(Risk).index, default=Risk.READ)
     if front.risk is not greatest:
         yield 1, f"risk: the steps go up to {greatest}, not {front.risk}"
@@ -166,20 +166,20 @@ def _wrong_references(steps: Sequence[Step], step: Step) -> Iterator[tuple[int, 
             yield step.line, f"{step.id}: when: no step {step.when.step} comes before it"
         elif "-o json" not in source.command:
             yield step.line, f"{step.id}: when: {source.id} prints no JSON"
-    known = {*GIVEN, *(name for one in before for name in one.sets)}
+    known = {*FIXED_VARIABLES, *(name for one in before for name in one.sets)}
     for name in variables(step.command):
         if name not in known:
             yield step.line, f"{step.id}: no step before it sets ${name}"
 
 
-def _wrong_decisions(steps: Sequence[Step], decisions: Sequence[Decision]) -> Iterator[tuple[int, str]]:
+def _wrong_decisions(steps: Sequence[Step], decisions: Sequence[DecideRow]) -> Iterator[tuple[int, str]]:
     ids = {step.id for step in steps}
     if len(decisions) < 2:
-        yield 1, f"{Section.DECIDE}: a table of two rows or more tells which way to go"
+        yield 1, f"{PageSection.DECIDE}: a table of two rows or more tells which way to go"
     for decision in decisions:
         if decision.go_to not in ids and decision.go_to != ESCALATE and not _PAGE_ID.fullmatch(decision.go_to):
-            yield decision.line, f"{Section.DECIDE}: there is no step {decision.go_to}"
+            yield decision.line, f"{PageSection.DECIDE}: there is no step {decision.go_to}"
     targets = {decision.go_to for decision in decisions}
     for step in steps:
-        if step.when is not None and step.section in {Section.STOP, Section.FIX} and step.id not in targets:
-            yield step.line, f"{step.id}: taken only sometimes, and {Section.DECIDE} does not say when"
+        if step.when is not None and step.section in {PageSection.STOP, PageSection.FIX} and step.id not in targets:
+            yield step.line, f"{step.id}: taken only sometimes, and {PageSection.DECIDE} does not say when"

@@ -15,7 +15,7 @@ class Risk(StrEnum):
     DANGER = "danger"
 
 
-class Severity(StrEnum):
+class PageSeverity(StrEnum):
     """Whom the fault wakes: s1 and s2 page, s3 waits for the morning."""
 
     S1 = "s1"
@@ -23,7 +23,7 @@ class Severity(StrEnum):
     S3 = "s3"
 
 
-class Mode(StrEnum):
+class FleetKinds(StrEnum):
     """Which fleets a page is for."""
 
     CLUSTER = "cluster"
@@ -33,7 +33,7 @@ class Mode(StrEnum):
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of fleet that it means."""
-        return tuple(Kind) if self is Mode.BOTH else (Kind(self.value),)
+        return tuple(Kind) if self is FleetKinds.BOTH else (Kind(self.value),)
 
 
 class Fault(StrEnum):
@@ -59,7 +59,7 @@ class Fault(StrEnum):
     LIMITER_LOCKED_OUT = "limiter-locked-out"
 
 
-class Section(StrEnum):
+class PageSection(StrEnum):
     """The headings of every page, in this order."""
 
     SYMPTOM = "Symptom"
@@ -76,7 +76,7 @@ class Section(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class StepCondition:
     """A step is taken only when what an earlier step printed satisfies a JMESPath expression."""
 
     step: str
@@ -88,14 +88,14 @@ class Step:
     """One command of a page, and what the page says of it; `sets` names what later steps take from its output."""
 
     id: str
-    section: Section
+    section: PageSection
     line: int
     command: str
     risk: Risk
     exits: frozenset[int] = frozenset({0})
     expect: str | None = None
     timeout_ms: int = 60_000
-    when: Condition | None = None
+    when: StepCondition | None = None
     only: Kind | None = None
     sets: Mapping[str, str] = field(default_factory=dict)
     prose: str = ""
@@ -107,7 +107,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class DecideRow:
     """A row of `Decide`: when the output says this, go there: a step, another runbook, or `escalate`."""
 
     line: int
@@ -139,7 +139,7 @@ class Runbook:
     id: str
     slug: str
     title: str
-    severity: Severity
+    severity: PageSeverity
     kinds: tuple[Kind, ...]
     owner: str
     servers: tuple[str, ...]
@@ -151,9 +151,9 @@ class Runbook:
     mitigate_ms: int
     escalate_after_ms: int
     rehearsals: tuple[Rehearsal, ...]
-    sections: Mapping[Section, str]
+    sections: Mapping[PageSection, str]
     steps: tuple[Step, ...]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[DecideRow, ...]
     text: str
     source: str
 

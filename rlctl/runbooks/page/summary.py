@@ -10,7 +10,7 @@ _TEXTS = ("text", "evidence", "class")
 _WELL = frozenset({"ok"})
 
 
-def gist(output: str, errors: str) -> tuple[str, ...]:
+def summary(output: str, errors: str) -> tuple[str, ...]:
     """The findings, conflicts, failed checks or steps that an output names; an error's own words."""
     lines = [*_from_document(_parsed(output)), *_from_error(errors)]
     if len(lines) > MOST_LINES:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.drills.record.follow import Tail
+from rlctl.drills.record.follow import HistoryFollower
 from rlctl.drills.record.ops import HOT, WAITED, Batch, Outcome
 
 YES, NO = HOT | Outcome.ADMITTED, HOT | Outcome.DENIED
@@ -15,12 +15,12 @@ def batch(*codes: int, node: int = 0, done_s: float = 1.0) -> bytes:
     return Batch(node=node, connection=0, first=0, sent_s=0.5, done_s=done_s, codes=bytes(codes)).pack()
 
 
-def tail_of(tmp_path: Path, *batches: bytes) -> Tail:
+def tail_of(tmp_path: Path, *batches: bytes) -> HistoryFollower:
     path = tmp_path / "history"
     path.write_bytes(b"".join(batches))
-    tail = Tail(path)
-    tail.read()
-    return tail
+    follower = HistoryFollower(path)
+    follower.read()
+    return follower
 
 
 @pytest.mark.parametrize(
@@ -47,19 +47,19 @@ def test_whether_the_hot_user_has_used_the_limit_up(
 
 def test_a_file_is_read_on_where_it_ended_in_the_middle_of_a_batch(tmp_path: Path) -> None:
     first, second = batch(YES, done_s=1.0), batch(NO, node=1, done_s=2.0)
-    tail = tail_of(tmp_path, first, second[:-1])
-    assert (tail.last_ack_s, tail.first_away_s, tail.is_used_up) == (1.0, None, False)
+    follower = tail_of(tmp_path, first, second[:-1])
+    assert (follower.last_ack_s, follower.first_away_s, follower.is_used_up) == (1.0, None, False)
     with (tmp_path / "history").open("ab") as sink:
         sink.write(second[-1:])
-    tail.read()
-    assert (tail.last_ack_s, tail.first_away_s, tail.is_used_up) == (2.0, 2.0, True)
+    follower.read()
+    assert (follower.last_ack_s, follower.first_away_s, follower.is_used_up) == (2.0, 2.0, True)
 
 
 def test_a_file_that_is_not_there_yet_says_nothing(tmp_path: Path) -> None:
-    tail = Tail(tmp_path / "history")
-    tail.read()
-    assert tail.last_ack_s is None
-    assert not tail.is_used_up
+    follower = HistoryFollower(tmp_path / "history")
+    follower.read()
+    assert follower.last_ack_s is None
+    assert not follower.is_used_up
 
 
 def test_refused_operations_are_counted(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import pytest
 from rlctl.drills.judge.accounts import account
 from rlctl.drills.judge.invariants import verified_cut
 from rlctl.drills.judge.verdict import Verdict, judge
-from rlctl.drills.record.evidence import Evidence, Heard
+from rlctl.drills.record.evidence import Evidence, ProbePing
 from rlctl.drills.record.ledger import Ledger
 from rlctl.drills.record.ops import HOT, Outcome
-from rlctl.drills.scenario.model import Expectation, Load, Metric
+from rlctl.drills.scenario.model import ClientLoad, Expectation, Metric
 from tests.unit.drill_runs import (
     DEMOTED,
     FORK,
@@ -27,12 +27,12 @@ from tests.unit.drill_runs import (
     Phase,
     answered,
     batch,
-    canaries,
     client,
     event,
     final_of,
     ledger,
     look,
+    pings,
     scenario,
     simulate_run,
     with_final,
@@ -118,41 +118,41 @@ def an_order_of_its_own(evidence: Evidence) -> Evidence:
 
 def heard_only_after_the_mend(evidence: Evidence) -> Evidence:
     """A cut holds words up; they are answered as soon as it is mended."""
-    mended = next(event.at_s for event in evidence.events if event.name in {"mend", "kill"})
+    healed = next(event.at_s for event in evidence.events if event.name in {"mend", "kill"})
     late = (
-        replace(one, heard=True, answered_s=mended + 0.1) if one.is_across and not one.heard else one
-        for one in evidence.canaries
+        replace(one, heard=True, answered_s=healed + 0.1) if one.is_across and not one.heard else one
+        for one in evidence.pings
     )
-    return replace(evidence, canaries=tuple(late))
+    return replace(evidence, pings=tuple(late))
 
 
 def heard_across(evidence: Evidence) -> Evidence:
-    return replace(evidence, canaries=tuple(replace(one, heard=True) for one in evidence.canaries))
+    return replace(evidence, pings=tuple(replace(one, heard=True) for one in evidence.pings))
 
 
 def silent_beside(evidence: Evidence) -> Evidence:
-    changed = (replace(one, heard=one.heard and one.at_s < FORK) for one in evidence.canaries)
-    return replace(evidence, canaries=tuple(changed))
+    changed = (replace(one, heard=one.heard and one.at_s < FORK) for one in evidence.pings)
+    return replace(evidence, pings=tuple(changed))
 
 
 def nobody_beside(evidence: Evidence) -> Evidence:
-    return replace(evidence, canaries=tuple(one for one in evidence.canaries if one.is_across))
+    return replace(evidence, pings=tuple(one for one in evidence.pings if one.is_across))
 
 
 def mute_before(evidence: Evidence) -> Evidence:
-    changed = (one for one in evidence.canaries if one.at_s >= FORK)
-    return replace(evidence, canaries=tuple(changed))
+    changed = (one for one in evidence.pings if one.at_s >= FORK)
+    return replace(evidence, pings=tuple(changed))
 
 
 def one_word_unanswered_before(evidence: Evidence) -> Evidence:
     """A machine that stops for a moment answers a word late."""
-    late = next(one for one in evidence.canaries if one.name == "inwards" and one.at_s < FORK - 0.1)
-    return replace(evidence, canaries=tuple(replace(one, heard=one.heard and one != late) for one in evidence.canaries))
+    late = next(one for one in evidence.pings if one.name == "inwards" and one.at_s < FORK - 0.1)
+    return replace(evidence, pings=tuple(replace(one, heard=one.heard and one != late) for one in evidence.pings))
 
 
 def one_canary_silent_before(evidence: Evidence) -> Evidence:
-    silent = (replace(one, heard=one.heard and one.name != "inwards") for one in evidence.canaries)
-    return replace(evidence, canaries=tuple(silent))
+    silent = (replace(one, heard=one.heard and one.name != "inwards") for one in evidence.pings)
+    return replace(evidence, pings=tuple(silent))
 
 
 def one_operation_more(evidence: Evidence) -> Evidence:
@@ -217,7 +217,7 @@ def told_by_replicas(evidence: Evidence, *links: str) -> Evidence:
     late = look(FORK + 0.15, replica, "slave", asked_s=FORK - 0.01)
     looks = [look(FORK + 0.2 + 0.05 * place, replica, "slave", link=link) for place, link in enumerate(links)]
     samples = sorted([*others, late, *looks], key=lambda one: one.at_s)
-    return replace(evidence, samples=tuple(samples), canaries=())
+    return replace(evidence, samples=tuple(samples), pings=())
 
 
 def a_replica_that_was_not_cut_off(evidence: Evidence) -> Evidence:
@@ -286,7 +286,7 @@ def control(*batch_specs: BatchSpec) -> Evidence:
         look(one.at_s, one.node, "master" if one.node == VICTIM else "slave") for one in made.samples if one.at_s
     ]
     named = replace(plain.scenario, name="control")
-    return replace(plain, scenario=named, samples=tuple(samples), canaries=())
+    return replace(plain, scenario=named, samples=tuple(samples), pings=())
 
 
 def test_a_control_without_findings_passes() -> None:
@@ -319,7 +319,7 @@ def test_an_order_needs_no_vote() -> None:
 
 def test_a_moved_clock_explains_more_than_the_limit_on_one_branch() -> None:
     run = more_than_the_limit_on_one_branch(write_loss())
-    skewed = replace(run, scenario=scenario(load=Load(limit=5, skew_ms=30_000)))
+    skewed = replace(run, scenario=scenario(load=ClientLoad(limit=5, skew_ms=30_000)))
     judged = judge(skewed)
     assert judged.verdict is Verdict.PASS
     assert judged.admission is not None
@@ -439,7 +439,7 @@ def killed_run() -> Evidence:
         run,
         events=tuple(one for one in run.events if one.at_s <= FORK),
         samples=tuple(one for one in run.samples if one.at_s < KILLED),
-        canaries=tuple(one for one in run.canaries if one.at_s < KILLED),
+        pings=tuple(one for one in run.pings if one.at_s < KILLED),
         attempted={"majority": None},
         ledgers={"doomed": {}, "final": {}},
     )
@@ -469,7 +469,7 @@ def test_of_a_killed_run_the_losses_are_unknown_and_not_none() -> None:
 
 
 def test_a_run_of_which_nothing_is_written_down() -> None:
-    nothing = replace(killed_run(), events=(), samples=(), canaries=(), clients=(), attempted={}, shard=())
+    nothing = replace(killed_run(), events=(), samples=(), pings=(), clients=(), attempted={}, shard=())
     judged = judge(nothing)
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.reasons[0] == "the run was killed after `nothing`"
@@ -577,10 +577,10 @@ def test_a_run_that_failed_after_it_was_cleaned_keeps_its_verdict() -> None:
     ],
 )
 def test_a_cut_is_proven_by_words_in_it(length_s: float, across_s: list[float], *, verified: bool | None) -> None:
-    words = [one for one in canaries(is_split=False) if one.at_s < FORK or not one.is_across]
-    words += [Heard(at_s=one, name="inwards", is_across=True, heard=False) for one in across_s]
-    words += [Heard(at_s=FORK + 0.06, name="beside", is_across=False, heard=True)]
-    run = replace(write_loss(), canaries=tuple(words))
+    words = [one for one in pings(is_split=False) if one.at_s < FORK or not one.is_across]
+    words += [ProbePing(at_s=one, name="inwards", is_across=True, heard=False) for one in across_s]
+    words += [ProbePing(at_s=FORK + 0.06, name="beside", is_across=False, heard=True)]
+    run = replace(write_loss(), pings=tuple(words))
     events = tuple(
         event("kill", FORK + 0.01 + length_s, None, [VICTIM]) if one.name == "kill" else one for one in run.events
     )

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from rlctl.drills.judge.verdict import Verdict, judge
-from rlctl.drills.record.evidence import Event, Heard
+from rlctl.drills.record.evidence import Event, ProbePing
 from rlctl.drills.record.ledger import Ledger
 from rlctl.drills.record.load import read_evidence
 from rlctl.drills.record.ops import Outcome
-from rlctl.drills.scenario.model import Load, Mode, Scenario
+from rlctl.drills.scenario.model import ClientLoad, LoadMode, Scenario
 from rlctl.lab.run_folder import RunFolder
 from tests.unit.drill_runs import OTHER, SHARD, VICTIM, batch, look, scenario
 
@@ -50,8 +50,8 @@ def test_everything_that_was_written_down(folder: RunFolder) -> None:
     )
     assert found.events[-1].nodes == (OTHER,)
     assert found.samples == (look(10.0, VICTIM, "master"), look(10.5, OTHER, "slave"))
-    assert [(one.at_s, one.heard) for one in found.canaries] == [(10.6, False), (10.7, True)]
-    assert found.canaries[0] == Heard(at_s=10.6, name="beside", is_across=False, heard=False)
+    assert [(one.at_s, one.heard) for one in found.pings] == [(10.6, False), (10.7, True)]
+    assert found.pings[0] == ProbePing(at_s=10.6, name="beside", is_across=False, heard=False)
     [history] = found.clients
     assert (history.name, history.side, history.batches) == ("majority", "majority", (BATCH,))
     assert (history.refusals, history.hops, found.attempted) == ({"MOVED": 1}, 2, {"majority": 3})
@@ -97,7 +97,7 @@ def test_what_is_no_ledger_is_not_there(folder: RunFolder, raw: bytes) -> None:
 def test_bitmaps_are_read_as_such(folder: RunFolder) -> None:
     folder.ledger("final", VICTIM, "majority").write_bytes(b"$1\r\n\xc0\r\n")
     folder.ledger("final", OTHER, "majority").write_bytes(b"$-1\r\n")
-    bits: Scenario = scenario(load=Load(mode=Mode.BITS))
+    bits: Scenario = scenario(load=ClientLoad(mode=LoadMode.BITS))
     final = read_evidence(folder, bits).ledgers["final"]
     assert final[VICTIM]["majority"] == Ledger(ids=(0, 1), admitted=(0, 1))
     assert final[OTHER]["majority"].ids == ()

@@ -7,24 +7,24 @@ from rlctl.drills.scenario.library import all_shipped, shipped
 from rlctl.drills.scenario.model import (
     Action,
     Await,
-    Condition,
+    AwaitedCondition,
     Cut,
     Failover,
+    FailoverKind,
     Kill,
-    LoadScripts,
-    Manual,
+    LoadDrillScript,
     Pause,
     Resume,
     Scenario,
 )
 from rlctl.lab.partition import Flow
-from rlctl.lab.roles import Who, cast
+from rlctl.lab.roles import LabRole, assign_roles
 from rlctl.topology.model import Kind
 from tests.unit import fleets
 
 CAST = {
-    Kind.CLUSTER: cast(fleets.cluster(), fleets.healthy(fleets.cluster())),
-    Kind.SENTINEL: cast(fleets.watched(), fleets.healthy(fleets.watched())),
+    Kind.CLUSTER: assign_roles(fleets.cluster(), fleets.healthy(fleets.cluster())),
+    Kind.SENTINEL: assign_roles(fleets.watched(), fleets.healthy(fleets.watched())),
 }
 SCENARIOS = [
     pytest.param(scenario, id=f"{file.name} {kind} {scenario.variant}")
@@ -79,8 +79,8 @@ def test_every_step_is_told(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("kind", Kind)
 def test_the_loss_is_the_rate_times_the_lag(kind: Kind) -> None:
-    sweep = {one.variant: preview(one, CAST[kind])["expected_loss"] for one in shipped("lag-sweep").for_kind(kind)}
-    assert sweep == {"0ms": 0, "20ms": 300, "100ms": 1500, "500ms": 7500, "1500ms": 22500}
+    clean_up = {one.variant: preview(one, CAST[kind])["expected_loss"] for one in shipped("lag-sweep").for_kind(kind)}
+    assert clean_up == {"0ms": 0, "20ms": 300, "100ms": 1500, "500ms": 7500, "1500ms": 22500}
 
 
 @pytest.mark.parametrize("name", ["crash", "split-brain", "write-loss-wait", "write-loss-min-replicas"])
@@ -94,18 +94,18 @@ NODES = "node-1, node-2, node-3, node-4, node-5"
 @pytest.mark.parametrize(
     ("action", "text"),
     [
-        (Cut(who=Who.VICTIM, flow=Flow.EVERYTHING), f"cut every flow between node-0 and {NODES}"),
-        (Pause(who=Who.VICTIM), "SIGSTOP node-0 (127.0.0.1:7000)"),
-        (Resume(who=Who.REPLICA), "SIGCONT node-3 (127.0.0.1:7003)"),
-        (Kill(who=Who.PROMOTED), "SIGKILL whoever was promoted"),
-        (Failover(how=Manual.TAKEOVER), "order a failover: takeover"),
-        (LoadScripts(), "load the script on every node of the shard"),
+        (Cut(role=LabRole.VICTIM, flow=Flow.EVERYTHING), f"cut every flow between node-0 and {NODES}"),
+        (Pause(role=LabRole.VICTIM), "SIGSTOP node-0 (127.0.0.1:7000)"),
+        (Resume(role=LabRole.REPLICA), "SIGCONT node-3 (127.0.0.1:7003)"),
+        (Kill(role=LabRole.PROMOTED), "SIGKILL whoever was promoted"),
+        (Failover(how=FailoverKind.TAKEOVER), "order a failover: takeover"),
+        (LoadDrillScript(), "load the script on every node of the shard"),
         (
-            Await(condition=Condition.REFUSED, within_ms=1500),
+            Await(condition=AwaitedCondition.REFUSED, within_ms=1500),
             "wait until something is refused, at most 1.5 s",
         ),
         (
-            Await(condition=Condition.RESUMED, within_ms=2000),
+            Await(condition=AwaitedCondition.RESUMED, within_ms=2000),
             "wait until operations are acknowledged again, at most 2 s",
         ),
     ],

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlctl.drills.engine.requests import HOT_EVERY, Redirect, Requests, Work, read, redirect
+from rlctl.drills.engine.requests import HOT_EVERY, BatchBuilder, ClientWork, Redirect, read, redirect
 from rlctl.drills.record.ops import (
     HOT,
     NOWHERE,
@@ -26,7 +26,7 @@ NOSCRIPT = b"-NOSCRIPT No matching script.\r\n"
 A, D, R, U = Outcome.ADMITTED, Outcome.DENIED, Outcome.REFUSED, Outcome.INDETERMINATE
 
 
-def work(**changes: object) -> Work:
+def work(**changes: object) -> ClientWork:
     values: dict[str, object] = {
         "mode": "limiter",
         "sha1": "a" * 40,
@@ -37,11 +37,11 @@ def work(**changes: object) -> Work:
         "cold_args": ("9", "1000", "1"),
         **changes,
     }
-    return Work(**values)  # type: ignore[arg-type]
+    return ClientWork(**values)  # type: ignore[arg-type]
 
 
-PLAIN, BITS = Requests(work()), Requests(work(mode="bits"))
-WAITING = Requests(work(wait_replicas=1))
+PLAIN, BITS = BatchBuilder(work()), BatchBuilder(work(mode="bits"))
+WAITING = BatchBuilder(work(wait_replicas=1))
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_bare_writes_set_one_bit_each() -> None:
 
 @pytest.mark.parametrize("mode", ["limiter", "bits"])
 def test_wait_follows_on_the_same_connection(mode: str) -> None:
-    plain, _ = Requests(work(mode=mode)).batch(0, 1, burst=False)
-    waiting = Requests(work(mode=mode, wait_replicas=2, wait_ms=50))
+    plain, _ = BatchBuilder(work(mode=mode)).batch(0, 1, burst=False)
+    waiting = BatchBuilder(work(mode=mode, wait_replicas=2, wait_ms=50))
     assert waiting.batch(0, 1, burst=False)[0] == plain + _resp(["WAIT", "2", "50"])
     assert waiting.replies_to_wait == 1
 
@@ -176,7 +176,7 @@ def test_wait_confirms_the_batch_before_it(wait: bytes, *, is_waited: bool, is_c
 
 
 def test_wait_behind_bare_writes_is_not_one_of_them() -> None:
-    requests = Requests(work(mode="bits", wait_replicas=1))
+    requests = BatchBuilder(work(mode="bits", wait_replicas=1))
     assert list(read(b":0\r\n:0\r\n", bytes(2), requests, 1).codes) == [A, A]
     assert not read(b":0\r\n:0\r\n", bytes(2), requests, 1).complete
     assert list(read(b":0\r\n:0\r\n:1\r\n", bytes(2), requests, 1).codes) == [A | WAITED] * 2
@@ -213,7 +213,7 @@ def test_redirect(error: str, target: Redirect | None) -> None:
 
 def test_work_is_handed_over_as_json() -> None:
     given_work = work(wait_replicas=1)
-    assert Work.from_json(json.loads(json.dumps(given_work.to_json()))) == given_work
+    assert ClientWork.from_json(json.loads(json.dumps(given_work.to_json()))) == given_work
 
 
 BATCHES = st.builds(

@@ -9,7 +9,7 @@ from rlctl.drills.judge.result import MOST_POINTS, run_json, series
 from rlctl.drills.judge.verdict import judge
 from rlctl.drills.record.evidence import Evidence
 from rlctl.drills.record.ops import Outcome
-from rlctl.drills.scenario.model import Expectation, Load, Metric, Mode
+from rlctl.drills.scenario.model import ClientLoad, Expectation, LoadMode, Metric
 from tests.unit.drill_runs import (
     FORK,
     LOADED,
@@ -116,7 +116,7 @@ def test_of_a_killed_run_everything_unknown_is_null() -> None:
 
 def test_bare_writes_cannot_be_seen_twice() -> None:
     run = loss()
-    bits = replace(run, scenario=replace(run.scenario, load=Load(mode=Mode.BITS)))
+    bits = replace(run, scenario=replace(run.scenario, load=ClientLoad(mode=LoadMode.BITS)))
     assert document(bits)["duplicated"] is None
     assert document(run)["duplicated"] == 0
 

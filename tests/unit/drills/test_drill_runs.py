@@ -27,9 +27,9 @@ def test_what_cannot_be_undone_is_told_and_keeps_no_run_from_being_judged(monkey
     def fail(_folder: RunFolder, _progress: Progress) -> tuple[str, ...]:
         raise Unreachable("cannot remove twin", hint="")
 
-    monkeypatch.setattr(runs, "sweep", fail)
+    monkeypatch.setattr(runs, "clean_up", fail)
     told = Told()
-    runs.put_in_order(RunFolder(Path("20300102-030405-crash-0a1b")), told)
+    runs.clean_up_failed(RunFolder(Path("20300102-030405-crash-0a1b")), told)
     left, again = told.notes
     assert left == "what run 20300102-030405-crash-0a1b left is still there: cannot remove twin"
     assert "`rlctl failover-drill heal`" in again

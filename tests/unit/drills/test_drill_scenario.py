@@ -6,25 +6,25 @@ from pathlib import Path
 import pytest
 
 from rlctl.drills.engine.run_files import rerun
-from rlctl.drills.engine.run_request import Order
+from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.scenario.library import FLAGSHIPS, FOLDER, ORDER, find, flagships, shipped
 from rlctl.drills.scenario.load import ScenarioFile, read_scenario
 from rlctl.drills.scenario.model import (
     Await,
+    AwaitedCondition,
     Budget,
     Burst,
-    Condition,
+    ClientLoad,
     Cut,
     Expectation,
     Failover,
+    FailoverKind,
+    Heal,
     Hold,
     Kill,
-    Load,
-    LoadScripts,
-    Manual,
-    Mend,
+    LoadDrillScript,
+    LoadMode,
     Metric,
-    Mode,
     Pause,
     Restart,
     Resume,
@@ -33,7 +33,7 @@ from rlctl.drills.scenario.model import (
 )
 from rlctl.errors import InvalidFile, NotFound, UsageFault
 from rlctl.lab.partition import Flow
-from rlctl.lab.roles import Who
+from rlctl.lab.roles import LabRole
 from rlctl.lab.run_folder import RunFolder
 from rlctl.topology.model import Kind
 
@@ -68,7 +68,7 @@ def mistakes(text: str) -> list[str]:
 def test_what_is_not_said_has_its_default() -> None:
     found = one()
     assert (found.name, found.variant, found.label, found.kind) == ("x", "", "x", Kind.CLUSTER)
-    assert (found.load, found.budget, found.settings, found.parameters) == (Load(), Budget(), {}, {})
+    assert (found.load, found.budget, found.settings, found.parameters) == (ClientLoad(), Budget(), {}, {})
     assert found.actions == (Hold(ms=1000),)
     assert found.expectations == (Expectation(metric=Metric.LOST, most=0.0),)
 
@@ -88,9 +88,9 @@ def test_a_full_load() -> None:
   skew: 30s
   preload: false
 """
-    assert one(text).load == Load(
+    assert one(text).load == ClientLoad(
         sides=(Side.MAJORITY, Side.MINORITY),
-        mode=Mode.BITS,
+        mode=LoadMode.BITS,
         connections=2,
         depth=8,
         rate=1000,
@@ -109,16 +109,16 @@ def test_a_full_load() -> None:
     [
         ("hold: 0", Hold(ms=0)),
         ("hold: 800ms", Hold(ms=800)),
-        ("await: {served: 15s}", Await(condition=Condition.SERVED, within_ms=15_000)),
+        ("await: {served: 15s}", Await(condition=AwaitedCondition.SERVED, within_ms=15_000)),
         ("burst: hot", Burst()),
-        ("cut: {flow: replication, nodes: replicas}", Cut(flow=Flow.REPLICATION, who=Who.REPLICAS)),
-        ("mend: all", Mend()),
-        ("kill: victim", Kill(who=Who.VICTIM)),
-        ("pause: second", Pause(who=Who.SECOND)),
-        ("resume: shard", Resume(who=Who.SHARD)),
-        ("restart: replica", Restart(who=Who.REPLICA)),
-        ("failover: takeover", Failover(how=Manual.TAKEOVER)),
-        ("load_scripts: shard", LoadScripts()),
+        ("cut: {flow: replication, nodes: replicas}", Cut(flow=Flow.REPLICATION, role=LabRole.REPLICAS)),
+        ("mend: all", Heal()),
+        ("kill: victim", Kill(role=LabRole.VICTIM)),
+        ("pause: second", Pause(role=LabRole.SECOND)),
+        ("resume: shard", Resume(role=LabRole.SHARD)),
+        ("restart: replica", Restart(role=LabRole.REPLICA)),
+        ("failover: takeover", Failover(how=FailoverKind.TAKEOVER)),
+        ("load_scripts: shard", LoadDrillScript()),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -320,8 +320,8 @@ def test_a_scenario_that_is_not_there(name: str) -> None:
         find(name)
 
 
-def ordered(scenario: str, variant: str = "") -> Order:
-    return Order(
+def ordered(scenario: str, variant: str = "") -> RunRequest:
+    return RunRequest(
         scenario=scenario,
         variant=variant,
         kind=Kind.SENTINEL,
@@ -337,7 +337,7 @@ def ordered(scenario: str, variant: str = "") -> Order:
 
 def test_an_order_is_read_as_it_was_written() -> None:
     order = ordered("crash")
-    assert Order.from_json(order.to_json()) == order
+    assert RunRequest.from_json(order.to_json()) == order
 
 
 def test_the_same_run_again(tmp_path: Path) -> None:

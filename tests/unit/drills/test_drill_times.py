@@ -7,7 +7,7 @@ import pytest
 
 from rlctl.drills.judge.times import Times, longest_gap_ms, promotions, sampler_gap_ms, times
 from rlctl.drills.judge.verdict import judge
-from rlctl.drills.record.evidence import Event, Evidence, Seen
+from rlctl.drills.record.evidence import Event, Evidence, TimedSample
 from rlctl.drills.record.ops import Batch, Outcome
 from rlctl.drills.scenario.model import Metric
 from rlctl.topology.model import Kind
@@ -23,7 +23,7 @@ class Line:
     """A timeline; batches are (sent, done, node index, codes) by client."""
 
     events: Sequence[Event] = ()
-    looks: Sequence[Seen] = ()
+    looks: Sequence[TimedSample] = ()
     majority: Sequence[tuple[float, float, int, list[int]]] = ()
     minority: Sequence[tuple[float, float, int, list[int]]] = ()
     kind: Kind = Kind.CLUSTER
@@ -39,7 +39,7 @@ class Line:
             method="",
             events=tuple(sorted(events, key=lambda one: one.at_s)),
             samples=tuple(sorted((*AT_REST, *self.looks), key=lambda one: one.at_s)),
-            canaries=(),
+            pings=(),
             clients=tuple(clients),
             attempted={},
             ledgers={},
@@ -59,7 +59,7 @@ def cut(at_s: float, flow: str, node: str = VICTIM) -> Event:
     return event("cut", at_s, at_s + 0.1, [node], flow=flow)
 
 
-def witness(at_s: float, **facts: object) -> Seen:
+def witness(at_s: float, **facts: object) -> TimedSample:
     return look(at_s, "node-1", "master", 3, **facts)
 
 
@@ -278,7 +278,7 @@ def test_a_fault_of_somebody_else_forks_nothing() -> None:
         pytest.param(Kind.CLUSTER, [look(20.5, OTHER, "master", 2)], 0, id="by the heal"),
     ],
 )
-def test_promotions(kind: Kind, looks: list[Seen], count: int) -> None:
+def test_promotions(kind: Kind, looks: list[TimedSample], count: int) -> None:
     evidence = Line(kind=kind, looks=looks, events=[kill(4.0)]).evidence()
     assert promotions(evidence) == count
     assert (times(evidence).promoted_s is None) == (count == 0)
@@ -305,7 +305,7 @@ def test_the_victims_own_return_is_not_the_promotion() -> None:
         pytest.param([look(11.0, "node-1", "")], 10.0, id="another shard's node"),
     ],
 )
-def test_converged_for_good(looks: list[Seen], converged_s: float | None) -> None:
+def test_converged_for_good(looks: list[TimedSample], converged_s: float | None) -> None:
     line = Line(looks=looks, events=[kill(8.0), event("heal", 10.0)])
     assert times(line.evidence()).converged_s == converged_s
 
@@ -345,7 +345,7 @@ def test_a_gap_is_ended_by_one_acknowledgement_and_not_by_refusals() -> None:
         pytest.param([look(9.0, VICTIM, ""), look(9.3, VICTIM, "master")], 300.0, id="back again"),
     ],
 )
-def test_sampler_gap(looks: list[Seen], gap_ms: float) -> None:
+def test_sampler_gap(looks: list[TimedSample], gap_ms: float) -> None:
     assert sampler_gap_ms(Line(looks=looks).evidence()) == gap_ms
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from rlctl.errors import Unreachable
-from rlctl.lab.faults import NetworkFaults, ReplicationFaults
 from rlctl.lab.partition import isolation, no_rules, table_of
+from rlctl.lab.partitioner import NetworkPartitioner, ReplicationPartitioner
 from rlctl.topology.nodes import NodeSpec, data_nodes
 from tests.unit import fleets
 
@@ -36,13 +36,13 @@ class FakeGate:
         self.applied.append("closed")
 
 
-class FakeReplication(ReplicationFaults):
+class FakeReplication(ReplicationPartitioner):
     def __init__(self) -> None:
         self.method = "switches"
-        self.mended = 0
+        self.healed = 0
 
-    def mend(self) -> None:
-        self.mended += 1
+    def heal(self) -> None:
+        self.healed += 1
 
     def residue(self) -> list[str]:
         return []
@@ -51,17 +51,17 @@ class FakeReplication(ReplicationFaults):
 def test_a_place_that_is_gone_keeps_no_other_from_being_mended() -> None:
     gates = [FakeGate((node,), is_gone=node.index == 1) for node in NODES[:3]]
     replication = FakeReplication()
-    faults = NetworkFaults(replication, gates, "r1", "here")
-    faults.mend()
+    faults = NetworkPartitioner(replication, gates, "r1", "here")
+    faults.heal()
 
     assert [gate.applied for gate in gates] == [[no_rules("r1")], [], [no_rules("r1")]]
-    assert replication.mended == 1
+    assert replication.healed == 1
     assert list(faults.residue()) == ["node-1: perhaps our packet rules (gone)"]
 
 
 def test_only_the_places_of_those_that_are_alone_are_cut() -> None:
     gates = [FakeGate((node,)) for node in NODES[:3]]
-    faults = NetworkFaults(FakeReplication(), gates, "r1", "here")
+    faults = NetworkPartitioner(FakeReplication(), gates, "r1", "here")
     faults.prepare(NODES[:1])
     faults.cut(isolation(NODES[:1], NODES, []))
 
@@ -70,6 +70,6 @@ def test_only_the_places_of_those_that_are_alone_are_cut() -> None:
 
 
 def test_a_cut_that_is_not_in_effect_is_an_error() -> None:
-    faults = NetworkFaults(FakeReplication(), [FakeGate(NODES[:1], is_gone=True)], "r1", "here")
+    faults = NetworkPartitioner(FakeReplication(), [FakeGate(NODES[:1], is_gone=True)], "r1", "here")
     with pytest.raises(Unreachable, match="gone"):
         faults.cut(isolation(NODES[:1], NODES, []))

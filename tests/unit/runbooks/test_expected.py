@@ -7,11 +7,11 @@ from pathlib import PurePath
 import pytest
 
 from rlctl.runbooks.page import jmespath
-from rlctl.runbooks.page.blocks import GIVEN
-from rlctl.runbooks.page.expected import answer
+from rlctl.runbooks.page.blocks import FIXED_VARIABLES
+from rlctl.runbooks.page.expected import expected_answer
 from rlctl.runbooks.page.load import read_page
-from rlctl.runbooks.page.summary import MOST_LINES, gist
-from rlctl.runbooks.variables import given
+from rlctl.runbooks.page.summary import MOST_LINES, summary
+from rlctl.runbooks.variables import fixed_variables
 from rlctl.topology.model import ClusterShape, Topology
 from tests.unit.fleets import cluster, watched
 from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
@@ -72,22 +72,22 @@ def test_what_is_no_question(expression: str) -> None:
     ],
 )
 def test_the_gist_of_a_document(document: object, lines: tuple[str, ...]) -> None:
-    assert gist(json.dumps(document), "") == lines
+    assert summary(json.dumps(document), "") == lines
 
 
 def test_an_error_is_told_in_its_own_words() -> None:
     errors = "working\n" + json.dumps({"error": {"code": "refused", "message": "no", "hint": "wait"}})
-    assert gist("", errors) == ("no", "hint: wait")
+    assert summary("", errors) == ("no", "hint: wait")
 
 
 def test_a_long_output_is_cut() -> None:
-    found = gist(json.dumps({"findings": [{"text": str(n)} for n in range(20)]}), "")
+    found = summary(json.dumps({"findings": [{"text": str(n)} for n in range(20)]}), "")
     assert found[-1] == f"and {20 - MOST_LINES} more"
     assert len(found) == MOST_LINES + 1
 
 
 def test_a_good_answer_in_words() -> None:
-    steps = {step.id: answer(step) for step in read_page(FRONT + BODY, NAME).steps}
+    steps = {step.id: expected_answer(step) for step in read_page(FRONT + BODY, NAME).steps}
     assert steps["look"] == "As expected: exit 0 (well, or done) or 11 (degraded); within 1m"
     assert steps["well"].endswith("exit 0 (well, or done); its JSON satisfies `state=='healthy'`; within 1m")
     assert steps["fix"].endswith("; within 2m; only where `look` printed `findings[?code=='x']`")
@@ -103,6 +103,6 @@ def test_a_good_answer_in_words() -> None:
     ],
 )
 def test_an_election_takes_as_long_as_the_fleet_is_set_to(topology: Topology, election: str) -> None:
-    values = given(topology, PurePath("/srv/limiter"))
+    values = fixed_variables(topology, PurePath("/srv/limiter"))
     assert values == {"RL_FLEET": topology.name, "RL_DIR": "/srv/limiter", "RL_ELECTION": election}
-    assert set(values) == GIVEN
+    assert set(values) == FIXED_VARIABLES

@@ -5,7 +5,7 @@ import pytest
 from rlctl.errors import InvalidFile
 from rlctl.runbooks.catalog import all_shipped, find
 from rlctl.runbooks.page.load import read_page
-from rlctl.runbooks.page.model import Condition, Fault, Risk, Section
+from rlctl.runbooks.page.model import Fault, PageSection, Risk, StepCondition
 from rlctl.topology.model import Kind
 
 FRONT = """\
@@ -113,13 +113,13 @@ def test_a_page_that_is_well() -> None:
     assert (page.id, page.slug, page.name, page.kinds) == ("RB-90", "a-page", "RB-90-a-page", (Kind.CLUSTER,))
     assert page.rehearsals[0].fault is Fault.SCRIPTS_FLUSHED
     assert (page.mitigate_ms, page.escalate_after_ms) == (60_000, 300_000)
-    assert page.sections[Section.SYMPTOM] == "It hurts."
+    assert page.sections[PageSection.SYMPTOM] == "It hurts."
     assert [step.id for step in page.steps] == ["look", "doctor", "history", "fix", "well", "unfence"]
     look, _doctor, _history, fix, well, _unfence = page.steps
     assert look.exits == {0, 11}
     assert look.sets == {"RL_NODE": "nodes[0].name", "RL_SHARD": "nodes[0].shard"}
     assert (fix.risk, fix.timeout_ms, fix.only) == (Risk.MUTATE, 120_000, Kind.CLUSTER)
-    assert fix.when == Condition(step="look", query="findings[?code=='x']")
+    assert fix.when == StepCondition(step="look", query="findings[?code=='x']")
     assert well.expect == "state=='healthy'"
     assert (fix.prose, well.prose, look.prose) == ("Mend it. All of it:", "Nothing is ill:", "")
     assert [(one.says, one.go_to) for one in page.decisions] == [("a node is ill", "fix"), ("many are", "RB-04")]

@@ -12,15 +12,15 @@ from rlctl.execute.progress import SILENT_PROGRESS
 from rlctl.execute.stop import StopFlag
 from rlctl.runbooks.page.load import read_page
 from rlctl.runbooks.page.model import Risk
-from rlctl.runbooks.rehearsal import TrialOrder, TrialResult
-from rlctl.runbooks.rehearse import Prover, _NotBuilt, missed
+from rlctl.runbooks.rehearsal import RehearsalRequest, RehearsalResult
+from rlctl.runbooks.rehearse import FleetNotBuilt, Rehearser, missed
 from rlctl.state.home import Home
 from rlctl.topology.model import Kind
 from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
 
 [STEP] = [step for step in read_page(FRONT + BODY, NAME).steps if step.id == "fix"]
-GREEN = TrialResult(steps=(), why=None, recovered_s=1.0)
-RED = TrialResult(steps=(), why="well: exit 11, expected 0", recovered_s=None)
+GREEN = RehearsalResult(steps=(), why=None, recovered_s=1.0)
+RED = RehearsalResult(steps=(), why="well: exit 11, expected 0", recovered_s=None)
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ RED = TrialResult(steps=(), why="well: exit 11, expected 0", recovered_s=None)
     ],
 )
 def test_danger_has_to_be_needed_each_time(
-    risk: Risk, results: list[TrialResult], trials: int, *, is_missed: bool
+    risk: Risk, results: list[RehearsalResult], trials: int, *, is_missed: bool
 ) -> None:
-    made: list[TrialResult] = []
+    made: list[RehearsalResult] = []
 
-    def make() -> Iterator[TrialResult]:
+    def make() -> Iterator[RehearsalResult]:
         for result in results:
             made.append(result)
             yield result
@@ -53,28 +53,28 @@ def test_danger_has_to_be_needed_each_time(
     ("failures", "trials", "is_repeated"),
     [
         pytest.param([], 1, False, id="made"),
-        pytest.param([_NotBuilt("x: timed out after 60 s")], 2, True, id="not built"),
-        pytest.param([_NotBuilt("x: timed out after 60 s")] * 2, 2, True, id="not built twice"),
+        pytest.param([FleetNotBuilt("x: not so after 60 s")], 2, True, id="not built"),
+        pytest.param([FleetNotBuilt("x: not so after 60 s")] * 2, 2, True, id="not built twice"),
         pytest.param([Unreachable("exit -9")], 1, False, id="crashed"),
     ],
 )
 def test_only_a_trial_that_says_why_it_was_not_made_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[Exception], trials: int, *, is_repeated: bool
 ) -> None:
-    made: list[TrialOrder] = []
+    made: list[RehearsalRequest] = []
 
-    def make(_prover: Prover, order: TrialOrder) -> TrialResult:
+    def make(_prover: Rehearser, order: RehearsalRequest) -> RehearsalResult:
         made.append(order)
         if len(failures) >= len(made):
             raise failures[len(made) - 1]
         return GREEN
 
-    monkeypatch.setattr(Prover, "_try_once", make)
-    prover = Prover(home=Home(tmp_path), jobs=1, progress=SILENT_PROGRESS, stop=StopFlag())
+    monkeypatch.setattr(Rehearser, "_try_once", make)
+    rehearser = Rehearser(home=Home(tmp_path), jobs=1, progress=SILENT_PROGRESS, stop=StopFlag())
     with pytest.raises(Unreachable) if len(failures) == trials else nullcontext():
-        assert prover._try(TrialOrder(page="RB-01", kind=Kind.CLUSTER, rehearsal=0)) is GREEN
+        assert rehearser._try(RehearsalRequest(page="RB-01", kind=Kind.CLUSTER, rehearsal=0)) is GREEN
     assert len(made) == trials
-    assert prover._repeated == ["x: timed out after 60 s"] * is_repeated
+    assert rehearser._repeated == ["x: not so after 60 s"] * is_repeated
 
 
 @pytest.mark.parametrize(("passages_only", "omitted"), [(False, ["fix", "unfence"]), (True, [])])
@@ -83,16 +83,18 @@ def test_passages_alone_leave_no_step_out(
 ) -> None:
     page = read_page(FRONT + BODY, NAME)
     taken = [{"id": step.id, "outcome": "done", "elapsed_s": 1.0} for step in page.steps]
-    orders: list[TrialOrder] = []
+    orders: list[RehearsalRequest] = []
 
-    def make(_prover: Prover, order: TrialOrder) -> TrialResult:
+    def make(_prover: Rehearser, order: RehearsalRequest) -> RehearsalResult:
         orders.append(order)
         return RED if order.omitted else replace(GREEN, steps=tuple(taken))
 
-    monkeypatch.setattr(Prover, "_try_once", make)
+    monkeypatch.setattr(Rehearser, "_try_once", make)
     monkeypatch.setattr("rlctl.runbooks.rehearse.why_unavailable", lambda _runner: None)
-    prover = Prover(home=Home(tmp_path), jobs=1, progress=SILENT_PROGRESS, stop=StopFlag(), passages_only=passages_only)
-    proof = prover.prove([page], [Kind.CLUSTER])
+    rehearser = Rehearser(
+        home=Home(tmp_path), jobs=1, progress=SILENT_PROGRESS, stop=StopFlag(), passages_only=passages_only
+    )
+    proof = rehearser.prove([page], [Kind.CLUSTER])
     assert proof.holds
     assert [order.omitted for order in orders if order.omitted] == omitted
     assert [one.step.id for one in proof.omissions] == omitted

@@ -16,7 +16,7 @@ from rlctl.runbooks.answers import FILE_NAME
 from rlctl.runbooks.catalog import all_shipped, find
 from rlctl.runbooks.faults import FAULTS
 from rlctl.runbooks.page import jmespath
-from rlctl.runbooks.page.model import Fault, Runbook, Section, Step
+from rlctl.runbooks.page.model import Fault, PageSection, Runbook, Step
 from rlctl.runbooks.rehearsal import split_settings
 from rlctl.topology.model import Kind
 from tests.command_lines import commands_in, parse_line
@@ -127,7 +127,7 @@ def test_a_finding_names_a_page_for_its_kind_of_fleet(kind: Kind) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.id)
 def test_a_page_takes_in_whoever_comes_for_its_finding(page: Runbook) -> None:
     for code in page.findings:
-        refused = [step.id for step in page.steps if step.section is Section.LOOK and not takes_in(step, code)]
+        refused = [step.id for step in page.steps if step.section is PageSection.LOOK and not takes_in(step, code)]
         assert refused == [], f"{page.id} turns {code} away"
 
 
@@ -168,7 +168,7 @@ def exits(code: str) -> set[int]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.id)
 def test_a_page_speaks_of_all_that_leads_to_it(page: Runbook) -> None:
-    text = page.sections[Section.SYMPTOM] + page.sections[Section.DECIDE]
+    text = page.sections[PageSection.SYMPTOM] + page.sections[PageSection.DECIDE]
     leading = (*page.findings, *page.error_codes, *page.causes)
     assert [code for code in leading if f"`{code}`" not in text] == []
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rlctl.runbooks.page.load import read_page
-from rlctl.runbooks.run import Outcome, StepResult
+from rlctl.runbooks.run import StepOutcome, StepRun
 from rlctl.runbooks.transcript import Transcript
 from rlctl.state.home import Home
 from rlctl.system.clock import SystemClock
@@ -16,8 +16,8 @@ def begin(folder: Path) -> Transcript:
     return Transcript.begin(Home(root=folder), SystemClock(), PAGE, "limiter", "ada")
 
 
-def printed(text: str) -> StepResult:
-    return StepResult(step=PAGE.steps[0], command="rlctl status", outcome=Outcome.DONE, exit_code=0, output=text)
+def printed(text: str) -> StepRun:
+    return StepRun(step=PAGE.steps[0], command="rlctl status", outcome=StepOutcome.DONE, exit_code=0, output=text)
 
 
 def test_a_long_output_is_cut_and_says_so(tmp_path: Path) -> None:

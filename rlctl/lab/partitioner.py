@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from rlctl.errors import RlctlError
 from rlctl.execute.session import FleetSession
-from rlctl.lab.partition import Flow, Grudge, island_rules, no_rules, rules, table_of
+from rlctl.lab.partition import Flow, Partition, island_rules, no_rules, rules, table_of
 from rlctl.secrets import User
 from rlctl.system.redis import CommandFailed, LinkFailure, Reply
 from rlctl.system.sandbox import PacketFilter
@@ -19,30 +19,30 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
+class Interval:
     """When something was done: not before the first, not after the second; what is between is ambiguous."""
 
     before_s: float
     after_s: float
 
 
-class Faults(Protocol):
+class Partitioner(Protocol):
     """Cuts between nodes. Each heals by itself when rlctl is killed; `abilities` says which flows can be cut.
 
     `witnessed` are the flows whose cut a canary would notice.
     """
 
     method: str
-    abilities: frozenset[Flow]
-    witnessed: frozenset[Flow]
+    flows: frozenset[Flow]
+    probed_flows: frozenset[Flow]
 
     def prepare(self, alone: Sequence[NodeSpec], /) -> None:
         """Have ready whatever takes time; these nodes will be cut off from everything."""
 
-    def cut(self, grudge: Grudge) -> None:
+    def cut(self, partition: Partition) -> None:
         """Put the cut into effect."""
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         """Undo our cuts and nothing else; right at any time, and twice."""
 
     def residue(self) -> Iterable[str]:
@@ -52,12 +52,12 @@ class Faults(Protocol):
         """Let go of helpers."""
 
 
-class SandboxFaults:
+class SandboxPartitioner:
     """Packet rules in the drill's own network namespace; they die with it."""
 
     method = "packet rules in a private network namespace"
-    abilities = frozenset(Flow)
-    witnessed = frozenset(Flow)
+    flows = frozenset(Flow)
+    probed_flows = frozenset(Flow)
 
     def __init__(self, packets: PacketFilter, run: str) -> None:
         self._packets = packets
@@ -67,11 +67,11 @@ class SandboxFaults:
         """Have the packet filter's program wait for its rules."""
         self._packets.prepare()
 
-    def cut(self, grudge: Grudge) -> None:
+    def cut(self, partition: Partition) -> None:
         """Drop the packets of these pairs."""
-        self._packets.apply(rules(grudge, self._run))
+        self._packets.apply(rules(partition, self._run))
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         """Remove our table."""
         self._packets.apply(no_rules(self._run))
 
@@ -104,13 +104,13 @@ class Gate(Protocol):
         """Let go of helpers."""
 
 
-class NetworkFaults:
+class NetworkPartitioner:
     """Packet rules where the cut-off nodes are; replication alone is cut by Redis' own switches."""
 
-    abilities = frozenset(Flow)
-    witnessed = frozenset({Flow.EVERYTHING})
+    flows = frozenset(Flow)
+    probed_flows = frozenset({Flow.EVERYTHING})
 
-    def __init__(self, replication: "ReplicationFaults", gates: Sequence[Gate], run: str, where: str) -> None:
+    def __init__(self, replication: "ReplicationPartitioner", gates: Sequence[Gate], run: str, where: str) -> None:
         self.method = f"packet rules {where} for whole nodes; for replication alone {replication.method}"
         self._replication = replication
         self._gates = gates
@@ -121,23 +121,23 @@ class NetworkFaults:
         for gate in self._before(alone):
             gate.prepare(no_rules(self._run))
 
-    def cut(self, grudge: Grudge) -> None:
+    def cut(self, partition: Partition) -> None:
         """Drop what goes between the two sides, at the places of those that are alone."""
-        if grudge.flow is Flow.REPLICATION:
-            self._replication.cut(grudge)
+        if partition.flow is Flow.REPLICATION:
+            self._replication.cut(partition)
             return
-        text = island_rules(grudge, self._run)
-        for answer in self._everywhere(self._before(grudge.alone), lambda gate: gate.apply(text)):
+        text = island_rules(partition, self._run)
+        for answer in self._everywhere(self._before(partition.alone), lambda gate: gate.apply(text)):
             if isinstance(answer, RlctlError):
                 raise answer
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         """Remove our table wherever there are nodes of the fleet, and let replicas in.
 
         A place that does not answer keeps no other from being mended: its own lease mends it, and `residue` names it.
         """
         self._everywhere(self._gates, lambda gate: gate.apply(no_rules(self._run)))
-        self._replication.mend()
+        self._replication.heal()
 
     def residue(self) -> Iterable[str]:
         """Our table where it is still there or nobody can tell, and replicas that are turned away."""
@@ -171,14 +171,14 @@ class NetworkFaults:
             return list(pool.map(tried, gates))
 
 
-class ReplicationFaults:
+class ReplicationPartitioner:
     """Turns the replicas away at the primary: their user is switched off there, or they get a wrong password.
 
     Only the replication can be cut like this. A restart heals it as well: nothing of it is written to a file.
     """
 
-    abilities = frozenset({Flow.REPLICATION})
-    witnessed: frozenset[Flow] = frozenset()
+    flows = frozenset({Flow.REPLICATION})
+    probed_flows: frozenset[Flow] = frozenset()
 
     def __init__(self, fleet: FleetSession) -> None:
         self._fleet = fleet
@@ -189,21 +189,21 @@ class ReplicationFaults:
     def prepare(self, _alone: Sequence[NodeSpec], /) -> None:
         """Nothing takes time."""
 
-    def cut(self, grudge: Grudge) -> None:
+    def cut(self, partition: Partition) -> None:
         """Turn these replicas away and end their connections."""
-        [primary] = grudge.alone
+        [primary] = partition.alone
         if self._has_users:
             self._send(primary, ("ACL", "SETUSER", User.REPLICA.value, "off"), ("CLIENT", "KILL", "TYPE", "replica"))
             return
-        for _primary, replica in grudge.pairs:
+        for _primary, replica in partition.pairs:
             self._send(replica, ("CONFIG", "SET", "masterauth", _WRONG))
         self._send(primary, ("CLIENT", "KILL", "TYPE", "replica"))
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         """Let replicas in again, everywhere that answers; a node that is dead comes back without the cut."""
         for spec in data_nodes(self._fleet.topology):
             try:
-                self._send(spec, self._mending())
+                self._send(spec, self._healing_command())
             except LinkFailure:
                 continue
 
@@ -214,7 +214,7 @@ class ReplicationFaults:
     def close(self) -> None:
         """There are no helpers."""
 
-    def _mending(self) -> tuple[str, ...]:
+    def _healing_command(self) -> tuple[str, ...]:
         if self._has_users:
             return "ACL", "SETUSER", User.REPLICA.value, "on"
         return "CONFIG", "SET", "masterauth", ""

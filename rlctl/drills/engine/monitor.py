@@ -1,0 +1,125 @@
+"""What the engine waits for while the load runs, and the budgets that end a run."""
+
+from collections.abc import Mapping
+
+from rlctl.drills.engine.context import RunContext
+from rlctl.drills.engine.sampler import NodeSampler
+from rlctl.drills.record.follow import HistoryFollower
+from rlctl.drills.record.sample import SILENT, Sample, is_whole
+from rlctl.drills.scenario.model import AwaitedCondition, Budget, Side
+from rlctl.lab.run_folder import RunJournal
+from rlctl.topology.nodes import NodeSpec
+
+LOOK_S = 0.01
+TAIL_S = 0.05
+# A client that got nothing acknowledged for so long, while it kept asking, is silent.
+SILENCE_S = 0.5
+
+
+class BudgetExceeded(Exception):
+    """The run must end now: it lasts too long, or a client waits too long."""
+
+
+class RunMonitor:
+    """Looks at samples and at the clients' files."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        sampler: NodeSampler,
+        followers: Mapping[Side, HistoryFollower],
+        journal: RunJournal,
+        budget: Budget,
+    ) -> None:
+        self._context = context
+        self._sampler = sampler
+        self._followers = followers
+        self._journal = journal
+        self._budget = budget
+        self._started_s = context.clock.monotonic()
+        self._read_s = 0.0
+
+    def begin(self) -> None:
+        """The load begins: budgets count from here."""
+        self._started_s = self._context.clock.monotonic()
+
+    def hold(self, ms: int) -> None:
+        """Let time pass, to the millisecond."""
+        end_s = self._context.clock.monotonic() + ms / 1000
+        while (left_s := end_s - self._context.clock.monotonic()) > 0:
+            self._check()
+            self._context.clock.sleep(min(left_s, LOOK_S))
+
+    def wait_for(self, condition: AwaitedCondition, within_ms: int) -> bool:
+        """Until it is so, or the time is up; both are written down."""
+        self._context.progress.note(f"wait: {condition}")
+        started_s = self._context.clock.monotonic()
+        end_s = started_s + within_ms / 1000
+        while not (is_so := self._is_so(condition, started_s)) and self._context.clock.monotonic() < end_s:
+            self._check()
+            self._context.clock.sleep(LOOK_S)
+        self._journal.write("awaited", condition=condition, came=is_so)
+        return is_so
+
+    def promoted(self) -> NodeSpec | None:
+        """The replica that has become the primary."""
+        replicas = self._context.roles.replicas
+        return next((spec for spec in replicas if self._sample(spec).role == "master"), None)
+
+    def is_alive(self, spec: NodeSpec) -> bool:
+        """Whether the node answered when it was last asked."""
+        return self._sample(spec).alive
+
+    def _sample(self, spec: NodeSpec) -> Sample:
+        return self._sampler.latest.get(spec.name, SILENT)
+
+    def _is_so(self, condition: AwaitedCondition, since_s: float) -> bool:
+        self._read_tails()
+        match condition:
+            case AwaitedCondition.PROMOTED:
+                return self.promoted() is not None
+            case AwaitedCondition.SERVED:
+                return self._is_served()
+            case AwaitedCondition.SILENT:
+                return self._is_silent(self._followers[Side.MINORITY], since_s)
+            case AwaitedCondition.REFUSED:
+                return any(follower.refused for follower in self._followers.values())
+            case AwaitedCondition.RETURNED:
+                return self._is_returned()
+            case AwaitedCondition.RESUMED:
+                return (self._followers[Side.MAJORITY].last_ack_s or 0.0) > since_s
+            case AwaitedCondition.USED_UP:
+                return all(follower.is_used_up for side, follower in self._followers.items() if side is not Side.OTHERS)
+
+    def _is_served(self) -> bool:
+        return any(
+            follower.first_away_s is not None for side, follower in self._followers.items() if side is Side.MAJORITY
+        )
+
+    def _is_silent(self, follower: HistoryFollower, since_s: float) -> bool:
+        quiet_since_s = max(since_s, follower.last_ack_s or 0.0)
+        return self._context.clock.monotonic() - quiet_since_s >= SILENCE_S
+
+    def _is_returned(self) -> bool:
+        return is_whole([self._sample(spec) for spec in self._context.roles.shard])
+
+    def _check(self) -> None:
+        self._context.stop.check()
+        now_s = self._context.clock.monotonic()
+        if now_s - self._started_s > self._budget.run_ms / 1000:
+            raise BudgetExceeded(f"the run lasts longer than its budget of {self._budget.run_ms / 1000:g} s")
+        self._read_tails()
+        for side, follower in self._followers.items():
+            if side is not Side.MAJORITY or follower.last_ack_s is None:
+                continue
+            if now_s - follower.last_ack_s > self._budget.gap_ms / 1000:
+                raise BudgetExceeded(
+                    f"no write was acknowledged for {self._budget.gap_ms / 1000:g} s, the budget's limit"
+                )
+
+    def _read_tails(self) -> None:
+        now_s = self._context.clock.monotonic()
+        if now_s - self._read_s >= TAIL_S:
+            self._read_s = now_s
+            for follower in self._followers.values():
+                follower.read()
