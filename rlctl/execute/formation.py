@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rlctl.errors import TimedOut
 from rlctl.execute.stop import StopFlag
 from rlctl.observe.connect import Connector
+from rlctl.plan.failover import FailoverMode, failover_command
 from rlctl.plan.steps import AssignSlots, Configure, Meet, MonitorPrimary, Replicate, SetEpoch, TakeOver
 from rlctl.render.sentinel_conf import sentinel_login, sentinel_options
 from rlctl.secrets import FleetSecrets
@@ -62,7 +63,7 @@ class Formation:
 
     def take_over(self, step: TakeOver) -> Errors:
         """Send CLUSTER FAILOVER TAKEOVER."""
-        return self._send([(step.node, [("CLUSTER", "FAILOVER", "TAKEOVER")])])
+        return self._send([(step.node, [failover_command(self.topology, FailoverMode.TAKEOVER)])])
 
     def monitor(self, steps: Sequence[MonitorPrimary]) -> Errors:
         """Send SENTINEL MONITOR and the fleet's options and log-in."""

@@ -17,7 +17,15 @@ from rlctl.execute.write_pause import WritePause
 from rlctl.observe.info import ServerInfo
 from rlctl.observe.model import NodeFacts, Observed
 from rlctl.observe.parse import required
-from rlctl.plan.failover import FailoverMode, FailoverPlan, SyncStats, is_complete, kept_all_writes, new_primary
+from rlctl.plan.failover import (
+    FailoverMode,
+    FailoverPlan,
+    SyncStats,
+    failover_command,
+    is_complete,
+    kept_all_writes,
+    new_primary,
+)
 from rlctl.plan.failover_choice import choose
 from rlctl.plan.steps import Replicate
 from rlctl.system.clock import wait_until
@@ -175,20 +183,16 @@ class _Failover:
 
     def _start(self) -> int | None:
         """Start the failover; return the old primary's offset at which its writes were paused, or None."""
-        if self._is_cluster:
-            words = () if self.plan.mode is FailoverMode.PLANNED else (self.plan.mode.upper(),)
-            with named_errors(self.plan.new, UNCHANGED):
-                self._link(self.plan.new).call("CLUSTER", "FAILOVER", *words)
-            return None
-        if self.plan.mode is FailoverMode.PLANNED:
+        if not self._is_cluster and self.plan.mode is FailoverMode.PLANNED:
             return self._start_with_writes_paused()
-        self._start_by_sentinel()
+        self._send_command()
         return None
 
-    def _start_by_sentinel(self) -> None:
-        assert self.plan.sentinel is not None
-        with named_errors(self.plan.sentinel, UNCHANGED):
-            self._link(self.plan.sentinel).call("SENTINEL", "FAILOVER", self.fleet.topology.name)
+    def _send_command(self) -> None:
+        """Send the failover command to the Sentinel, or to the replica that takes over in a cluster."""
+        node = self.plan.sentinel or self.plan.new
+        with named_errors(node, UNCHANGED):
+            self._link(node).call(*failover_command(self.fleet.topology, self.plan.mode))
 
     def _start_with_writes_paused(self) -> int | None:
         """Start the failover with writes paused.
@@ -202,7 +206,7 @@ class _Failover:
                 paused_at = pause.extend()
                 self._await_copies(paused_at)
             self._stop.check()
-            self._start_by_sentinel()
+            self._send_command()
             with named_errors(self.plan.old, LOOK):
                 self._redirect(pause)
         finally:

@@ -8,7 +8,7 @@ from rlctl.observe.model import NodeFacts, Observed, ReplicationLink, Role
 from rlctl.plan.desired import Desired
 from rlctl.plan.ownership import Shard, shards
 from rlctl.plan.sentinel import ONLY_SHARD, address_of, believed_primary, named_primaries, observed_data_nodes
-from rlctl.topology.model import Kind
+from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeName
 
 
@@ -53,6 +53,13 @@ class FailoverPlan:
             return f"{lost}; how many is unknown, because {self.old} cannot be queried"
         behind = f"{self.new} is {self.behind_bytes} bytes behind"
         return f"{lost}; {behind}, and {self.old} accepts writes until it is replaced"
+
+
+def failover_command(topology: Topology, mode: FailoverMode) -> tuple[str, ...]:
+    """The command that starts a failover: for the replica that takes over, or for a sentinel of the fleet."""
+    if topology.kind is Kind.SENTINEL:
+        return "SENTINEL", "FAILOVER", topology.name
+    return ("CLUSTER", "FAILOVER", *(() if mode is FailoverMode.PLANNED else (mode.upper(),)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
