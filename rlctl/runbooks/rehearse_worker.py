@@ -14,10 +14,10 @@ from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.progress import SILENT_PROGRESS
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.execute.worker import JsonProgress, end_with_parent
 from rlctl.lab.partitioner import SandboxPartitioner
 from rlctl.lab.roles import assign_roles
 from rlctl.lab.sentinel_timers import shorten_sentinel_timers
+from rlctl.lab.worker import JsonProgress, end_with_parent
 from rlctl.operations.deploy import DeployOptions, plan_deploy, run_deploy
 from rlctl.plan.finding import Finding
 from rlctl.plan.findings import assess

@@ -14,9 +14,9 @@ from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.engine.runner import Run
 from rlctl.errors import Exit, RlctlError, Unreachable
 from rlctl.execute.stop import StopFlag
-from rlctl.execute.worker import JsonProgress, StopWithParent
 from rlctl.lab.roles import assign_roles
 from rlctl.lab.run_folder import RunFolder, RunJournal
+from rlctl.lab.worker import JsonProgress, StopWithParent
 from rlctl.system.clock import SystemClock
 from rlctl.system.redis import CommandFailed, LinkFailure
 
