@@ -1,8 +1,9 @@
 """Removes throw-away fleets and their folders, also those that a killed run left."""
 
 import shutil
+from collections.abc import Callable
 
-from rlctl.execute.locking import LockWait, lock_fleet
+from rlctl.execute.locking import LockedFleet, LockWait, lock_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
 from rlctl.lab.run_folder import RunFolder
@@ -17,18 +18,22 @@ ARGV = ("failover-drill", "heal")
 WAITING = LockWait(wanted=True, at_most_s=WAIT_S)
 
 
-def remove_fleet(topology: Topology, home: Home, progress: Progress) -> None:
-    """Destroy a throw-away fleet of this machine that a killed run left."""
-    with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as locked:
-        run_destroy(locked, ARGV, progress)
+def remove_fleet(
+    topology: Topology, home: Home, progress: Progress, before: Callable[[LockedFleet], None] = lambda _held: None
+) -> None:
+    """Destroy a throw-away fleet; `before` runs under its lock. The stop flag of the run does not end this."""
+    with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as held:
+        before(held)
+        run_destroy(held, ARGV, progress)
 
 
 def remove_twin_folder(folder: RunFolder) -> None:
-    """Its last processes may just be ending, and somebody else may sweep too: entries come and go for a moment."""
+    """Remove the twin's state folder."""
 
     def is_gone() -> bool:
+        # Processes that are just ending, and another clean-up, may add and remove entries at the same time.
         shutil.rmtree(folder.twin, ignore_errors=True)
         return not folder.twin.exists()
 
     what = f"{folder.twin} removed"
-    wait_until(is_gone, timeout_s=REMOVE_S, clock=SystemClock(), what=what, hint="remove it by hand")
+    wait_until(is_gone, timeout_s=REMOVE_S, clock=SystemClock(), what=what, hint=f"rm -r {folder.twin}")

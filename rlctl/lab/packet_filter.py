@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from rlctl.assets import asset_folder
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.execute.session import FleetSession
-from rlctl.lab.partitioner import Gate, NetworkPartitioner, Partitioner, ReplicationPartitioner
+from rlctl.lab.partitioner import Gate, NetworkPartitioner, Partitioner, ReplicationPartitioner, SandboxPartitioner
 from rlctl.render.compose import container_name
 from rlctl.system.process import ProcessRunner
-from rlctl.system.sandbox import PacketFilter
+from rlctl.system.sandbox import PacketFilter, own_packet_filter
 from rlctl.system.sidecar import Sidecar, Sidecars
 from rlctl.system.ssh import socket_folder
 from rlctl.targets.hosts.shells import HostShells
 from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import NodeSpec, all_nodes
+
+
+def open_sandbox_partitioner(run: str) -> Partitioner:
+    """Cuts by packet rules in the network namespace that this process is in."""
+    return SandboxPartitioner(own_packet_filter(ProcessRunner()), run)
 
 
 def open_partitioner(fleet: FleetSession, table: str, lease_s: float) -> Partitioner:

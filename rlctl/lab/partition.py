@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from rlctl.lab.roles import LabRole, Roles
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeSpec
 
 TABLE = "rlctl_drill"
@@ -72,6 +73,20 @@ def isolation(alone: Sequence[NodeSpec], all_nodes: Sequence[NodeSpec], clients:
     rest = [spec for spec in all_nodes if spec not in alone]
     pairs = tuple((one, other) for one in alone for other in rest)
     return Partition(flow=Flow.EVERYTHING, pairs=pairs, shut_out=tuple(clients))
+
+
+def partition_by_role(
+    roles: Roles,
+    flow: Flow,
+    role: LabRole,
+    *,
+    clients: Sequence[ClientSource] = (),
+    promoted: Sequence[NodeSpec] = (),
+) -> Partition:
+    """Cut the replication of a role's nodes, or cut them off with their hosts; `clients` are on the other side."""
+    if flow is Flow.REPLICATION:
+        return replication_cut(roles.victim, roles.of(role, promoted))
+    return isolation(roles.cut_off(role, promoted), roles.all_nodes, clients)
 
 
 def rules(partition: Partition, run: str) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from rlctl.errors import RlctlError
@@ -16,14 +15,6 @@ from rlctl.topology.nodes import NodeSpec, data_nodes
 # What a replica without ACL is given for a password, so that its primary turns it away.
 _WRONG = "rlctl-drill-cut"
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """When something was done: not before the first, not after the second; what is between is ambiguous."""
-
-    before_s: float
-    after_s: float
 
 
 class Partitioner(Protocol):

@@ -1,6 +1,7 @@
 """Who plays which part: the victim, its replicas, the witnesses. Pure."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -55,11 +56,11 @@ class Roles:
         """Who is shut in together: all of the victim's host; elsewhere the victim and, if there are any, a sentinel."""
         return self._with_neighbours(self.victim) if self.victim.host else (self.victim, *self.sentinels[:1])
 
-    def cut_off(self, role: LabRole) -> tuple[NodeSpec, ...]:
+    def cut_off(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
         """Who is alone when these are cut off from everything: a host only goes as a whole."""
         if role is LabRole.VICTIM:
             return self.alone
-        return tuple(dict.fromkeys(near for spec in self.of(role) for near in self._with_neighbours(spec)))
+        return tuple(dict.fromkeys(near for spec in self.of(role, promoted) for near in self._with_neighbours(spec)))
 
     def why_no_election(self) -> str | None:
         """Why there is no failover while the victim is cut off: too many of those who elect are cut off with it."""
@@ -75,7 +76,7 @@ class Roles:
         near = [one for one in self.all_nodes if spec.host is not None and one.host == spec.host and one != spec]
         return (spec, *near)
 
-    def of(self, role: LabRole) -> tuple[NodeSpec, ...]:
+    def of(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
         """The nodes that play a part; who was promoted is not known beforehand."""
         match role:
             case LabRole.VICTIM:
@@ -91,7 +92,7 @@ class Roles:
             case LabRole.SHARD:
                 return self.shard
             case LabRole.PROMOTED:
-                return ()
+                return tuple(promoted)
 
 
 def assign_roles(topology: Topology, observed: Observed) -> Roles:

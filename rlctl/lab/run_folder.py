@@ -10,6 +10,11 @@ from rlctl.system.clock import Clock
 from rlctl.system.files import append_line, make_private_folder, read_damaged, read_own, write_private
 from rlctl.system.process import ProcessId
 
+REQUEST = "order.json"
+RESULT = "result.json"
+# Journal event of the error that ended a run.
+FAILED = "failed"
+
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
@@ -86,7 +91,7 @@ class RunFolder:
     @property
     def state(self) -> str:
         """running, done or killed."""
-        if self.read("result.json") is not None:
+        if self.read(RESULT) is not None:
             return "done"
         return "running" if self.is_owned() else "killed"
 

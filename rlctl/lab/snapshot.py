@@ -1,52 +1,94 @@
-"""What a fleet is set to, before a drill and after it: whatever differs then was left behind by the drill."""
+"""Settings and users of a fleet before and after a run: what differs was left behind by the run."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from rlctl.execute.session import FleetSession
-from rlctl.system.redis import CommandFailed, LinkFailure
-from rlctl.topology.nodes import NodeSpec, data_nodes
+from rlctl.system.redis import CommandFailed, LinkFailure, Reply
+from rlctl.topology.nodes import NodeName, NodeSpec, data_nodes
 
-# Whom a node follows is what a failover is about.
-_ROLES = frozenset({"replicaof", "slaveof"})
-Snapshot = Mapping[str, Mapping[str, str]]
+# Failovers change which node a replica follows.
+_ROLE_SETTINGS = frozenset({"replicaof", "slaveof"})
+_SECRET_PARTS = ("auth", "pass")
+_USER = "user "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotValue:
+    """A setting or a user; `shown` lacks passwords and their hashes, `digest` covers them."""
+
+    shown: str
+    digest: str
+
+
+Snapshot = Mapping[NodeName, Mapping[str, SnapshotValue]]
 
 
 def take_snapshot(fleet: FleetSession) -> Snapshot:
-    """Every setting and every user of each data node that answers, hashed: there are passwords among them."""
-    return {spec.name: dict(_settings(fleet, spec)) for spec in data_nodes(fleet.topology)}
+    """Every setting and every user of each data node; nothing for a node that does not answer."""
+    return {spec.name: dict(_values(fleet, spec)) for spec in data_nodes(fleet.topology)}
 
 
-def differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """What is set otherwise now, by name; a node that answered only once is not compared."""
+def differences(before: Snapshot, after: Snapshot, wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """What differs, for each node that answered both times.
+
+    A setting with the value that the topology asks for (`wanted`, see `tunables`) is none: a step of the run may have
+    changed the topology.
+    """
     found = []
     for node in before.keys() & after.keys():
         old, new = before[node], after[node]
-        if old and new:
-            names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-            found += [f"{node}: {name} differs from before" for name in names]
+        if not (old and new):
+            continue
+        for name in old.keys() | new.keys():
+            was, now = old.get(name), new.get(name)
+            if was != now and not (now is not None and name in wanted and now.shown == wanted[name]):
+                found.append(f"{node}: {_change(name, was, now)}")
     return tuple(sorted(found))
 
 
-def _settings(fleet: FleetSession, spec: NodeSpec) -> Iterator[tuple[str, str]]:
+def _values(fleet: FleetSession, spec: NodeSpec) -> Iterator[tuple[str, SnapshotValue]]:
     link = fleet.connector.separate_link(spec)
     try:
-        answers = link.pipeline([("CONFIG", "GET", "*"), ("ACL", "LIST")])
+        config, users = link.pipeline([("CONFIG", "GET", "*"), ("ACL", "LIST")])
     except LinkFailure:
         return
     finally:
         link.close()
-    config, users = answers
     if isinstance(config, CommandFailed) or isinstance(users, CommandFailed):
         return
-    for name, value in zip(config[::2], config[1::2], strict=True):
-        if name not in _ROLES:
-            yield f"setting {name}", _hashed(value)
-    for line in users:
-        # A restarted server lists the same rights in another order, also those inside a selector's brackets.
-        rights = sorted(line.replace("(", "").replace(")", "").split(" "))
-        yield f"user {line.split(' ')[1]}", _hashed(" ".join(rights))
+    yield from read_settings(config)
+    yield from read_users(users)
 
 
-def _hashed(text: str) -> str:
+def read_settings(config: Reply) -> Iterator[tuple[str, SnapshotValue]]:
+    """The settings in an answer to CONFIG GET, without those that name a primary."""
+    for name, text in zip(map(str, config[::2]), map(str, config[1::2]), strict=True):
+        if name not in _ROLE_SETTINGS:
+            is_secret = any(part in name for part in _SECRET_PARTS)
+            yield name, SnapshotValue(shown="" if is_secret else text, digest=_digest(text))
+
+
+def read_users(users: Reply) -> Iterator[tuple[str, SnapshotValue]]:
+    """The users in an answer to ACL LIST."""
+    for line in map(str, users):
+        # A restarted server lists the same rights in another order, also inside the brackets of a selector.
+        rights = sorted(word.strip("()") for word in line.split())
+        shown = " ".join(word for word in rights if word[:1] not in {"#", ">"})
+        yield f"{_USER}{line.split()[1]}", SnapshotValue(shown=shown, digest=_digest(" ".join(rights)))
+
+
+def _change(name: str, was: SnapshotValue | None, now: SnapshotValue | None) -> str:
+    if was is None or now is None:
+        return f"{name} {'was added' if was is None else 'is gone'}"
+    if was.shown == now.shown:
+        return f"{name} has another {'password' if name.startswith(_USER) else 'value'}"
+    if name.startswith(_USER):
+        old, new = frozenset(was.shown.split()), frozenset(now.shown.split())
+        return f"{name} gained {sorted(new - old)} and lost {sorted(old - new)}"
+    return f"{name} is {now.shown or 'empty'}, it was {was.shown or 'empty'}"
+
+
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

@@ -44,34 +44,43 @@ def with_settings(topology: Topology, settings: Mapping[str, str]) -> Topology:
     return topology
 
 
-def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stock_timers: bool) -> Topology:
-    """A throw-away fleet like this one; its nodes have an address each, its timers are short unless asked otherwise."""
-    memory = min(topology.memory.maxmemory_bytes, TWIN_MEMORY_BYTES)
+def local_twin(topology: Topology, name: str, kind: Kind, *, memory_bytes: int, timer_ms: int | None) -> Topology:
+    """A throw-away fleet of the same shape on this machine, with an address for each node.
+
+    It has at most this memory a node; `timer_ms` is after how long a node counts as dead, None keeps the timers.
+    """
     twin = replace(
         topology,
-        name=TWIN_NAME,
+        name=name,
         kind=kind,
         target=TargetName.LOCAL,
-        memory=replace(topology.memory, maxmemory_bytes=memory),
+        memory=replace(topology.memory, maxmemory_bytes=min(topology.memory.maxmemory_bytes, memory_bytes)),
         local=LocalPlace(base_port=TWIN_PORT, spread=True),
         hosts=(),
     )
+    if timer_ms is None:
+        return twin
+    return replace(
+        twin,
+        cluster=replace(twin.cluster, node_timeout_ms=timer_ms),
+        sentinel=replace(twin.sentinel, down_after_ms=timer_ms, failover_timeout_ms=SHORT_FAILOVER_MS),
+    )
+
+
+def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stock_timers: bool) -> Topology:
+    """The twin of a drill: a local twin with a scenario's settings, whose cut-off nodes can still be read."""
+    timer_ms = None if stock_timers else SHORT_TIMER_MS
+    twin = local_twin(topology, TWIN_NAME, kind, memory_bytes=TWIN_MEMORY_BYTES, timer_ms=timer_ms)
     if kind is Kind.CLUSTER:
-        # The cut-off primary refuses even reads, and its ledger must be copied before it is thrown away.
+        # A cut-off primary refuses even reads by default, and the drill copies its ledger before that is discarded.
         twin = replace(twin, redis=tuple(sorted({**dict(twin.redis), READS_WHEN_DOWN: "yes"}.items())))
-    if not stock_timers:
-        twin = replace(
-            twin,
-            cluster=replace(twin.cluster, node_timeout_ms=SHORT_TIMER_MS),
-            sentinel=replace(twin.sentinel, down_after_ms=SHORT_TIMER_MS, failover_timeout_ms=SHORT_FAILOVER_MS),
-        )
     return with_settings(twin, settings)
 
 
 def twin_on_free_ports(
     topology: Topology, kind: Kind, settings: Mapping[str, str], *, base_port: int, stock_timers: bool
 ) -> Topology:
-    """The same beside other people: all nodes at one address, on free ports."""
+    """The twin of a drill where namespaces are refused: all nodes at one address, on free ports."""
     twin = twin_of(topology, kind, settings, stock_timers=stock_timers)
     return replace(twin, local=LocalPlace(base_port=base_port))
 
@@ -79,14 +88,14 @@ def twin_on_free_ports(
 def twin_beside_fleet(
     topology: Topology, kind: Kind, settings: Mapping[str, str], *, name: str, base_port: int, stock_timers: bool
 ) -> Topology:
-    """The same where the fleet's own target places nodes: beside the fleet, under a name and on ports of its own."""
+    """The twin of a drill on the fleet's own target, with its own name and ports."""
     twin = twin_of(topology, kind, settings, stock_timers=stock_timers)
     return replace(
         twin,
         name=name,
         target=topology.target,
-        # Playbooks are handed the twin as a file, which may name no directive that rlctl writes itself; where reads are
-        # refused, ledgers are copied all the same.
+        # Playbooks read the twin as a topology file, which may not name a directive that rlctl writes itself. Ledgers
+        # are copied all the same: the drill lifts the refusal while it copies.
         redis=topology.redis,
         local=LocalPlace(base_port=base_port),
         docker=replace(topology.docker, subnet=AUTO),

@@ -1,4 +1,8 @@
-"""How a child process of rlctl's tells what it does, and hears that rlctl has gone."""
+"""Worker side of a run: reads its request, reports progress, and stops when rlctl has gone.
+
+`rlctl.lab.launch` is the other side. The request lies in the run's folder. Progress is a JSON object a line on standard
+output. The end of standard input means that rlctl has gone. An error becomes the `failed` line of the run's journal.
+"""
 
 import contextlib
 import json
@@ -6,37 +10,31 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
-from rlctl.errors import Exit
+from rlctl.errors import Exit, RlctlError, Unreachable
 from rlctl.execute.stop import StopFlag
+from rlctl.lab.run_folder import FAILED, RunFolder, RunJournal
+from rlctl.system.clock import SystemClock
+from rlctl.system.redis import CommandFailed, LinkFailure
 
 
 class JsonProgress:
-    """Tells rlctl, line by line, what goes on; rlctl shows it to the user."""
+    """Progress as JSON lines on standard output, which rlctl shows to the user."""
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
-        # rlctl may have gone; then nobody listens, and the run heals and ends.
+        # When rlctl has gone, the run goes on until it has cleaned up.
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.write(json.dumps({"note": text}) + "\n")
             sys.stdout.flush()
 
     def step(self, number: int, of: int, text: str, outcome: str) -> None:
-        """A step's outcome; a twin's steps are nobody's business."""
-
-
-def end_with_parent() -> None:
-    """End at once when rlctl has gone: for a process that leaves nothing behind to put in order."""
-
-    def listen() -> None:
-        _await_end_of_input()
-        os._exit(Exit.TERMINATED)
-
-    threading.Thread(target=listen, daemon=True).start()
+        """Drop it: the steps of a throw-away fleet's deploy are not shown."""
 
 
 class StopWithParent(StopFlag):
-    """Stops when asked by a signal, and when rlctl has gone."""
+    """Stop flag that is set by a signal, or when rlctl has gone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +43,37 @@ class StopWithParent(StopFlag):
     def _listen(self) -> None:
         _await_end_of_input()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def end_with_parent() -> None:
+    """End this process at once when rlctl has gone; for a worker whose namespaces take everything along."""
+
+    def listen() -> None:
+        _await_end_of_input()
+        os._exit(Exit.TERMINATED)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
+def serve(carry_out: Callable[[RunFolder, JsonProgress], None]) -> int:
+    """Carry out the request in the folder that the command line names; return the exit code."""
+    # Other users of the machine may not read what a run records.
+    os.umask(0o077)
+    folder = RunFolder(Path(sys.argv[1]))
+    try:
+        carry_out(folder, JsonProgress())
+    except (LinkFailure, CommandFailed) as failure:
+        refused = Unreachable(f"a node refused or lost a command: {failure}", hint="see the node's log")
+        return _fail(folder, refused)
+    except RlctlError as failure:
+        return _fail(folder, failure)
+    return Exit.OK
+
+
+def _fail(folder: RunFolder, failure: RlctlError) -> int:
+    journal = RunJournal(folder, SystemClock())
+    journal.write(FAILED, code=failure.code, message=failure.message, hint=failure.hint)
+    return failure.exit_code
 
 
 def _await_end_of_input() -> None:

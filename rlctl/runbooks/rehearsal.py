@@ -4,29 +4,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rlctl.lab.twin import TWIN_PORT, with_settings
+from rlctl.lab.twin import local_twin, with_settings
 from rlctl.runbooks.page.model import Rehearsal
-from rlctl.topology.model import (
-    MIB,
-    ClusterShape,
-    Engine,
-    Flavor,
-    Kind,
-    LocalPlace,
-    Memory,
-    SentinelShape,
-    TargetName,
-    Topology,
-)
+from rlctl.topology.model import MIB, Engine, Flavor, Kind, TargetName, Topology
 
 NAME = "rehearsal"
-# Files of a trial's folder.
-ORDER, RESULT, FAILURE = "order.json", "result.json", "failure.txt"
 # The patience after the last step, beside those for steps.
 REST = "*rest*"
 MEMORY_BYTES = 16 * MIB
 TIMER_MS = 2_000
-FAILOVER_MS = 10_000
 DIRECTIVE = "redis."
 
 
@@ -80,19 +66,11 @@ class RehearsalResult:
 
 
 def rehearsal_fleet(kind: Kind, rehearsal: Rehearsal, flavor: Flavor) -> Topology:
-    """The throw-away fleet of a trial: small, in a hurry, every node with an address of its own."""
-    topology = Topology(
-        name=NAME,
-        kind=kind,
-        target=TargetName.LOCAL,
-        cluster=ClusterShape(node_timeout_ms=TIMER_MS),
-        sentinel=SentinelShape(down_after_ms=TIMER_MS, failover_timeout_ms=FAILOVER_MS),
-        memory=Memory(maxmemory_bytes=MEMORY_BYTES),
-        engine=Engine(flavor=flavor),
-        local=LocalPlace(base_port=TWIN_PORT, spread=True),
-    )
+    """The throw-away fleet of a rehearsal."""
+    topology = Topology(name=NAME, kind=kind, target=TargetName.LOCAL, engine=Engine(flavor=flavor))
+    twin = local_twin(topology, NAME, kind, memory_bytes=MEMORY_BYTES, timer_ms=TIMER_MS)
     directives, settings = split_settings(rehearsal.settings)
-    return replace(with_settings(topology, settings), redis=tuple(sorted(directives.items())))
+    return replace(with_settings(twin, settings), redis=tuple(sorted(directives.items())))
 
 
 def split_settings(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

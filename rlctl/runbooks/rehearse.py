@@ -1,26 +1,24 @@
 """Proves pages: each is followed from every fault to health, and again without each step that changes something."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from rlctl.errors import Refused, TimedOut, Unreachable
+from rlctl.errors import Refused, Unreachable
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
+from rlctl.lab.launch import WorkerProgram, recorded_failure
+from rlctl.lab.run_folder import REQUEST, RESULT
 from rlctl.lab.throw_away import clean_up_throw_away, note_cleaned_up, throw_away
 from rlctl.runbooks.catalog import page_reference
 from rlctl.runbooks.page.model import Rehearsal, Risk, Runbook, Step
-from rlctl.runbooks.rehearsal import FAILURE, ORDER, REST, RESULT, RehearsalRequest, RehearsalResult
+from rlctl.runbooks.rehearsal import REST, RehearsalRequest, RehearsalResult
 from rlctl.state.home import Home
-from rlctl.system.child import Child
-from rlctl.system.files import read_text, write_private
-from rlctl.system.process import OWN_PYTHON, ProcessRunner
-from rlctl.system.sandbox import enter_argv, why_unavailable
+from rlctl.system.process import ProcessRunner
+from rlctl.system.sandbox import why_unavailable
 from rlctl.topology.model import Kind
 
-LISTEN_S = 0.2
-END_S = 30.0
+WORKER = "rlctl.runbooks.rehearse_worker"
 # Without a step, the others get this many times what they needed with it, and no less than so many seconds.
 PATIENCE_FACTOR = 3.0
 LEAST_PATIENCE_S = 6.0
@@ -146,58 +144,48 @@ class Rehearser:
         return Omission(page=page, kind=kind, step=step, noticed=noticed)
 
     def _without(self, step: Step, passage: PageRehearsal) -> RehearsalResult:
-        order = RehearsalRequest(
+        request = RehearsalRequest(
             page=page_reference(passage.page),
             kind=passage.kind,
             rehearsal=passage.index,
             omitted=step.id,
             patience_s=patience(passage.result.steps),
         )
-        return self._try(order)
+        return self._try(request)
 
-    def _try(self, order: RehearsalRequest) -> RehearsalResult:
+    def _try(self, request: RehearsalRequest) -> RehearsalResult:
         """A fleet that cannot be built on a busy machine says nothing of a page: try once more, and keep the reason."""
         try:
-            return self._try_once(order)
+            return self._try_once(request)
         except FleetNotBuilt as failure:
             self._repeated.append(str(failure))
             self.progress.note(f"{failure}; once more")
         try:
-            return self._try_once(order)
+            return self._try_once(request)
         except FleetNotBuilt as failure:
             raise Unreachable(str(failure), hint="run it with -v") from failure
 
-    def _try_once(self, order: RehearsalRequest) -> RehearsalResult:
+    def _try_once(self, request: RehearsalRequest) -> RehearsalResult:
         self.stop.check()
-        with throw_away(self.home, "runbook") as run:
-            folder = run.twin
-            write_private(folder / ORDER, json.dumps(order.to_json()))
-            environment = ["env", f"RLCTL_HOME={folder / 'home'}", "PYTHONDONTWRITEBYTECODE=1"]
-            argv = enter_argv([*environment, *OWN_PYTHON, "-m", "rlctl.runbooks.rehearse_worker", str(folder)])
-            # Ctrl-C is for rlctl alone.
-            with Child(argv, detached=True) as child:
-                code = self._listen(child, f"{order.page} {order.kind}")
-                last_errors = child.last_errors()
-            text = read_text(folder / RESULT)
-            if text is None:
-                told = f"a trial of {order.page} could not be made: "
-                if named := read_text(folder / FAILURE):
-                    raise FleetNotBuilt(told + named)
-                raise Unreachable(told + (last_errors or f"exit {code}"), hint="run it with -v")
-        return RehearsalResult.from_json(json.loads(text))
+        with throw_away(self.home, "runbook") as folder:
+            folder.write(REQUEST, request.to_json())
+            environment = {"RLCTL_HOME": str(folder.twin / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+            # This process owns the folder: it removes it, and the worker ends with this process.
+            program = WorkerProgram(module=WORKER, in_sandbox=True, owns_folder=False, environment=environment)
+            ended = program.run(folder, lambda text: self._show(request, text), self.stop)
+            if self.stop.is_set:
+                raise self.stop.kind("stopped; the throw-away fleets are gone", hint="the same command starts anew")
+            result, failure = folder.read(RESULT), recorded_failure(folder)
+        if result is not None:
+            return RehearsalResult.from_json(result)
+        what = f"a rehearsal of {request.page} could not be made"
+        if failure is not None:
+            raise FleetNotBuilt(f"{what}: {failure.message}")
+        raise Unreachable(f"{what}: {ended.last_errors or f'exit {ended.code}'}", hint="run it with -v")
 
-    def _listen(self, child: Child, what: str) -> int:
-        """Pass on what it says, to its end or ours."""
-        while not self.stop.is_set:
-            try:
-                line = child.read_line(timeout_s=LISTEN_S)
-            except TimedOut:
-                line = ""
-            if line is None:
-                return child.wait(timeout_s=END_S)
-            if line and self.is_detailed:
-                self.progress.note(f"  {what}: {json.loads(line)['note']}")
-        raise self.stop.kind("stopped; the throw-away fleets are gone", hint="the same command starts anew")
+    def _show(self, request: RehearsalRequest, text: str) -> None:
+        if self.is_detailed:
+            self.progress.note(f"  {request.page} {request.kind}: {text}")
 
 
 def missed(step: Step, results: Iterable[RehearsalResult]) -> str | None:

@@ -1,56 +1,44 @@
-"""The process that carries a trial out: in namespaces of its own, in which everything ends with it.
+"""Worker process of a rehearsal, in namespaces that take every process and packet rule along when it ends."""
 
-It is told by a file what to do, and by its standard input, whose end means that rlctl has gone.
-"""
-
-import json
-import os
 import sys
 from contextlib import closing
 from pathlib import Path
 
-from rlctl.errors import Exit, RlctlError, TimedOut, Unreachable
+from rlctl.errors import NotFound, TimedOut, Unreachable
 from rlctl.execute.locking import LockWait, lock_fleet
-from rlctl.execute.progress import SILENT_PROGRESS
+from rlctl.execute.progress import SILENT_PROGRESS, Progress
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.lab.partitioner import SandboxPartitioner
+from rlctl.lab.faults import FaultInjector
+from rlctl.lab.packet_filter import open_sandbox_partitioner
+from rlctl.lab.processes import Processes
 from rlctl.lab.roles import assign_roles
-from rlctl.lab.sentinel_timers import shorten_sentinel_timers
-from rlctl.lab.worker import JsonProgress, end_with_parent
-from rlctl.operations.deploy import DeployOptions, plan_deploy, run_deploy
+from rlctl.lab.run_folder import REQUEST, RESULT, RunFolder, RunJournal
+from rlctl.lab.snapshot import Snapshot, differences, take_snapshot
+from rlctl.lab.twin_fleet import DEPLOY_S, deploy_twin
+from rlctl.lab.worker import end_with_parent, serve
+from rlctl.operations.deploy import plan_deploy
 from rlctl.plan.finding import Finding
 from rlctl.plan.findings import assess
 from rlctl.plan.steps import describe
 from rlctl.plan.tilt import TILT_S
+from rlctl.render.redis_conf import tunables
 from rlctl.runbooks.catalog import find
-from rlctl.runbooks.faults import FaultContext, bring_about
-from rlctl.runbooks.rehearsal import (
-    FAILURE,
-    NAME,
-    ORDER,
-    REST,
-    RESULT,
-    RehearsalRequest,
-    RehearsalResult,
-    rehearsal_fleet,
-)
-from rlctl.runbooks.residue import Snapshot, differences, snapshot
+from rlctl.runbooks.faults import inject
+from rlctl.runbooks.rehearsal import NAME, REST, RehearsalRequest, RehearsalResult, rehearsal_fleet
 from rlctl.runbooks.run import PageRun, RlctlRunner, RunResult, StepOutcome, StepRun
 from rlctl.runbooks.variables import fixed_variables
 from rlctl.state.home import Home
-from rlctl.system.clock import wait_until
+from rlctl.system.clock import SystemClock, wait_until
 from rlctl.system.files import write_private
 from rlctl.system.process import GracefulRunner, ProcessRunner
-from rlctl.system.redis import CommandFailed, LinkFailure
-from rlctl.system.sandbox import own_packet_filter, raise_loopback
+from rlctl.system.sandbox import raise_loopback
 from rlctl.targets.server_program import find_any_server
 from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
-DEPLOY_S = 60.0
-# How long a fleet may take to come to rest after the last step, also where a stall put sentinels in TILT.
+# How long a fleet may take to come to rest after the last step, also when a stall has put sentinels in TILT.
 REST_S = 15.0 + TILT_S
 LOOK_EVERY_S = 0.2
 ARGV = ("runbook", "test")
@@ -65,53 +53,66 @@ rules:
 """
 
 
-def carry_out(order: RehearsalRequest, folder: Path, progress: JsonProgress) -> RehearsalResult:
-    """Build a fleet, break it, follow the page, and look at what is left."""
+def carry_out(folder: RunFolder, progress: Progress) -> None:
+    """Carry out the request in the folder, and write the result beside it."""
+    end_with_parent()
+    document = folder.read(REQUEST)
+    if document is None:
+        raise NotFound(f"{folder.root} holds no request", hint="`rlctl runbook test` writes one")
+    folder.write(RESULT, rehearse(RehearsalRequest.from_json(document), folder, progress).to_json())
+
+
+def rehearse(request: RehearsalRequest, folder: RunFolder, progress: Progress) -> RehearsalResult:
+    """Build a fleet, inject the fault, carry the page out, and compare the fleet with what it was before."""
     raise_loopback()
-    page = find(order.page)
-    rehearsal = page.rehearsals[order.rehearsal]
-    topology = rehearsal_fleet(order.kind, rehearsal, find_any_server(ProcessRunner()).flavor)
-    home, file = Home.from_environment(), folder / "topology.yaml"
+    page = find(request.page)
+    rehearsal = page.rehearsals[request.rehearsal]
+    topology = rehearsal_fleet(request.kind, rehearsal, find_any_server(ProcessRunner()).flavor)
+    home, file = Home.from_environment(), folder.twin / "topology.yaml"
     write_private(file, topology_text(topology))
-    write_private(folder / "rules.yaml", RULES)
+    write_private(folder.twin / "rules.yaml", RULES)
     runner = RlctlRunner(runner=GracefulRunner(is_stopped=lambda: False), file=file)
     _build(topology, home, runner, progress)
-    with open_fleet(topology, home) as fleet:
-        before = snapshot(fleet)
-        with closing(SandboxPartitioner(own_packet_filter(ProcessRunner()), NAME)) as cuts:
-            context = FaultContext(fleet=fleet, roles=assign_roles(topology, fleet.observe()), cuts=cuts)
-            bring_about(rehearsal.fault, context)
-            page_run = PageRun(
-                page=page,
-                kind=order.kind,
-                values=fixed_variables(topology, folder),
-                runner=runner,
-                clock=fleet.clock,
-                agree=lambda _step, _command: None,
-                tell=lambda result: _tell(progress, result),
-                before=lambda step: context.heal() if step.id == rehearsal.mended_before else None,
-                omitted=frozenset({order.omitted} if order.omitted else ()),
-                patience_s=order.patience_s,
-            )
-            run = page_run.carry_out()
-    residue = () if run.failed else _residue(file, home, before, order.patience_s.get(REST, REST_S))
+    with open_fleet(topology, home) as fleet, closing(open_sandbox_partitioner(NAME)) as partitioner:
+        before = take_snapshot(fleet)
+        injector = FaultInjector(
+            fleet=fleet,
+            roles=assign_roles(topology, fleet.observe()),
+            processes=Processes(fleet, RunJournal(folder, SystemClock())),
+            partitioner=partitioner,
+        )
+        inject(rehearsal.fault, injector)
+        page_run = PageRun(
+            page=page,
+            kind=request.kind,
+            values=fixed_variables(topology, folder.twin),
+            runner=runner,
+            clock=fleet.clock,
+            agree=lambda _step, _command: None,
+            report=lambda result: _report(progress, result),
+            # What other teams repair in a real incident: the network.
+            before=lambda step: partitioner.heal() if step.id == rehearsal.mended_before else None,
+            omitted=frozenset({request.omitted} if request.omitted else ()),
+            patience_s=request.patience_s,
+        )
+        run = page_run.carry_out()
+    residue = () if run.failed else _residue(file, home, before, request.patience_s.get(REST, REST_S))
     return _result(run, residue)
 
 
-def _build(topology: Topology, home: Home, runner: RlctlRunner, progress: JsonProgress) -> None:
-    # Who stops us ends us: there is no safe point to wait for.
+def _build(topology: Topology, home: Home, runner: RlctlRunner, progress: Progress) -> None:
+    # A stop ends this process at once, see `end_with_parent`: the flag is never set.
     stop = StopFlag()
     with lock_fleet(topology, home, ARGV[0], stop, progress, waiting=LockWait(wanted=False)) as held:
-        options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
-        run_deploy(held, options, progress, stop, lambda _plan: None)
-        shorten_sentinel_timers(held.fleet)
+        deploy_twin(held, ARGV, progress, stop, stock_timers=False)
     done = runner.run(f"rlctl rules apply {runner.file.parent / 'rules.yaml'} --yes -o json", timeout_s=DEPLOY_S)
     if done.code:
         raise Unreachable(f"the fleet takes no rules: {done.errors}", hint="try `rlctl rules apply` by hand")
 
 
 def _residue(file: Path, home: Home, before: Snapshot, rest_s: float) -> tuple[str, ...]:
-    """Read by the file as it is now: a step may have changed it, as an operator would."""
+    """Findings, or steps that a deploy would take, or settings that differ from before the fault."""
+    # A step may have edited the file, as an operator would: the fleet is compared with the file of now.
     topology = load_topology(file.read_bytes(), str(file))
     with open_fleet(topology, home) as fleet:
         findings: tuple[Finding, ...] = ()
@@ -127,10 +128,10 @@ def _residue(file: Path, home: Home, before: Snapshot, rest_s: float) -> tuple[s
         except TimedOut:
             return tuple(finding.text for finding in findings)
         steps = tuple(describe(step) for step in plan_deploy(fleet, SILENT_PROGRESS).steps)
-        return steps + differences(before, snapshot(fleet), fleet)
+        return steps + differences(before, take_snapshot(fleet), tunables(topology))
 
 
-def _tell(progress: JsonProgress, result: StepRun) -> None:
+def _report(progress: Progress, result: StepRun) -> None:
     why = f": {result.why}" if result.why else ""
     progress.note(f"{result.step.id}: {result.outcome} {result.elapsed_s:.1f} s{why}")
     if result.outcome is StepOutcome.FAILED:
@@ -148,26 +149,5 @@ def _result(run: RunResult, residue: tuple[str, ...]) -> RehearsalResult:
     )
 
 
-def main() -> int:
-    """Carry out the trial in the folder that is named; the last line says what came of it."""
-    os.umask(0o077)
-    folder = Path(sys.argv[1])
-    order = RehearsalRequest.from_json(json.loads((folder / ORDER).read_text(encoding="utf-8")))
-    end_with_parent()
-    try:
-        result = carry_out(order, folder, JsonProgress())
-    except (LinkFailure, CommandFailed) as failure:
-        return _failed(folder, f"a node did not do as told: {failure}", Exit.UNREACHABLE)
-    except RlctlError as failure:
-        return _failed(folder, failure.message, failure.exit_code)
-    write_private(folder / RESULT, json.dumps(result.to_json()))
-    return Exit.OK
-
-
-def _failed(folder: Path, message: str, code: int) -> int:
-    write_private(folder / FAILURE, message)
-    return code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(carry_out))

@@ -103,7 +103,7 @@ class PageRun:
     runner: CommandRunner
     clock: Clock
     agree: Callable[[Step, str], None]
-    tell: Callable[[StepRun], None]
+    report: Callable[[StepRun], None]
     announce: Callable[[Step, str], None] = lambda _step, _command: None
     before: Callable[[Step], None] = lambda _step: None
     omitted: frozenset[str] = frozenset()
@@ -122,7 +122,7 @@ class PageRun:
             self.before(step)
             result = self._take(step, outputs, values)
             results.append(result)
-            self.tell(result)
+            self.report(result)
             if result.outcome is StepOutcome.FAILED:
                 break
             outputs[step.id] = result.output

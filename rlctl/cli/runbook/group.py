@@ -124,7 +124,7 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
         runner=RlctlRunner(runner=GracefulRunner(is_stopped=lambda: stop.is_set), file=app.file),
         clock=clock,
         agree=agree,
-        tell=report,
+        report=report,
         announce=lambda step, command: show_step_start(app, step, command),
         before=check_stop,
     )

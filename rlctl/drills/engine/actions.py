@@ -1,6 +1,7 @@
 """Carries out the steps of a scenario on a stage, and writes down when each took effect."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import assert_never
 
 from rlctl.drills.engine.client_processes import ClientProcesses
@@ -23,16 +24,17 @@ from rlctl.drills.scenario.model import (
     Resume,
 )
 from rlctl.errors import Refused, Unreachable
-from rlctl.lab.partition import Flow, isolation, replication_cut
-from rlctl.lab.partitioner import Interval
+from rlctl.lab.processes import Interval, timed
 from rlctl.lab.roles import LabRole
 from rlctl.lab.run_folder import RunJournal
+from rlctl.plan.failover import FailoverMode, failover_command
 from rlctl.system.clock import wait_until
 from rlctl.system.redis import CommandFailed, LinkFailure
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeSpec
 
 ANSWER_S = 30.0
+_MODES = {FailoverKind.FORCE: FailoverMode.FORCE, FailoverKind.TAKEOVER: FailoverMode.TAKEOVER}
 
 
 class ActionExecutor:
@@ -85,37 +87,34 @@ class ActionExecutor:
                 assert_never(action)
 
     def _cut(self, action: Cut) -> None:
-        roles, nodes = self._context.roles, self._nodes(action.role)
-        if action.flow is Flow.REPLICATION:
-            partition = replication_cut(roles.victim, nodes)
-        else:
-            partition = isolation(roles.cut_off(action.role) or nodes, roles.all_nodes, self._context.shut_out)
-        if action.flow not in self._context.partitioner.flows:
+        injector, nodes = self._context.injector, self._nodes(action.role)
+        partition = injector.planned_partition(action.flow, action.role, nodes)
+        if action.flow not in injector.partitioner.flows:
             raise Refused(
-                f"{self._context.partitioner.method}: cannot cut {partition.describe()}",
+                f"{partition.describe()} cannot be cut here, only the replication: {injector.partitioner.method}",
                 hint="run it on a twin where namespaces are allowed; `rlctl failover-drill show` says what it needs",
             )
         self._context.progress.note(f"cut {partition.describe()}")
-        interval = self._timed(lambda: self._context.partitioner.cut(partition))
-        self._tell("cut", interval, flow=action.flow, text=partition.describe(), nodes=_names(nodes))
+        interval = injector.cut(partition)
+        self._record("cut", interval, flow=action.flow, text=partition.describe(), nodes=_names(nodes))
 
     def _heal_partition(self) -> None:
         self._before_heal()
-        self._context.progress.note("mend the cut")
-        self._tell("mend", self._timed(self._context.partitioner.heal))
+        self._context.progress.note("heal the cut")
+        self._record("mend", self._context.injector.heal())
 
     def _process(self, verb: str, role: LabRole) -> None:
         nodes = self._nodes(role)
-        processes = self._context.processes
+        processes = self._context.injector.processes
         send = {"kill": processes.kill, "pause": processes.pause, "resume": processes.resume}[verb]
         interval = send(nodes)
-        self._tell(verb, interval, nodes=_names(nodes))
+        self._record(verb, interval, nodes=_names(nodes))
         self._context.progress.note(f"{verb} {', '.join(_names(nodes))}")
 
     def _restart(self, role: LabRole) -> None:
         for spec in self._nodes(role):
-            interval = self._timed(lambda spec=spec: self._context.processes.start(spec))  # type: ignore[misc]
-            self._tell("restart", interval, nodes=[spec.name])
+            interval = timed(self._context.clock, lambda spec=spec: self._context.injector.processes.start(spec))  # type: ignore[misc]
+            self._record("restart", interval, nodes=[spec.name])
             self._context.progress.note(f"restart {spec.name}")
             if not spec.is_sentinel:
                 self._set_up_on(spec)
@@ -134,22 +133,22 @@ class ActionExecutor:
         wait_until(is_ready, timeout_s=ANSWER_S, clock=self._context.clock, what=f"{spec.name} answering")
 
     def _fail_over(self, how: FailoverKind) -> None:
-        roles, fleet = self._context.roles, self._context.held.fleet
-        if fleet.topology.kind is Kind.CLUSTER:
-            spec = roles.replicas[0]
-            option = {FailoverKind.FORCE: ["FORCE"], FailoverKind.TAKEOVER: ["TAKEOVER"]}.get(how, [])
-            words = ["CLUSTER", "FAILOVER", *option]
+        # A drill sends the bare command, not the operation of `rlctl failover`: it measures what the server's command
+        # loses. The operation pauses writes behind Sentinel, so that nothing is lost, and returns long afterwards.
+        roles, topology = self._context.roles, self._context.held.fleet.topology
+        mode = _MODES.get(how, FailoverMode.PLANNED)
+        if topology.kind is Kind.CLUSTER:
+            spec, command = roles.replicas[0], failover_command(topology, mode)
         elif how is FailoverKind.COORDINATED:
+            # The server's own planned failover, which Sentinel knows nothing of; no operation of rlctl sends it.
             spec, to = roles.victim, roles.replicas[0]
-            words = ["FAILOVER", "TO", to.address, str(to.port), "TIMEOUT", "5000"]
+            command = ("FAILOVER", "TO", to.address, str(to.port), "TIMEOUT", "5000")
         else:
-            spec = roles.sentinels[0]
-            words = ["SENTINEL", "FAILOVER", fleet.topology.name]
-        self._context.progress.note(f"{' '.join(words)} on {spec.name}")
-        link = fleet.connector.separate_link(spec)
-        interval = self._timed(lambda: link.call(*words))
-        link.close()
-        self._tell("failover", interval, how=how, nodes=[spec.name], text=" ".join(words))
+            spec, command = roles.sentinels[0], failover_command(topology, mode)
+        self._context.progress.note(f"{' '.join(command)} on {spec.name}")
+        with closing(self._context.injector.link(spec)) as link:
+            interval = timed(self._context.clock, lambda: link.call(*command))
+        self._record("failover", interval, how=how, nodes=[spec.name], text=" ".join(command))
 
     def _nodes(self, role: LabRole) -> tuple[NodeSpec, ...]:
         if role is LabRole.PROMOTED:
@@ -160,12 +159,7 @@ class ActionExecutor:
     def _alive(self, nodes: tuple[NodeSpec, ...]) -> list[NodeSpec]:
         return [spec for spec in nodes if self._monitor.is_alive(spec)]
 
-    def _timed(self, do: Callable[[], object]) -> Interval:
-        before_s = self._context.clock.monotonic()
-        do()
-        return Interval(before_s=before_s, after_s=self._context.clock.monotonic())
-
-    def _tell(self, event: str, interval: Interval, **details: object) -> None:
+    def _record(self, event: str, interval: Interval, **details: object) -> None:
         self._journal.write_at(interval.before_s, event, until=interval.after_s, **details)
 
 

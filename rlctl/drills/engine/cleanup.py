@@ -3,8 +3,8 @@
 from contextlib import closing
 from signal import Signals
 
-from rlctl.drills.engine.context import STOPPING
 from rlctl.drills.engine.fixtures import Fixtures
+from rlctl.drills.engine.recover import repair
 from rlctl.drills.engine.run_files import requested_fleet, requested_partitioner
 from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.record.ledger import Keys
@@ -12,20 +12,17 @@ from rlctl.execute.locking import LockedFleet, lock_fleet
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
-from rlctl.lab.cleanup import ARGV, WAITING, remove_twin_folder
-from rlctl.lab.run_folder import RunFolder, RunJournal, journal_lines
-from rlctl.operations.deploy import DeployOptions, run_deploy
-from rlctl.operations.destroy import run_destroy
+from rlctl.lab.cleanup import ARGV, WAITING, remove_fleet, remove_twin_folder
+from rlctl.lab.processes import PAUSING
+from rlctl.lab.run_folder import REQUEST, RunFolder, RunJournal, journal_lines
 from rlctl.plan.steps import describe
 from rlctl.system.clock import SystemClock
 from rlctl.topology.nodes import all_nodes
 
-HEAL_S = 120.0
-
 
 def clean_up(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
     """What was undone; right at any time, and twice."""
-    document = folder.read("order.json")
+    document = folder.read(REQUEST)
     if document is None or folder.is_owned():
         return ()
     request = RunRequest.from_json(document)
@@ -51,7 +48,7 @@ def _is_over(folder: RunFolder) -> bool:
 
 def _resume(folder: RunFolder, request: RunRequest) -> list[str]:
     """Nodes that the run had stopped and may not have let go on: before any lock, as a stopped node holds all up."""
-    stopped = {name for line in journal_lines(folder) if line["event"] == STOPPING for name in line["nodes"]}
+    stopped = {name for line in journal_lines(folder) if line["event"] == PAUSING for name in line["nodes"]}
     if not stopped:
         return []
     topology, home = requested_fleet(folder, request)
@@ -70,8 +67,7 @@ def _heal_fleet(folder: RunFolder, request: RunRequest, progress: Progress) -> l
         _heal_partition(held, folder)
         held.fleet.target.suspend_restarts(0)
         done = _forget(held, folder)
-        options = DeployOptions(argv=ARGV, saved=None, timeout_s=HEAL_S)
-        report = run_deploy(held, options, progress, StopFlag(), lambda _plan: None)
+        report = repair(held, progress, StopFlag())
         # Where the primary was dead, its shard's keys came to light only with the one that took its place.
         done += _forget(held, folder)
         return [*done, "mended all cuts", *(describe(result.step) for result in report.results)]
@@ -96,6 +92,4 @@ def _forget(held: LockedFleet, folder: RunFolder) -> list[str]:
 
 def _remove_twin(folder: RunFolder, request: RunRequest, progress: Progress) -> None:
     twin, home = requested_fleet(folder, request)
-    with lock_fleet(twin, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as held:
-        _heal_partition(held, folder)
-        run_destroy(held, ARGV, progress)
+    remove_fleet(twin, home, progress, before=lambda held: _heal_partition(held, folder))

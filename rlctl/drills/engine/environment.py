@@ -1,10 +1,10 @@
 """Where a run can take place: a twin in namespaces of its own, a twin beside other people, or the deployed fleet."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
+from rlctl.drills.engine.recover import repair
 from rlctl.drills.engine.run_files import requested_fleet, requested_partitioner
 from rlctl.drills.engine.run_request import RunRequest
 from rlctl.drills.engine.watchdog_client import guarded
@@ -15,18 +15,15 @@ from rlctl.execute.journal import Journal, current_user
 from rlctl.execute.locking import LockedFleet, LockWait, lock_fleet, primary_for_key
 from rlctl.execute.progress import Progress
 from rlctl.execute.stop import StopFlag
+from rlctl.lab.cleanup import remove_fleet, remove_twin_folder
+from rlctl.lab.packet_filter import open_sandbox_partitioner
 from rlctl.lab.partition import ClientSource
-from rlctl.lab.partitioner import Partitioner, SandboxPartitioner
+from rlctl.lab.partitioner import Partitioner
 from rlctl.lab.run_folder import RunFolder
-from rlctl.lab.sentinel_timers import shorten_sentinel_timers
-from rlctl.operations.deploy import DeployOptions, run_deploy
-from rlctl.operations.destroy import run_destroy
+from rlctl.lab.twin_fleet import deploy_twin
 from rlctl.plan.findings import assess
-from rlctl.system.process import ProcessRunner
-from rlctl.system.sandbox import own_packet_filter, raise_loopback
-from rlctl.topology.model import Kind
+from rlctl.system.sandbox import raise_loopback
 
-DEPLOY_S = 60.0
 LOG_BYTES = 100_000
 ARGV = ("failover-drill",)
 # Each side of a cut has its clients at a place of its own, so that a cut cuts them off too: in a network of the
@@ -57,6 +54,11 @@ class Environment:
     sources: dict[Side, ClientSource]
     breaking: Callable[[], AbstractContextManager[None]] = nullcontext
 
+    @property
+    def far_clients(self) -> tuple[ClientSource, ...]:
+        """The clients on the majority's side of a cut."""
+        return tuple(source for side, source in self.sources.items() if side is not Side.MINORITY)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetup:
@@ -74,17 +76,13 @@ def open_environment(setup: RunSetup) -> Iterator[Environment]:
     """The arena that was ordered; what was made for it is gone afterwards."""
     if setup.request.sandbox:
         raise_loopback()
-        with _twin(setup) as held, closing(_packets(setup.folder)) as partitioner:
+        with _twin(setup) as held, closing(open_sandbox_partitioner(setup.folder.table)) as partitioner:
             yield Environment(held=held, partitioner=partitioner, sources=OWN_ADDRESSES)
         return
     with guarded(setup.folder, setup.scenario.budget.run_ms) as watchdog:
         place = _fleet if setup.request.live else _twin_beside
         with place(setup) as found:
             yield replace(found, breaking=watchdog.breaking)
-
-
-def _packets(folder: RunFolder) -> Partitioner:
-    return SandboxPartitioner(own_packet_filter(ProcessRunner()), folder.table)
 
 
 @contextmanager
@@ -100,16 +98,11 @@ def _twin(setup: RunSetup) -> Iterator[LockedFleet]:
     progress, waiting = setup.progress, LockWait(wanted=False)
     try:
         with lock_fleet(topology, home, ARGV[0], setup.stop, progress, waiting=waiting) as held:
-            options = DeployOptions(argv=ARGV, saved=None, timeout_s=DEPLOY_S)
-            run_deploy(held, options, progress, setup.stop, lambda _plan: None)
-            if topology.kind is Kind.SENTINEL and not setup.request.stock_timers:
-                shorten_sentinel_timers(held.fleet)
+            deploy_twin(held, ARGV, progress, setup.stop, stock_timers=setup.request.stock_timers)
             yield held
     finally:
-        with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=waiting, removing=True) as held:
-            _keep_logs(held, setup.folder)
-            run_destroy(held, ARGV, progress)
-        shutil.rmtree(home.root)
+        remove_fleet(topology, home, progress, before=lambda held: _keep_logs(held, setup.folder))
+        remove_twin_folder(setup.folder)
 
 
 @contextmanager
@@ -138,8 +131,7 @@ def _heal(setup: RunSetup, held: LockedFleet, partitioner: Partitioner) -> None:
     """By a flag of its own: the fleet is healed also when the user has asked to stop."""
     partitioner.heal()
     held.fleet.target.suspend_restarts(0)
-    options = DeployOptions(argv=(*ARGV, "heal"), saved=None, timeout_s=DEPLOY_S)
-    run_deploy(held, options, setup.progress, StopFlag(), lambda _plan: None)
+    repair(held, setup.progress, StopFlag())
 
 
 def _remember(setup: RunSetup, held: LockedFleet) -> None:

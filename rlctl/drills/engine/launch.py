@@ -1,6 +1,5 @@
 """Runs scenarios one after another: each in a folder and a process of its own, judged by what it wrote down."""
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,31 +14,30 @@ from rlctl.drills.record.load import read_evidence
 from rlctl.drills.record.runs import clean_up_all, clean_up_failed
 from rlctl.drills.scenario.load import ScenarioFile
 from rlctl.drills.scenario.model import Cut, LoadMode, Scenario
-from rlctl.errors import Exit, Refused, RlctlError, TimedOut, Unreachable, UsageFault
+from rlctl.errors import Exit, Refused, Unreachable, UsageFault
 from rlctl.execute.progress import Progress
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
+from rlctl.lab.launch import WorkerExit, WorkerProgram, recorded_failure
 from rlctl.lab.partition import Flow
 from rlctl.lab.roles import Roles, assign_roles, planned_roles
-from rlctl.lab.run_folder import RunFolder, journal_lines
+from rlctl.lab.run_folder import REQUEST, RESULT, RunFolder, journal_lines
 from rlctl.lab.throw_away import note_cleaned_up
 from rlctl.lab.twin import SHORT_PERIODS, TWIN_NAME, hosts_base_port, twin_beside_fleet, twin_of
 from rlctl.observe.model import Role
 from rlctl.state.home import Home
-from rlctl.system.child import Child
 from rlctl.system.clock import Clock
 from rlctl.system.ports import free_base_port
-from rlctl.system.process import OWN_PYTHON, ProcessId, ProcessRunner
-from rlctl.system.sandbox import enter_argv, why_unavailable
+from rlctl.system.process import ProcessRunner
+from rlctl.system.sandbox import why_unavailable
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Kind, TargetName, Topology
 from rlctl.topology.nodes import all_nodes
 
-LISTEN_S = 0.2
+WORKER = "rlctl.drills.engine.worker"
 _NO_SANDBOX = "scenarios that need no network run all the same; `rlctl failover-drill show NAME` says what one needs"
 # A scenario may want a second replica for every shard.
 MORE_NODES = 32
-END_S = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,16 +105,17 @@ class DrillLauncher:
         folder = self._open(file, scenario)
         where = "on the live fleet" if self.live else "on a twin"
         progress.note(f"{scenario.label} {where}, {self.kind}: run {folder.id}")
-        code, last_errors = self._carry_out(folder, progress, stop)
-        if code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
+        program = WorkerProgram(module=WORKER, in_sandbox=read_run_request(folder).sandbox, owns_folder=True)
+        ended = program.run(folder, lambda text: progress.note(f"  {text}"), stop)
+        if ended.code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
             raise stop.kind(
                 f"run {folder.id} was stopped; everything it had broken is healed",
                 hint=f"`rlctl failover-drill report {folder.id}` shows how far it came",
             )
-        if code == Exit.OK:
+        if ended.code == Exit.OK:
             return conclude(folder)
         try:
-            _fail(folder, code, last_errors)
+            _check_begun(folder, ended)
             return conclude(folder)
         finally:
             clean_up_failed(folder, progress)
@@ -181,7 +180,7 @@ class DrillLauncher:
             twin=f"{TWIN_NAME}-{name[-4:]}",
             beside=str(self.home.topology_folder or ""),
         )
-        folder.write("order.json", request.to_json())
+        folder.write(REQUEST, request.to_json())
         return folder
 
     def _base_port(self) -> int:
@@ -190,34 +189,13 @@ class DrillLauncher:
             return hosts_base_port(self._like)
         return free_base_port(len(all_nodes(self._like)) + MORE_NODES)
 
-    def _carry_out(self, folder: RunFolder, progress: Progress, stop: StopFlag) -> tuple[int, str]:
-        """Start the process that does it and pass on what it says; when we are told to stop, so is it.
-
-        How it ended, and what it complained of.
-        """
-        argv = [*OWN_PYTHON, "-m", "rlctl.drills.engine.worker", str(folder.root)]
-        request = read_run_request(folder)
-        # A terminal signals all of its foreground: the child would hear it twice, and abort.
-        with Child(enter_argv(argv) if request.sandbox else argv, detached=True) as child:
-            owner = ProcessId.of(child.pid)
-            if owner is not None:
-                owner.save(folder.owner)
-            told_to_stop = False
-            while (line := _hear(child)) is not None:
-                if line:
-                    progress.note(f"  {json.loads(line)['note']}")
-                if stop.is_set and not told_to_stop:
-                    told_to_stop = True
-                    child.close()
-            return child.wait(timeout_s=END_S), child.last_errors()
-
 
 def conclude(folder: RunFolder) -> dict[str, object]:
     """Judge a run by its folder, and keep the result beside it."""
     judged = judge_folder(folder)
     document = run_json(judged, about(folder, read_run_request(folder), judged))
     folder.write("series.json", series(judged))
-    folder.write("result.json", document)
+    folder.write(RESULT, document)
     return document
 
 
@@ -257,31 +235,13 @@ def _configuration(judged: Judged) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _hear(child: Child) -> str | None:
-    try:
-        return child.read_line(timeout_s=LISTEN_S)
-    except TimedOut:
-        return ""
-
-
-def _fail(folder: RunFolder, code: int, last_errors: str) -> None:
-    """A run that broke off, or never began, is no drill: what kept it from being one is told as it is."""
-    if code not in set(Exit) or code == Exit.BUG:
-        raise Unreachable(f"run {folder.id} ended with {code}: {last_errors}", hint=f"see {folder.root}")
-    lines = list(journal_lines(folder))
-    if any(line["event"] == "begin" for line in lines):
+def _check_begun(folder: RunFolder, ended: WorkerExit) -> None:
+    """Raise what ended a run that never began: there is nothing to judge. A run that began is judged all the same."""
+    if ended.code not in set(Exit) or ended.code == Exit.BUG:
+        raise Unreachable(f"run {folder.id} ended with {ended.code}: {ended.last_errors}", hint=f"see {folder.root}")
+    if any(line["event"] == "begin" for line in journal_lines(folder)):
         return
-    failed = next((line for line in reversed(lines) if line["event"] == "failed"), None)
-    if failed is None:
-        raise Unreachable(f"run {folder.id} ended with {code} before it began", hint=f"see {folder.root}")
-    raise _error_of(str(failed["code"]))(str(failed["message"]), hint=str(failed["hint"]))
-
-
-def _error_of(code: str) -> type[RlctlError]:
-    """The error that carries this code; the process that met it could only pass on its words."""
-    kinds = [RlctlError]
-    for kind in kinds:
-        if kind.code == code and kind is not RlctlError:
-            return kind
-        kinds += kind.__subclasses__()
-    return RlctlError
+    failure = recorded_failure(folder)
+    if failure is None:
+        raise Unreachable(f"run {folder.id} ended with {ended.code} before it began", hint=f"see {folder.root}")
+    raise failure

@@ -16,7 +16,7 @@ from rlctl.drills.scenario.model import (
     Resume,
     Scenario,
 )
-from rlctl.lab.partition import Flow, isolation, replication_cut
+from rlctl.lab.partition import Flow, partition_by_role
 from rlctl.lab.roles import LabRole, Roles
 from rlctl.topology.nodes import NodeSpec
 
@@ -83,9 +83,7 @@ def _told(condition: AwaitedCondition) -> str:
 
 
 def _planned_partition(cut: Cut, roles: Roles) -> str:
-    if cut.flow is Flow.REPLICATION:
-        return replication_cut(roles.victim, roles.of(cut.role)).describe()
-    return isolation(roles.cut_off(cut.role), roles.all_nodes, ()).describe()
+    return partition_by_role(roles, cut.flow, cut.role).describe()
 
 
 def _names(roles: Roles, role: LabRole) -> str:

@@ -1,39 +1,40 @@
-"""Brings a fleet back after a drill, by the same plan that `deploy` makes, and notes when it is whole again."""
+"""Repairs a fleet after a drill, by the plan that `rlctl deploy` makes."""
 
 from rlctl.drills.engine.context import RunContext
 from rlctl.drills.engine.sampler import NodeSampler
 from rlctl.drills.record.sample import SILENT, is_one
 from rlctl.errors import CheckFailed, PartlyDone
+from rlctl.execute.locking import LockedFleet
+from rlctl.execute.progress import Progress
+from rlctl.execute.stop import StopFlag
+from rlctl.lab.cleanup import ARGV
 from rlctl.lab.run_folder import RunJournal
-from rlctl.operations.deploy import DeployOptions, run_deploy
+from rlctl.operations.deploy import DeployOptions, DeployReport, run_deploy
 from rlctl.system.clock import wait_until
 
-HEAL_S = 90.0
+REPAIR_S = 90.0
+ATTEMPTS = 3
 
 
-_AGAIN = 3
-
-
-def heal(context: RunContext, sampler: NodeSampler, journal: RunJournal) -> None:
-    """Start what is dead, let roles settle, and wait until the victim's shard is one again."""
-    _deploy(context)
+def recover(context: RunContext, sampler: NodeSampler, journal: RunJournal) -> None:
+    """Repair the fleet, and record when the victim's shard has one primary again that all replicas follow."""
+    repair(context.held, context.progress, context.stop)
 
     def is_whole() -> bool:
-        samples = [sampler.latest.get(spec.name, SILENT) for spec in context.roles.shard]
-        return is_one(samples)
+        return is_one([sampler.latest.get(spec.name, SILENT) for spec in context.roles.shard])
 
-    wait_until(is_whole, timeout_s=HEAL_S, clock=context.clock, what="the shard whole again", hint="see `rlctl status`")
+    what = "the shard whole again"
+    wait_until(is_whole, timeout_s=REPAIR_S, clock=context.clock, what=what, hint="see `rlctl status`")
     journal.write("healed")
 
 
-def _deploy(context: RunContext) -> None:
-    """What moves on by itself while a plan is made, such as a role that a sentinel corrects, wants another plan."""
-    options = DeployOptions(argv=("failover-drill", "heal"), saved=None, timeout_s=HEAL_S)
-    for again in range(_AGAIN, 0, -1):
+def repair(held: LockedFleet, progress: Progress, stop: StopFlag) -> DeployReport:
+    """Deploy the fleet's own topology: start dead nodes and let the roles settle."""
+    options = DeployOptions(argv=ARGV, saved=None, timeout_s=REPAIR_S)
+    for _attempt in range(ATTEMPTS - 1):
         try:
-            run_deploy(context.held, options, context.progress, context.stop, lambda _plan: None)
+            return run_deploy(held, options, progress, stop, lambda _plan: None)
         except (CheckFailed, PartlyDone):
-            if again == 1:
-                raise
-        else:
-            return
+            # A sentinel that corrects a role while the plan is carried out makes that plan fail.
+            continue
+    return run_deploy(held, options, progress, stop, lambda _plan: None)

@@ -12,7 +12,7 @@ from rlctl.errors import NotFound
 from rlctl.execute.session import FleetSession
 from rlctl.lab.packet_filter import open_partitioner
 from rlctl.lab.partitioner import Partitioner
-from rlctl.lab.run_folder import RunFolder
+from rlctl.lab.run_folder import REQUEST, RunFolder
 from rlctl.lab.twin import twin_beside_fleet, twin_of, twin_on_free_ports
 from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
@@ -24,7 +24,7 @@ LEASE_GRACE_S = 30.0
 
 def read_run_request(folder: RunFolder) -> RunRequest:
     """What the run was told; NotFound where the folder is none of a run."""
-    document = folder.read("order.json")
+    document = folder.read(REQUEST)
     if document is None:
         raise NotFound(
             f"there is no run {folder.id}", hint="`rlctl failover-drill list` names the runs of this machine"

@@ -12,7 +12,7 @@ from rlctl.drills.engine.context import RunContext
 from rlctl.drills.engine.fixtures import ALGORITHM, Fixtures
 from rlctl.drills.engine.monitor import BudgetExceeded, RunMonitor
 from rlctl.drills.engine.probes import Probe, Probes
-from rlctl.drills.engine.recover import heal
+from rlctl.drills.engine.recover import recover
 from rlctl.drills.engine.sampler import NodeSampler
 from rlctl.drills.record.follow import HistoryFollower
 from rlctl.drills.record.ledger import Keys, tag_in
@@ -23,6 +23,7 @@ from rlctl.lab.roles import LabRole
 from rlctl.lab.run_folder import RunFolder, RunJournal, journal_lines
 from rlctl.lab.snapshot import Snapshot, differences, take_snapshot
 from rlctl.operations.env import EnvUser, connection
+from rlctl.render.redis_conf import tunables
 from rlctl.secrets import User
 from rlctl.system.clock import wait_until
 from rlctl.topology.model import Kind
@@ -62,13 +63,14 @@ class Run:
             # The last first: mend, wake up, tidy; what fails of these keeps none of the others from being done.
             with ExitStack() as cleaning:
                 cleaning.callback(self._clean_up, fixtures, before)
-                cleaning.callback(self.context.processes.resume_all)
-                cleaning.callback(self.context.partitioner.heal)
+                cleaning.callback(self.context.injector.processes.resume_all)
+                cleaning.callback(self.context.injector.partitioner.heal)
 
     def _clean_up(self, fixtures: Fixtures, before: Snapshot) -> None:
         left = fixtures.take_down()
-        changed = differences(before, take_snapshot(self.context.held.fleet))
-        residue = (*left, *fixtures.residue(), *self.context.partitioner.residue(), *changed)
+        fleet = self.context.held.fleet
+        changed = differences(before, take_snapshot(fleet), tunables(fleet.topology))
+        residue = (*left, *fixtures.residue(), *self.context.injector.partitioner.residue(), *changed)
         self.journal.write("cleaned", residue=residue)
 
     def _play(self, fixtures: Fixtures, clients: ClientProcesses, sampler: NodeSampler) -> None:
@@ -78,7 +80,7 @@ class Run:
             self.context, fixtures, clients, monitor, self.journal, lambda: self._copy_doomed(fixtures)
         )
         with self.context.breaking():
-            self.context.partitioner.prepare(self._cut_off())
+            self.context.injector.partitioner.prepare(self._cut_off())
             monitor.begin()
             clients.go()
             self._await_load(followers)
@@ -103,12 +105,12 @@ class Run:
     def _heal_partition(self) -> None:
         self.context.progress.note("heal")
         self.journal.write("heal")
-        self.context.partitioner.heal()
-        self.context.processes.resume_all()
+        self.context.injector.partitioner.heal()
+        self.context.injector.processes.resume_all()
 
     def _heal(self, sampler: NodeSampler) -> None:
         try:
-            heal(self.context, sampler, self.journal)
+            recover(self.context, sampler, self.journal)
         except RlctlError as failure:
             self.journal.write("unhealed", text=failure.message)
             self.context.progress.note(f"not healed: {failure.message}")
@@ -169,7 +171,7 @@ class Run:
             ids={spec.name: node_id(fleet.secrets.fleet_id, spec.name) for spec in roles.all_nodes},
             clients={spec.name: [place.name for place in spec.places] for spec in clients},
             tags={spec.name: keys[spec.side].tag for spec in clients},
-            method=self.context.partitioner.method,
+            method=self.context.injector.partitioner.method,
             configuration=self._configuration(),
             wall=self.context.clock.now().isoformat(timespec="milliseconds"),
         )
@@ -241,7 +243,7 @@ class Run:
     def _planned_probes(self) -> tuple[Probe, ...]:
         """Flows across the coming cut, one for each way that has a place to sing from, and one that it must spare."""
         cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
-        if not cuts or cuts[0].flow not in self.context.partitioner.probed_flows:
+        if not cuts or cuts[0].flow not in self.context.injector.partitioner.probed_flows:
             return ()
         roles, cut = self.context.roles, cuts[0]
         beside = self.context.sources.get(Side.MINORITY, ANYWHERE) if cut.flow is Flow.EVERYTHING else ANYWHERE

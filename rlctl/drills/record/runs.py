@@ -6,7 +6,7 @@ from rlctl.drills.engine.cleanup import clean_up
 from rlctl.drills.engine.run_files import read_run_request
 from rlctl.errors import NotFound, RlctlError
 from rlctl.execute.progress import Progress
-from rlctl.lab.run_folder import RunFolder
+from rlctl.lab.run_folder import REQUEST, RESULT, RunFolder
 from rlctl.lab.throw_away import clean_up_throw_away
 from rlctl.state.home import Home
 from rlctl.system.redis import CommandFailed, LinkFailure
@@ -17,7 +17,7 @@ def all_runs(home: Home) -> tuple[RunFolder, ...]:
     if not home.drills.is_dir():
         return ()
     folders = (RunFolder(path) for path in sorted(home.drills.iterdir()) if path.is_dir())
-    return tuple(folder for folder in folders if folder.read("order.json") is not None)
+    return tuple(folder for folder in folders if folder.read(REQUEST) is not None)
 
 
 def find_run(home: Home, wanted: str | None) -> RunFolder:
@@ -37,7 +37,7 @@ def describe_runs(home: Home) -> Iterator[dict[str, object]]:
     """As `failover-drill list` shows them."""
     for folder in all_runs(home):
         request = read_run_request(folder)
-        result = folder.read("result.json") or {}
+        result = folder.read(RESULT) or {}
         yield {
             "id": folder.id,
             "scenario": request.scenario,

@@ -73,7 +73,7 @@ def page_run(pretender: Pretender, **changes: object) -> tuple[RunResult, list[S
         "runner": pretender,
         "clock": Ticking(),
         "agree": lambda _step, _command: None,
-        "tell": told.append,
+        "report": told.append,
         **changes,
     }
     return PageRun(**settings).carry_out(), told  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ def test_a_step_is_announced_before_it_is_taken() -> None:
         runner(),
         announce=lambda step, _command: happened.append(step.id),
         agree=lambda step, _command: happened.append(f"agree {step.id}"),
-        tell=lambda result: happened.append(f"{result.step.id} {result.outcome}"),
+        report=lambda result: happened.append(f"{result.step.id} {result.outcome}"),
     )
     assert happened[:2] == ["look", "look done"]
     assert happened.index("fix") < happened.index("agree fix") < happened.index("fix done")
