@@ -1,4 +1,4 @@
-"""Throw-away fleets for drills and runbooks: roles, faults, partitions, snapshots, clean-up.
+"""What drills and rehearsals share: throw-away fleets, worker processes, roles, faults, snapshots, clean-up.
 
 Pure: `partition`, `roles`, `twin`.
 """

@@ -1,4 +1,4 @@
-"""Opens what a run beside other people can break: packet filters in containers and on hosts, or Redis' own switches."""
+"""Packet filters in containers and on hosts, and the choice of partitioner for each target."""
 
 import contextlib
 from dataclasses import dataclass
@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from rlctl.assets import asset_folder
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.execute.session import FleetSession
-from rlctl.lab.partitioner import Gate, NetworkPartitioner, Partitioner, ReplicationPartitioner, SandboxPartitioner
+from rlctl.lab.partitioner import (
+    NetworkPartitioner,
+    Partitioner,
+    RemotePacketFilter,
+    ReplicationPartitioner,
+    SandboxPartitioner,
+)
 from rlctl.render.compose import container_name
 from rlctl.system.process import ProcessRunner
 from rlctl.system.sandbox import PacketFilter, own_packet_filter
@@ -18,25 +24,25 @@ from rlctl.topology.nodes import NodeSpec, all_nodes
 
 
 def open_sandbox_partitioner(run: str) -> Partitioner:
-    """Cuts by packet rules in the network namespace that this process is in."""
+    """Partitioner for the network namespace of this process."""
     return SandboxPartitioner(own_packet_filter(ProcessRunner()), run)
 
 
 def open_partitioner(fleet: FleetSession, table: str, lease_s: float) -> Partitioner:
-    """What can be cut where this fleet's target places nodes; every cut ends by itself after `lease_s`."""
+    """Partitioner for a fleet's target; every cut ends by itself after `lease_s`."""
     replication = ReplicationPartitioner(fleet)
     match fleet.topology.target:
         case TargetName.LOCAL:
             return replication
         case TargetName.DOCKER:
-            gates = _container_gates(fleet, table, lease_s)
-            return NetworkPartitioner(replication, gates, table, "in the containers' networks")
+            filters = _container_filters(fleet, table, lease_s)
+            return NetworkPartitioner(replication, filters, table, "in the containers' networks")
         case TargetName.HOSTS:
-            gates = _host_gates(fleet, table, lease_s)
-            return NetworkPartitioner(replication, gates, table, "on the hosts")
+            filters = _host_filters(fleet, table, lease_s)
+            return NetworkPartitioner(replication, filters, table, "on the hosts")
 
 
-def _container_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate]:
+def _container_filters(fleet: FleetSession, run: str, lease_s: float) -> list[RemotePacketFilter]:
     from rlctl.system.docker import DockerEngine  # noqa: PLC0415  the SDK costs start-up time that only Docker pays
 
     runner = ProcessRunner()
@@ -55,7 +61,7 @@ def _container_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate
     ]
 
 
-def _host_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate]:
+def _host_filters(fleet: FleetSession, run: str, lease_s: float) -> list[RemotePacketFilter]:
     shells = HostShells(fleet.topology, socket_folder(fleet.home.root))
     nodes: dict[str, list[NodeSpec]] = {}
     for spec in all_nodes(fleet.topology):
@@ -68,7 +74,7 @@ def _host_gates(fleet: FleetSession, run: str, lease_s: float) -> list[Gate]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPacketFilter:
-    """The way into one host's network: packet rules of our own, that a timer of its systemd removes in the end."""
+    """The packet filter of one host; a systemd timer there removes the run's rules when the lease ends."""
 
     nodes: tuple[NodeSpec, ...]
     host: str
@@ -77,7 +83,6 @@ class HostPacketFilter:
     lease_s: float
 
     def prepare(self, undo: str) -> None:
-        """Set the timer."""
         self.shells.run(
             self.host,
             f"systemd-run --quiet --unit={self._timer} --on-active={self.lease_s:g} "
@@ -85,15 +90,13 @@ class HostPacketFilter:
         )
 
     def apply(self, rules: str) -> None:
-        """Put rules in force."""
         self.shells.run(self.host, f"nft -f - <<'RULES'\n{rules}RULES")
 
     def listing(self) -> str:
-        """What is in force there."""
         return self.shells.run(self.host, "nft list tables")
 
     def close(self) -> None:
-        """The timer is needed no more; a host that is gone keeps it, and is healed by it."""
+        """Stop the timer. A host that does not answer keeps it, and the timer heals the host."""
         with contextlib.suppress(Unreachable, TimedOut):
             self.shells.run(self.host, f"systemctl stop {self._timer}.timer || :")
         self.shells.close(self.host)
@@ -105,7 +108,7 @@ class HostPacketFilter:
 
 @dataclass(slots=True, kw_only=True)
 class ContainerPacketFilter:
-    """The way into one container's network: by a sidecar, as the server's image has no packet filter and no right."""
+    """The packet filter of one container, in a sidecar: the server's image has no nft and no NET_ADMIN capability."""
 
     nodes: tuple[NodeSpec, ...]
     fleet: str
@@ -116,7 +119,7 @@ class ContainerPacketFilter:
     packets: PacketFilter | None = None
 
     def prepare(self, undo: str) -> None:
-        """Start the sidecar; it undoes and goes by itself when the lease is over."""
+        """Start the sidecar, which applies `undo` and ends by itself when the lease ends."""
         if self.sidecar is None:
             image = self.sidecars.image(self.base, asset_folder("compose") / "faults")
             [spec] = self.nodes
@@ -126,7 +129,7 @@ class ContainerPacketFilter:
         self.packets.prepare()
 
     def apply(self, rules: str) -> None:
-        """Put rules in force; where no sidecar ever was, or is any more, nothing is in force."""
+        """Put rules in force. Without a sidecar no rules are in force, and there is nothing to undo."""
         if self.sidecar is None:
             return
         if self.packets is None:
@@ -139,11 +142,9 @@ class ContainerPacketFilter:
             self.sidecar = self.packets = None
 
     def listing(self) -> str:
-        """What is in force there."""
         return "" if self.packets is None else self.packets.listing()
 
     def close(self) -> None:
-        """Remove the sidecar."""
         if self.packets is not None:
             self.packets.close()
         if self.sidecar is not None:

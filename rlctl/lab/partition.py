@@ -1,4 +1,4 @@
-"""Which nodes shall not hear each other, and the packet rules that see to it. Pure."""
+"""Network partitions between nodes, and the packet rules that make them. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ TABLE = "rlctl_drill"
 
 
 class Flow(StrEnum):
-    """What a cut stops: the copying of data only, or every word between the nodes."""
+    """What a cut stops: replication only, or all traffic between the nodes."""
 
     REPLICATION = "replication"
     EVERYTHING = "everything"
@@ -20,14 +20,14 @@ class Flow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSource:
-    """Where a client's packets come from, as packet rules can tell: an address of its own, or ports of its own."""
+    """The addresses or ports that a client's packets come from, so that packet rules can match them."""
 
     address: str = ""
     ports: tuple[int, int] | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ClientSource":
-        """As a client's process gets it on its standard input."""
+        """Read what the engine wrote to a client's standard input."""
         ports = data["ports"]
         return cls(address=data["address"], ports=None if ports is None else (ports[0], ports[1]))
 
@@ -37,42 +37,44 @@ ANYWHERE = ClientSource()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Pairs of nodes that do not hear each other; of a replication cut the first is the primary.
+    """Pairs of nodes that lose contact; in a replication cut the first of each pair is the primary.
 
-    Clients stand somewhere too: `shut_out` is where those are that stand with the second ones.
+    The clients in `shut_out` cannot reach the first nodes either.
     """
 
     flow: Flow
     pairs: tuple[tuple[NodeSpec, NodeSpec], ...]
-    shut_out: tuple[ClientSource, ...] = ()
+    blocked_clients: tuple[ClientSource, ...] = ()
 
     @property
-    def alone(self) -> tuple[NodeSpec, ...]:
-        """The first ones, each once."""
+    def isolated(self) -> tuple[NodeSpec, ...]:
+        """The first node of every pair, without duplicates."""
         return tuple(dict.fromkeys(first for first, _ in self.pairs))
 
     @property
     def rest(self) -> tuple[NodeSpec, ...]:
-        """The second ones, each once."""
+        """The second node of every pair, without duplicates."""
         return tuple(dict.fromkeys(second for _, second in self.pairs))
 
     def describe(self) -> str:
-        """For people."""
-        one, other = sorted(spec.name for spec in self.alone), sorted(spec.name for spec in self.rest)
+        """Name the flow and the nodes, for messages."""
+        one, other = sorted(spec.name for spec in self.isolated), sorted(spec.name for spec in self.rest)
         what = "replication" if self.flow is Flow.REPLICATION else "every flow"
         return f"{what} between {', '.join(one)} and {', '.join(other)}"
 
 
 def replication_cut(primary: NodeSpec, replicas: Iterable[NodeSpec]) -> Partition:
-    """The replicas get no more data; clients, bus and sentinels go on."""
+    """Cut the replication alone; clients, the cluster bus and sentinels still reach every node."""
     return Partition(flow=Flow.REPLICATION, pairs=tuple((primary, replica) for replica in replicas))
 
 
-def isolation(alone: Sequence[NodeSpec], all_nodes: Sequence[NodeSpec], clients: Sequence[ClientSource]) -> Partition:
-    """Some nodes hear only each other, and the others, with these clients, hear only the others."""
-    rest = [spec for spec in all_nodes if spec not in alone]
-    pairs = tuple((one, other) for one in alone for other in rest)
-    return Partition(flow=Flow.EVERYTHING, pairs=pairs, shut_out=tuple(clients))
+def isolation(
+    isolated: Sequence[NodeSpec], all_nodes: Sequence[NodeSpec], clients: Sequence[ClientSource]
+) -> Partition:
+    """Cut some nodes off from all others and from these clients."""
+    rest = [spec for spec in all_nodes if spec not in isolated]
+    pairs = tuple((one, other) for one in isolated for other in rest)
+    return Partition(flow=Flow.EVERYTHING, pairs=pairs, blocked_clients=tuple(clients))
 
 
 def partition_by_role(
@@ -90,19 +92,21 @@ def partition_by_role(
 
 
 def rules(partition: Partition, run: str) -> str:
-    """Where all nodes are in one network namespace: packets are told apart by their addresses."""
+    """Rules for a network namespace that holds all nodes, each with its own address."""
     return _table(run, input_rules=_drops(partition))
 
 
-def island_rules(partition: Partition, run: str) -> str:
-    """At the place of the nodes that are alone: nothing of the fleet's comes in from the rest, or goes out to it.
+def isolation_rules(partition: Partition, run: str) -> str:
+    """Rules for the container or host of the isolated nodes: drop the fleet's traffic from and to all other nodes.
 
-    Places may be shared with others, and with this very connection: only the fleet's ports are touched.
+    A host also carries other traffic, such as rlctl's own connection: only the fleet's ports are matched.
     """
     rest = ", ".join(sorted({spec.address for spec in partition.rest}))
-    ports = ", ".join(map(str, sorted({port for spec in (*partition.alone, *partition.rest) for port in _ports(spec)})))
-    own = ", ".join(str(port) for port in sorted({spec.port for spec in partition.alone}))
-    clients = [source.ports for source in partition.shut_out if source.ports is not None]
+    ports = ", ".join(
+        map(str, sorted({port for spec in (*partition.isolated, *partition.rest) for port in _ports(spec)}))
+    )
+    own = ", ".join(str(port) for port in sorted({spec.port for spec in partition.isolated}))
+    clients = [source.ports for source in partition.blocked_clients if source.ports is not None]
     return _table(
         run,
         input_rules=[
@@ -113,19 +117,19 @@ def island_rules(partition: Partition, run: str) -> str:
     )
 
 
-def no_rules(run: str) -> str:
-    """Removes the table; naming it first makes that right when it is gone already."""
-    return f"table inet {table_of(run)}\ndelete table inet {table_of(run)}\n"
+def removal_rules(run: str) -> str:
+    """Rules that remove a run's table; they name the table first, so that they also succeed without it."""
+    return f"table inet {table_name(run)}\ndelete table inet {table_name(run)}\n"
 
 
-def table_of(run: str) -> str:
-    """The name of a run's own table."""
+def table_name(run: str) -> str:
+    """Name of a run's nftables table."""
     return f"{TABLE}_{run}"
 
 
 def _table(run: str, *, input_rules: Iterable[str], output_rules: Iterable[str] = ()) -> str:
     chains = "".join(_chain(hook, drops) for hook, drops in (("input", input_rules), ("output", output_rules)))
-    return f"table inet {table_of(run)} {{\n{chains}}}\n"
+    return f"table inet {table_name(run)} {{\n{chains}}}\n"
 
 
 def _chain(hook: str, drops: Iterable[str]) -> str:
@@ -139,9 +143,9 @@ def _ports(spec: NodeSpec) -> tuple[int, ...]:
 
 def _drops(partition: Partition) -> Iterable[str]:
     if partition.flow is Flow.EVERYTHING:
-        alone = {one.address for one in partition.alone}
+        isolated = {one.address for one in partition.isolated}
         pairs = {(one.address, other.address) for one, other in partition.pairs}
-        pairs |= {(address, client.address) for address in alone for client in partition.shut_out}
+        pairs |= {(address, client.address) for address in isolated for client in partition.blocked_clients}
         both_ways = sorted(pairs | {(second, first) for first, second in pairs})
         listed = ", ".join(f"{first} . {second}" for first, second in both_ways)
         yield f"ip saddr . ip daddr {{ {listed} }} drop"

@@ -1,4 +1,4 @@
-"""Cuts between nodes, by the means at hand: packet rules in a sandbox, or Redis' own switches beside other people."""
+"""Makes and heals partitions: by packet rules, or by Redis' own users and passwords."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -6,45 +6,44 @@ from typing import Protocol, TypeVar
 
 from rlctl.errors import RlctlError
 from rlctl.execute.session import FleetSession
-from rlctl.lab.partition import Flow, Partition, island_rules, no_rules, rules, table_of
+from rlctl.lab.partition import Flow, Partition, isolation_rules, removal_rules, rules, table_name
 from rlctl.secrets import User
 from rlctl.system.redis import CommandFailed, LinkFailure, Reply
 from rlctl.system.sandbox import PacketFilter
 from rlctl.topology.nodes import NodeSpec, data_nodes
 
-# What a replica without ACL is given for a password, so that its primary turns it away.
+# Without ACL a replica is cut off by a wrong password, which its primary refuses.
 _WRONG = "rlctl-drill-cut"
 T = TypeVar("T")
 
 
 class Partitioner(Protocol):
-    """Cuts between nodes. Each heals by itself when rlctl is killed; `abilities` says which flows can be cut.
+    """Makes partitions, which heal by themselves when rlctl is killed.
 
-    `witnessed` are the flows whose cut a canary would notice.
+    `flows` can be cut here; `probed_flows` are those whose cut a probe notices.
     """
 
     method: str
     flows: frozenset[Flow]
     probed_flows: frozenset[Flow]
 
-    def prepare(self, alone: Sequence[NodeSpec], /) -> None:
-        """Have ready whatever takes time; these nodes will be cut off from everything."""
+    def prepare(self, isolated: Sequence[NodeSpec], /) -> None:
+        """Start the helpers that a cut of these nodes needs, so that the cut itself is quick."""
 
-    def cut(self, partition: Partition) -> None:
-        """Put the cut into effect."""
+    def cut(self, partition: Partition) -> None: ...
 
     def heal(self) -> None:
-        """Undo our cuts and nothing else; right at any time, and twice."""
+        """Undo the run's own cuts. Idempotent."""
 
     def residue(self) -> Iterable[str]:
-        """What is still in force of ours."""
+        """What is still in force of the run's own cuts."""
 
     def close(self) -> None:
-        """Let go of helpers."""
+        """End the helpers."""
 
 
 class SandboxPartitioner:
-    """Packet rules in the drill's own network namespace; they die with it."""
+    """Packet rules in the run's own network namespace, which vanish with it."""
 
     method = "packet rules in a private network namespace"
     flows = frozenset(Flow)
@@ -55,117 +54,113 @@ class SandboxPartitioner:
         self._run = run
 
     def prepare(self, _alone: Sequence[NodeSpec], /) -> None:
-        """Have the packet filter's program wait for its rules."""
         self._packets.prepare()
 
     def cut(self, partition: Partition) -> None:
-        """Drop the packets of these pairs."""
         self._packets.apply(rules(partition, self._run))
 
     def heal(self) -> None:
-        """Remove our table."""
-        self._packets.apply(no_rules(self._run))
+        self._packets.apply(removal_rules(self._run))
 
     def residue(self) -> Iterable[str]:
-        """Our table, where it is still there."""
         return [line for line in self._packets.listing().splitlines() if line.startswith("table ")]
 
     def close(self) -> None:
-        """Let the waiting program go."""
         self._packets.close()
 
 
-class Gate(Protocol):
-    """The way into the network of one place, where some of the fleet's nodes are."""
+class RemotePacketFilter(Protocol):
+    """The packet filter of one container or host that runs nodes of the fleet."""
 
     @property
     def nodes(self) -> tuple[NodeSpec, ...]:
-        """Those that are behind it."""
+        """The nodes whose traffic it filters."""
 
     def prepare(self, undo: str) -> None:
-        """Have ready what takes time; whatever happens to us, these rules are applied there in the end."""
+        """Start its helper; the helper applies the rules in `undo` even when rlctl is killed."""
 
     def apply(self, rules: str) -> None:
-        """Put rules in force; a place that is gone has none."""
+        """Put rules in force; do nothing where the container is gone."""
 
     def listing(self) -> str:
-        """What is in force there."""
+        """The rules in force."""
 
     def close(self) -> None:
-        """Let go of helpers."""
+        """End the helpers."""
 
 
 class NetworkPartitioner:
-    """Packet rules where the cut-off nodes are; replication alone is cut by Redis' own switches."""
+    """Packet rules on containers or hosts for whole nodes; Redis' own users and passwords for replication alone."""
 
     flows = frozenset(Flow)
     probed_flows = frozenset({Flow.EVERYTHING})
 
-    def __init__(self, replication: "ReplicationPartitioner", gates: Sequence[Gate], run: str, where: str) -> None:
+    def __init__(
+        self, replication: "ReplicationPartitioner", filters: Sequence[RemotePacketFilter], run: str, where: str
+    ) -> None:
         self.method = f"packet rules {where} for whole nodes; for replication alone {replication.method}"
         self._replication = replication
-        self._gates = gates
+        self._filters = filters
         self._run = run
 
-    def prepare(self, alone: Sequence[NodeSpec], /) -> None:
-        """Open the ways to the nodes that will be cut off."""
-        for gate in self._before(alone):
-            gate.prepare(no_rules(self._run))
+    def prepare(self, isolated: Sequence[NodeSpec], /) -> None:
+        for one in self._filters_of(isolated):
+            one.prepare(removal_rules(self._run))
 
     def cut(self, partition: Partition) -> None:
-        """Drop what goes between the two sides, at the places of those that are alone."""
+        """Drop the traffic between the two sides, at the isolated nodes."""
         if partition.flow is Flow.REPLICATION:
             self._replication.cut(partition)
             return
-        text = island_rules(partition, self._run)
-        for answer in self._everywhere(self._before(partition.alone), lambda gate: gate.apply(text)):
+        text = isolation_rules(partition, self._run)
+        for answer in self._on_all(self._filters_of(partition.isolated), lambda one: one.apply(text)):
             if isinstance(answer, RlctlError):
                 raise answer
 
     def heal(self) -> None:
-        """Remove our table wherever there are nodes of the fleet, and let replicas in.
+        """Remove the run's table on every container or host, and let replicas in again.
 
-        A place that does not answer keeps no other from being mended: its own lease mends it, and `residue` names it.
+        A host that does not answer does not stop the others: its timer heals it, and `residue` names it.
         """
-        self._everywhere(self._gates, lambda gate: gate.apply(no_rules(self._run)))
+        self._on_all(self._filters, lambda one: one.apply(removal_rules(self._run)))
         self._replication.heal()
 
     def residue(self) -> Iterable[str]:
-        """Our table where it is still there or nobody can tell, and replicas that are turned away."""
-        tables = self._everywhere(self._gates, lambda gate: table_of(self._run) in gate.listing())
-        for gate, found in zip(self._gates, tables, strict=True):
+        """Tables that are still there, hosts that could not be asked, and replicas that are refused."""
+        tables = self._on_all(self._filters, lambda one: table_name(self._run) in one.listing())
+        for one, found in zip(self._filters, tables, strict=True):
             if isinstance(found, RlctlError):
-                yield f"{gate.nodes[0].name}: perhaps our packet rules ({found.message})"
+                yield f"{one.nodes[0].name}: perhaps packet rules of this run ({found.message})"
             elif found:
-                yield f"{gate.nodes[0].name}: our packet rules"
+                yield f"{one.nodes[0].name}: packet rules of this run"
         yield from self._replication.residue()
 
     def close(self) -> None:
-        """Let go of helpers."""
-        for gate in self._gates:
-            gate.close()
+        """End the helpers."""
+        for one in self._filters:
+            one.close()
 
-    def _before(self, nodes: Sequence[NodeSpec]) -> list[Gate]:
-        return [gate for gate in self._gates if set(gate.nodes) & set(nodes)]
+    def _filters_of(self, nodes: Sequence[NodeSpec]) -> list[RemotePacketFilter]:
+        return [one for one in self._filters if set(one.nodes) & set(nodes)]
 
     @staticmethod
-    def _everywhere(gates: Sequence[Gate], do: Callable[[Gate], T]) -> list[T | RlctlError]:
-        """At all places at once, for a cut that comes one by one is another fault; or why it was not done there."""
+    def _on_all(filters: Sequence[RemotePacketFilter], do: Callable[[RemotePacketFilter], T]) -> list[T | RlctlError]:
+        """Call `do` on all at once, as a cut that spreads slowly is another fault. Return results or errors."""
 
-        def tried(gate: Gate) -> T | RlctlError:
+        def tried(one: RemotePacketFilter) -> T | RlctlError:
             try:
-                return do(gate)
+                return do(one)
             except RlctlError as failure:
                 return failure
 
-        with ThreadPoolExecutor(max_workers=max(1, len(gates))) as pool:
-            return list(pool.map(tried, gates))
+        with ThreadPoolExecutor(max_workers=max(1, len(filters))) as pool:
+            return list(pool.map(tried, filters))
 
 
 class ReplicationPartitioner:
-    """Turns the replicas away at the primary: their user is switched off there, or they get a wrong password.
+    """Makes a primary refuse its replicas: by switching their user off, or by giving them a wrong password.
 
-    Only the replication can be cut like this. A restart heals it as well: nothing of it is written to a file.
+    Only replication can be cut like this. A restart heals it too, since no file is written.
     """
 
     flows = frozenset({Flow.REPLICATION})
@@ -178,11 +173,11 @@ class ReplicationPartitioner:
         self.method = f"Redis' own switches ({how}); no network was cut"
 
     def prepare(self, _alone: Sequence[NodeSpec], /) -> None:
-        """Nothing takes time."""
+        """Do nothing: there is no helper."""
 
     def cut(self, partition: Partition) -> None:
-        """Turn these replicas away and end their connections."""
-        [primary] = partition.alone
+        """Refuse these replicas, and end their connections."""
+        [primary] = partition.isolated
         if self._has_users:
             self._send(primary, ("ACL", "SETUSER", User.REPLICA.value, "off"), ("CLIENT", "KILL", "TYPE", "replica"))
             return
@@ -191,7 +186,7 @@ class ReplicationPartitioner:
         self._send(primary, ("CLIENT", "KILL", "TYPE", "replica"))
 
     def heal(self) -> None:
-        """Let replicas in again, everywhere that answers; a node that is dead comes back without the cut."""
+        """Let replicas in again on every node that answers; a dead node loses the cut by its restart."""
         for spec in data_nodes(self._fleet.topology):
             try:
                 self._send(spec, self._healing_command())
@@ -199,11 +194,9 @@ class ReplicationPartitioner:
                 continue
 
     def residue(self) -> Iterable[str]:
-        """Where replicas are still turned away."""
-        return [f"{spec.name}: replicas turned away" for spec in data_nodes(self._fleet.topology) if self._is_cut(spec)]
+        return [f"{spec.name}: replicas refused" for spec in data_nodes(self._fleet.topology) if self._is_cut(spec)]
 
-    def close(self) -> None:
-        """There are no helpers."""
+    def close(self) -> None: ...
 
     def _healing_command(self) -> tuple[str, ...]:
         if self._has_users:
@@ -211,15 +204,15 @@ class ReplicationPartitioner:
         return "CONFIG", "SET", "masterauth", ""
 
     def _is_cut(self, spec: NodeSpec) -> bool:
-        question = ("ACL", "GETUSER", User.REPLICA.value) if self._has_users else ("CONFIG", "GET", "masterauth")
+        command = ("ACL", "GETUSER", User.REPLICA.value) if self._has_users else ("CONFIG", "GET", "masterauth")
         try:
-            [answer] = self._send(spec, question)
+            [answer] = self._send(spec, command)
         except LinkFailure:
             return False
         return "off" in answer[1] if self._has_users else _WRONG in answer
 
     def _send(self, spec: NodeSpec, *commands: tuple[str, ...]) -> list[Reply]:
-        """On a connection of its own: Sentinel ends those that are open when it promotes."""
+        """Use a new connection: Sentinel ends the open ones of a node that it promotes."""
         link = self._fleet.connector.separate_link(spec)
         try:
             answers = link.pipeline(commands)

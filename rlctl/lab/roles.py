@@ -1,4 +1,4 @@
-"""Who plays which part: the victim, its replicas, the witnesses. Pure."""
+"""Roles of nodes in a run: the victim, its replicas, the other primaries, the sentinels. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ WITNESSES = 3
 
 
 class LabRole(StrEnum):
-    """A part that a node plays in a drill."""
+    """A role of nodes in a run, as scenarios name it."""
 
     VICTIM = "victim"
     REPLICAS = "replicas"
@@ -26,7 +26,7 @@ class LabRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """The nodes of a run by the parts they play, fixed before anything is broken."""
+    """The nodes of a run by their roles, fixed before the first fault."""
 
     victim: NodeSpec
     replicas: tuple[NodeSpec, ...]
@@ -38,46 +38,45 @@ class Roles:
 
     @property
     def shard(self) -> tuple[NodeSpec, ...]:
-        """The victim's shard, the victim first."""
+        """The victim and its replicas, the victim first."""
         return (self.victim, *self.replicas)
 
     @property
     def all_nodes(self) -> tuple[NodeSpec, ...]:
-        """All nodes of the fleet."""
         return (*self.shard, *self.other_nodes, *self.sentinels)
 
     @property
     def watched(self) -> tuple[NodeSpec, ...]:
-        """Whom the sampler looks at: the shard, some primaries that can accuse the victim, the sentinels."""
+        """The nodes to sample: the shard, some primaries that can suspect the victim, the sentinels."""
         return (*self.shard, *self.other_primaries[:WITNESSES], *self.sentinels)
 
     @property
-    def alone(self) -> tuple[NodeSpec, ...]:
-        """Who is shut in together: all of the victim's host; elsewhere the victim and, if there are any, a sentinel."""
+    def isolated(self) -> tuple[NodeSpec, ...]:
+        """The nodes that are cut off with the victim: its whole host; elsewhere one sentinel, if there is one."""
         return self._with_neighbours(self.victim) if self.victim.host else (self.victim, *self.sentinels[:1])
 
     def cut_off(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
-        """Who is alone when these are cut off from everything: a host only goes as a whole."""
+        """The nodes that are cut off when a role is: a host can only be cut off as a whole."""
         if role is LabRole.VICTIM:
-            return self.alone
+            return self.isolated
         return tuple(dict.fromkeys(near for spec in self.of(role, promoted) for near in self._with_neighbours(spec)))
 
     def why_no_election(self) -> str | None:
-        """Why there is no failover while the victim is cut off: too many of those who elect are cut off with it."""
-        alone = self.alone
-        electors = self.sentinels or (self.victim, *self.other_primaries)
-        shut_in = [spec for spec in electors if spec in alone]
-        if not shut_in or 2 * len(shut_in) < len(electors):
+        """Why no replica is promoted while the victim is cut off: half or more of the voters are cut off with it."""
+        isolated = self.isolated
+        voters = self.sentinels or (self.victim, *self.other_primaries)
+        cut_off = [spec for spec in voters if spec in isolated]
+        if not cut_off or 2 * len(cut_off) < len(voters):
             return None
         what = "sentinels" if self.sentinels else "primaries"
-        return f"{len(shut_in)} of {len(electors)} {what} ({', '.join(spec.name for spec in shut_in)}) would be cut off"
+        return f"{len(cut_off)} of {len(voters)} {what} ({', '.join(spec.name for spec in cut_off)}) would be cut off"
 
     def _with_neighbours(self, spec: NodeSpec) -> tuple[NodeSpec, ...]:
         near = [one for one in self.all_nodes if spec.host is not None and one.host == spec.host and one != spec]
         return (spec, *near)
 
     def of(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
-        """The nodes that play a part; who was promoted is not known beforehand."""
+        """The nodes of a role; the caller names the promoted node once it is known."""
         match role:
             case LabRole.VICTIM:
                 return (self.victim,)
@@ -96,14 +95,14 @@ class Roles:
 
 
 def assign_roles(topology: Topology, observed: Observed) -> Roles:
-    """The victim is the primary of the first slots; on hosts one whose host has as few primaries as can be."""
+    """Choose the victim: the primary of the first slots; on hosts a primary on the host with the fewest primaries."""
     specs = {spec.name: spec for spec in data_nodes(topology)}
     primaries = [node for node in observed.up if node.role is Role.PRIMARY and node.name in specs]
     if topology.kind is Kind.CLUSTER:
-        crowd = Counter(specs[node.name].host or node.name for node in primaries)
+        primaries_on = Counter(specs[node.name].host or node.name for node in primaries)
         primaries.sort(
             key=lambda node: (
-                crowd[specs[node.name].host or node.name],
+                primaries_on[specs[node.name].host or node.name],
                 min((low for low, _ in node.slots), default=SLOTS),
             )
         )
@@ -123,7 +122,7 @@ def assign_roles(topology: Topology, observed: Observed) -> Roles:
 
 
 def planned_roles(topology: Topology) -> Roles:
-    """The parts in a fleet that is not built yet: everybody as the topology starts them."""
+    """The roles in a fleet that is not built yet, by the roles that its nodes start with."""
     data = data_nodes(topology)
     shard = tuple(spec for spec in data if spec.shard == 0)
     is_cluster = topology.kind is Kind.CLUSTER

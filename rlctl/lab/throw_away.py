@@ -1,4 +1,4 @@
-"""Folders of demos and runbook tests: removed at the end of the run, or later when the run was killed."""
+"""Folders of demos and rehearsals: removed at the end of the run, or later when the run was killed."""
 
 import secrets
 import shutil
@@ -15,15 +15,15 @@ from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
-# Describes servers that outlive a killed run; those in namespaces of a run do not.
+# Only for servers that outlive a killed run; servers in a run's namespaces end with it.
 _FLEET = "topology.yaml"
 
 
 @contextmanager
 def throw_away(home: Home, kind: str, fleet: Topology | None = None) -> Iterator[RunFolder]:
-    """Make a folder for one run whose `twin` may hold anything, such as the state folder of this fleet.
+    """Make the folder of one run, with an empty `twin` folder, and remove it at the end.
 
-    The folder is removed at the end; the fleet has to be destroyed before.
+    Its servers must have ended by then. `fleet` is what a later clean-up destroys when this run is killed.
     """
     home.open_for_writing()
     folder = RunFolder(home.throw_away / f"{kind}-{secrets.token_hex(4)}")
@@ -39,7 +39,7 @@ def throw_away(home: Home, kind: str, fleet: Topology | None = None) -> Iterator
 
 
 def clean_up_throw_away(home: Home, progress: Progress) -> list[dict[str, object]]:
-    """Remove what killed runs left; runs that still run are not touched."""
+    """Remove the fleets and folders of killed runs. Running ones stay."""
     left = [folder for folder in _folders(home) if _is_left(folder)]
     for folder in left:
         text = read_text(folder.root / _FLEET)
@@ -50,7 +50,7 @@ def clean_up_throw_away(home: Home, progress: Progress) -> list[dict[str, object
 
 
 def note_cleaned_up(cleaned: Iterable[Mapping[str, object]], progress: Progress) -> None:
-    """Tell the user which killed runs were cleaned up."""
+    """Report which killed runs were cleaned up."""
     for one in cleaned:
         progress.note(f"healed what run {one['id']} had left")
 
@@ -60,11 +60,11 @@ def _folders(home: Home) -> list[RunFolder]:
 
 
 def _is_left(folder: RunFolder) -> bool:
-    """Whether its run was killed; one without an owner may just begin."""
+    """Whether its run was killed; a run without an owner may just have begun."""
     return folder.owner.exists() and not folder.is_owned()
 
 
 def _remove(folder: RunFolder) -> None:
-    """Remove the owner last: by it the rest is found."""
+    """Remove the owner's file last: without it a later clean-up finds nothing."""
     remove_twin_folder(folder)
     shutil.rmtree(folder.root, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The topology of a twin: the deployed one's shape and settings, with what a drill has to change. Pure."""
+"""The topology of a twin: the fleet's shape and settings, with small memory, short timers and its own ports. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,12 +18,12 @@ SHORT_TIMER_MS = 1_000
 _BESIDE_PORTS = 500
 READS_WHEN_DOWN = "cluster-allow-reads-when-down"
 SHORT_FAILOVER_MS = 10_000
-# The watchers' own periods in ms; a test setting, which is why it is printed and --stock-timers goes without.
+# Periods of sentinels in ms. This is a setting for tests, so reports print it and --stock-timers leaves it out.
 SHORT_PERIODS = {"publish-period": 300, "info-period": 500, "ask-period": 200}
 
 
 def check_settings(settings: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with settings, spelled `section.key`."""
+    """What is wrong with settings that are spelled `section.key`."""
     for path, value in settings.items():
         try:
             field = _field(path)
@@ -36,7 +36,6 @@ def check_settings(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def with_settings(topology: Topology, settings: Mapping[str, str]) -> Topology:
-    """The topology with some settings changed."""
     for path, value in settings.items():
         section, field = path.split(".")[0], _field(path)
         changes: dict[str, Any] = {field.attribute: _value(field, value)}
@@ -104,7 +103,7 @@ def twin_beside_fleet(
 
 
 def hosts_base_port(topology: Topology) -> int:
-    """Where a twin on the fleet's own hosts counts its ports from: clear of the fleet's."""
+    """First port of a twin on the fleet's own hosts, above the fleet's ports."""
     taken = [topology.local.base_port, *(host.base_port for host in topology.hosts if host.base_port is not None)]
     return max(taken) + _BESIDE_PORTS
 
@@ -114,7 +113,7 @@ def _field(path: str) -> Field:
     found = next((one for one in SECTIONS if one.key == section), None)
     field = next((one for one in found.fields if one.key == key), None) if found else None
     if field is None:
-        raise KeyError("no such setting of a topology")
+        raise KeyError("a topology has no such setting")
     return field
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlctl.assets import asset_folder
-from rlctl.lab.partition import no_rules, table_of
+from rlctl.lab.partition import removal_rules, table_name
 from rlctl.render.compose import container_name
 from rlctl.system.docker import DockerEngine
 from rlctl.system.process import ProcessRunner
@@ -115,9 +115,9 @@ def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(make_fleet: MakeFl
     node = NodeName("node-0")
     tag = helpers.image(image, asset_folder("compose") / "faults")
     container = container_name(fleet.name, node)
-    sidecar = helpers.start(tag, container, node, undo=no_rules("lease"), after_s=45)
+    sidecar = helpers.start(tag, container, node, undo=removal_rules("lease"), after_s=45)
     helpers.packet_filter(sidecar).apply(
-        f"table inet {table_of('lease')} {{\n"
+        f"table inet {table_name('lease')} {{\n"
         "chain cut {\n"
         "type filter hook input priority -10; policy accept;\n"
         f"tcp dport {fleet.base_port} drop\n"
@@ -138,7 +138,7 @@ def test_a_sidecar_that_is_removed_takes_its_volumes_along(make_fleet: MakeFleet
     helpers = Sidecars(DockerEngine(runner), runner, f"volumes_{fleet.name.replace('-', '_')}")
     node = NodeName("node-0")
     tag = helpers.image(image, asset_folder("compose") / "faults")
-    sidecar = helpers.start(tag, container_name(fleet.name, node), node, undo=no_rules("volumes"), after_s=300)
+    sidecar = helpers.start(tag, container_name(fleet.name, node), node, undo=removal_rules("volumes"), after_s=300)
     mounts = json.loads(run("docker", "inspect", "--format", "{{json .Mounts}}", sidecar.id))
     volumes = {mount["Name"] for mount in mounts if mount["Type"] == "volume"}
     assert volumes

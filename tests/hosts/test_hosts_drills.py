@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rlctl.lab.packet_filter import HostPacketFilter
-from rlctl.lab.partition import island_rules, isolation, no_rules, table_of
+from rlctl.lab.partition import isolation, isolation_rules, removal_rules, table_name
 from rlctl.system.ssh import socket_folder
 from rlctl.targets.hosts.shells import HostShells
 from rlctl.topology.load import load_topology
@@ -88,11 +88,11 @@ def test_a_cut_heals_by_itself_when_nobody_is_left_to_mend_it(
     shells = HostShells(topology, socket_folder(tmp_path))
     nodes = tuple(spec for spec in data_nodes(topology) if spec.host == "h1")
     gate = HostPacketFilter(nodes=nodes, host="h1", shells=shells, run="lease", lease_s=30)
-    gate.prepare(no_rules("lease"))
-    gate.apply(island_rules(isolation(nodes, data_nodes(topology), []), "lease"))
+    gate.prepare(removal_rules("lease"))
+    gate.apply(isolation_rules(isolation(nodes, data_nodes(topology), []), "lease"))
 
-    assert table_of("lease") in gate.listing()
-    wait_for(lambda: table_of("lease") not in gate.listing(), what="the table removed by the host itself")
+    assert table_name("lease") in gate.listing()
+    wait_for(lambda: table_name("lease") not in gate.listing(), what="the table removed by the host itself")
     gate.close()
     assert of_drills(fleet) == ""
 

@@ -248,18 +248,18 @@ class Run:
         roles, cut = self.context.roles, cuts[0]
         beside = self.context.sources.get(Side.MINORITY, ANYWHERE) if cut.flow is Flow.EVERYTHING else ANYWHERE
         probes = [Probe(name="beside", source=beside, place=NodeAddress.of(roles.victim), is_across=False)]
-        alone, rest = roles.victim, roles.replicas[0]
+        isolated, rest = roles.victim, roles.replicas[0]
         if cut.flow is Flow.EVERYTHING and cut.role is LabRole.REPLICA:
-            alone, rest = roles.replicas[0], roles.victim
-        inwards, outwards = self._across(alone, rest)
-        probes.append(Probe(name="inwards", source=inwards, place=NodeAddress.of(alone), is_across=True))
+            isolated, rest = roles.replicas[0], roles.victim
+        inwards, outwards = self._across(isolated, rest)
+        probes.append(Probe(name="inwards", source=inwards, place=NodeAddress.of(isolated), is_across=True))
         if cut.flow is Flow.EVERYTHING and outwards is not None:
             probes.append(Probe(name="outwards", source=outwards, place=NodeAddress.of(rest), is_across=True))
         return tuple(probes)
 
-    def _across(self, alone: NodeSpec, rest: NodeSpec) -> tuple[ClientSource, ClientSource | None]:
+    def _across(self, isolated: NodeSpec, rest: NodeSpec) -> tuple[ClientSource, ClientSource | None]:
         """Where to sing from, across a cut: the nodes' addresses where these are ours, else with the far clients."""
         far = self.context.sources.get(Side.MAJORITY, ANYWHERE)
         if far.ports is not None:
             return far, None
-        return ClientSource(address=rest.address), ClientSource(address=alone.address)
+        return ClientSource(address=rest.address), ClientSource(address=isolated.address)

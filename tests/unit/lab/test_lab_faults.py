@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from rlctl.errors import Unreachable
-from rlctl.lab.partition import isolation, no_rules, table_of
+from rlctl.lab.partition import isolation, removal_rules, table_name
 from rlctl.lab.partitioner import NetworkPartitioner, ReplicationPartitioner
 from rlctl.topology.nodes import NodeSpec, data_nodes
 from tests.unit import fleets
@@ -30,7 +30,7 @@ class FakeGate:
     def listing(self) -> str:
         if self.is_gone:
             raise Unreachable("gone", hint="wait")
-        return "" if self.applied[-1:] == [no_rules("r1")] else f"table inet {table_of('r1')}"
+        return "" if self.applied[-1:] == [removal_rules("r1")] else f"table inet {table_name('r1')}"
 
     def close(self) -> None:
         self.applied.append("closed")
@@ -54,9 +54,9 @@ def test_a_place_that_is_gone_keeps_no_other_from_being_mended() -> None:
     faults = NetworkPartitioner(replication, gates, "r1", "here")
     faults.heal()
 
-    assert [gate.applied for gate in gates] == [[no_rules("r1")], [], [no_rules("r1")]]
+    assert [gate.applied for gate in gates] == [[removal_rules("r1")], [], [removal_rules("r1")]]
     assert replication.healed == 1
-    assert list(faults.residue()) == ["node-1: perhaps our packet rules (gone)"]
+    assert list(faults.residue()) == ["node-1: perhaps packet rules of this run (gone)"]
 
 
 def test_only_the_places_of_those_that_are_alone_are_cut() -> None:
@@ -66,7 +66,7 @@ def test_only_the_places_of_those_that_are_alone_are_cut() -> None:
     faults.cut(isolation(NODES[:1], NODES, []))
 
     assert [len(gate.applied) for gate in gates] == [2, 0, 0]
-    assert next(iter(faults.residue())) == "node-0: our packet rules"
+    assert next(iter(faults.residue())) == "node-0: packet rules of this run"
 
 
 def test_a_cut_that_is_not_in_effect_is_an_error() -> None:

@@ -8,7 +8,15 @@ from rlctl.drills.engine.clients import ClockReading, client_specs
 from rlctl.drills.record.ledger import Keys
 from rlctl.drills.record.sample import SILENT, Sample, is_one
 from rlctl.drills.scenario.model import ClientLoad, LoadMode, Side
-from rlctl.lab.partition import ANYWHERE, ClientSource, island_rules, isolation, no_rules, replication_cut, rules
+from rlctl.lab.partition import (
+    ANYWHERE,
+    ClientSource,
+    isolation,
+    isolation_rules,
+    removal_rules,
+    replication_cut,
+    rules,
+)
 from rlctl.lab.roles import LabRole, assign_roles, planned_roles
 from rlctl.topology.model import HostEntry, TargetName, Topology
 from rlctl.topology.nodes import data_nodes, sentinel_nodes
@@ -61,7 +69,7 @@ def test_everybody_is_there_once(topology: Topology, slots: tuple[tuple[int, int
     assert names == sorted(spec.name for spec in (*data_nodes(topology), *sentinel_nodes(topology)))
     assert parts.slots == slots
     assert set(parts.shard) < set(parts.watched) <= set(parts.all_nodes)
-    assert [spec.is_sentinel for spec in parts.alone] == [False, True][: 1 + bool(parts.sentinels)]
+    assert [spec.is_sentinel for spec in parts.isolated] == [False, True][: 1 + bool(parts.sentinels)]
 
 
 @pytest.mark.parametrize("topology", [CLUSTER, WATCHED], ids=["cluster", "sentinel"])
@@ -137,9 +145,9 @@ def test_island_rules_drop_the_fleets_ports_and_the_far_clients_and_nothing_else
     parts = planned_roles(ON_HOSTS)
     far = ClientSource(ports=(24_000, 24_999))
     partition = isolation(parts.cut_off(LabRole.VICTIM), parts.all_nodes, [far, ClientSource(address="127.79.0.1")])
-    own = ", ".join(str(port) for port in sorted(spec.port for spec in partition.alone))
+    own = ", ".join(str(port) for port in sorted(spec.port for spec in partition.isolated))
     rest, ports = "10.0.0.2, 10.0.0.3", "7000, 7001, 7002, 7003, 7004, 7005, 17000, 17001, 17002, 17003, 17004, 17005"
-    assert island_rules(partition, "r1") == (
+    assert isolation_rules(partition, "r1") == (
         "table inet rlctl_drill_r1 {\n"
         "chain cut_input {\n"
         "type filter hook input priority -10; policy accept;\n"
@@ -170,7 +178,7 @@ def test_off_hosts_a_sentinel_is_alone_with_the_victim() -> None:
 
 
 def test_rules_are_removed_by_name_whether_they_are_there_or_not() -> None:
-    assert no_rules("r1") == "table inet rlctl_drill_r1\ndelete table inet rlctl_drill_r1\n"
+    assert removal_rules("r1") == "table inet rlctl_drill_r1\ndelete table inet rlctl_drill_r1\n"
 
 
 SHUT_IN = ClientSource(address="127.79.0.2")
