@@ -1,4 +1,4 @@
-"""Failover drills: a scenario is data, a run is recorded, and pure checkers say what was lost and why.
+"""Failover drills: a scenario says what to break, a run is recorded, and pure checks judge the record.
 
 Pure: `judge`.
 """

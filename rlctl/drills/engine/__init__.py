@@ -1,4 +1,4 @@
-"""Carries a run out: clients, faults, probes, recovery.
+"""Runs a scenario: clients, faults, probes, recovery.
 
 Pure: `client_spec`, `clients`, `preview`, `requests`, `run_request`.
 """

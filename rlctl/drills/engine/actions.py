@@ -1,4 +1,4 @@
-"""Carries out the steps of a scenario on a stage, and writes down when each took effect."""
+"""Carries out the steps of a scenario, and records when each took effect."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -38,7 +38,7 @@ _MODES = {FailoverKind.FORCE: FailoverMode.FORCE, FailoverKind.TAKEOVER: Failove
 
 
 class ActionExecutor:
-    """Performs actions; `before_mend` is called while a cut is still in force, to save what will be discarded."""
+    """Carries out steps; calls `before_heal` before a cut is healed, to copy the data that nodes then discard."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class ActionExecutor:
         self._journal = journal
         self._before_heal = before_heal
 
-    def perform(self, action: Action) -> None:  # noqa: C901  one case for each member of the union
-        """One step of the scenario."""
+    def carry_out(self, action: Action) -> None:  # noqa: C901  one case for each member of the union
+        """Carry out one step of the scenario."""
         match action:
             case Hold(ms=ms):
                 self._monitor.hold(ms)
@@ -120,7 +120,7 @@ class ActionExecutor:
                 self._set_up_on(spec)
 
     def _set_up_on(self, spec: NodeSpec) -> None:
-        """A node that came back lacks the drill's user and script, as it would lack a release's."""
+        """Give a restarted node the drill's user and script again, and the scripts of the release."""
 
         def is_ready() -> bool:
             try:

@@ -1,4 +1,4 @@
-"""Undoes what a run left that was killed: on the fleet by its journal, of a twin by removing it."""
+"""Cleans up after a killed run: removes its twin, or heals the live fleet by the run's journal."""
 
 from contextlib import closing
 from signal import Signals
@@ -21,7 +21,7 @@ from rlctl.topology.nodes import all_nodes
 
 
 def clean_up(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
-    """What was undone; right at any time, and twice."""
+    """Undo what a killed run left; return what was undone. Idempotent."""
     document = folder.read(REQUEST)
     if document is None or folder.is_owned():
         return ()
@@ -41,13 +41,13 @@ def clean_up(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
 
 
 def _is_over(folder: RunFolder) -> bool:
-    """Whether the run itself had cleaned up and healed, or somebody swept it since."""
+    """Whether the run itself, or an earlier clean-up, has healed the fleet."""
     events = {line["event"] for line in journal_lines(folder)}
     return "swept" in events or "ended" in events
 
 
 def _resume(folder: RunFolder, request: RunRequest) -> list[str]:
-    """Nodes that the run had stopped and may not have let go on: before any lock, as a stopped node holds all up."""
+    """Resume nodes that the run had paused. This comes before the lock, which a paused node would delay."""
     stopped = {name for line in journal_lines(folder) if line["event"] == PAUSING for name in line["nodes"]}
     if not stopped:
         return []
@@ -62,15 +62,15 @@ def _heal_fleet(folder: RunFolder, request: RunRequest, progress: Progress) -> l
     topology, home = requested_fleet(folder, request)
     with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING) as held:
         if not held.fleet.observe().exists:
-            # Destroyed since the drill was killed: a deploy would make it anew.
+            # The fleet was destroyed after the drill was killed: a deploy would build it again.
             return ["nothing: the fleet is gone"]
         _heal_partition(held, folder)
         held.fleet.target.suspend_restarts(0)
         done = _forget(held, folder)
         report = repair(held, progress, StopFlag())
-        # Where the primary was dead, its shard's keys came to light only with the one that took its place.
+        # The keys of a shard without a primary can only be removed now, when it has one again.
         done += _forget(held, folder)
-        return [*done, "mended all cuts", *(describe(result.step) for result in report.results)]
+        return [*done, "healed all cuts", *(describe(result.step) for result in report.results)]
 
 
 def _heal_partition(held: LockedFleet, folder: RunFolder) -> None:
@@ -79,7 +79,7 @@ def _heal_partition(held: LockedFleet, folder: RunFolder) -> None:
 
 
 def _forget(held: LockedFleet, folder: RunFolder) -> list[str]:
-    """The run's user and keys; a run that never began has none."""
+    """Remove the run's user and keys; a run that never began has none."""
     begin = next((line for line in journal_lines(folder) if line["event"] == "begin"), None)
     if begin is None:
         return []

@@ -1,8 +1,8 @@
-"""One client of a drill: a process of its own that loads the fleet and notes what became of every operation.
+"""Client process of a drill: loads the fleet, and records the outcome of every operation.
 
-Raw pipelined sockets and threads of blocking calls, not the client library: the library retries a write whose answer
-got lost, follows redirections unseen and turns READONLY into a lost connection, so its caller cannot tell what was
-acknowledged; and at ten thousand operations a second it would need a core for itself.
+It uses raw pipelined sockets, not a client library. A library retries a write whose answer was lost, follows
+redirections and reports READONLY as a lost connection, so its caller cannot tell what was acknowledged. At ten
+thousand operations a second it would also need a core for itself.
 """
 
 import contextlib
@@ -18,23 +18,26 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rlctl.drills.engine.client_spec import NodeAddress
-from rlctl.drills.engine.requests import Answers, BatchBuilder, ClientWork, read, redirect
+from rlctl.drills.engine.requests import Answers, BatchBuilder, ClientWork, read_answers, redirect
 from rlctl.drills.engine.wire import CHUNK, Credentials, open_channel
 from rlctl.drills.record.ops import NOWHERE, Batch, Outcome
 from rlctl.lab.partition import ClientSource
 
 FLUSH_S = 0.05
-# A service that looks for its primary does not wait long for one that is silent.
+# A service that looks for its primary does not wait long for a node that does not answer.
 CONNECT_S = 0.25
-# A refused client tries again after this, as a service with a short back-off would.
+# Delay before a refused client tries again, as in a service with a short back-off.
 BACK_OFF_S = 0.01
-# Demand that could not be sent for so long is given up: the callers behind it have gone.
+# Operations that are late by more than this are dropped, since a service's callers would have gone.
 BACKLOG_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """How one client behaves; `pinned` keeps it at the first place: shut in with it, or led by an old map."""
+    """Settings of one client.
+
+    A `pinned` client only uses the first address: it is isolated with that node, or its map of the fleet is old.
+    """
 
     places: tuple[NodeAddress, ...]
     work: ClientWork
@@ -49,7 +52,7 @@ class ClientSettings:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ClientSettings":
-        """What the engine wrote on our standard input."""
+        """Read what the engine wrote to standard input."""
         places = tuple(NodeAddress(**place) for place in data.pop("places"))
         work, credentials = ClientWork.from_json(data.pop("work")), Credentials.from_json(data.pop("entry"))
         source, history = ClientSource.from_json(data.pop("source")), Path(data.pop("history"))
@@ -57,7 +60,7 @@ class ClientSettings:
 
 
 class ControlledClient:
-    """A client's common part: it begins, bursts and stops at the engine's word, and writes down what it did."""
+    """What clients share: they begin, burst and stop when the engine says so, and record their operations."""
 
     def __init__(self, history: Path) -> None:
         self.burst = False
@@ -69,20 +72,20 @@ class ControlledClient:
         self._next = 0
         self._numbering = threading.Lock()
 
-    def numbers(self, count: int) -> int:
-        """The first of so many numbers that nobody used before."""
+    def reserve_numbers(self, count: int) -> int:
+        """Reserve `count` operation numbers; return the first."""
         with self._numbering:
             first = self._next
             self._next += count
         return first
 
-    def note(self, batch: Batch, errors: Sequence[str] = ()) -> None:
-        """Keep what became of a batch."""
+    def record(self, batch: Batch, errors: Sequence[str] = ()) -> None:
+        """Record the outcomes of a batch."""
         self._done.append(batch)
         self.refusals.update(error.split(" ", 1)[0] for error in errors)
 
     def run(self, threads: Sequence[threading.Thread]) -> None:
-        """Let the threads load until the engine says stop, or is gone."""
+        """Run the threads until the engine says stop, or has gone."""
         with self._history.open("ab") as sink:
             commands = _Commands(self)
             commands.wait_for_go()
@@ -93,17 +96,17 @@ class ControlledClient:
             for thread in threads:
                 thread.join()
             self._flush(sink)
-        _tell({"refusals": dict(self.refusals), "hops": self.hops, "attempted": self._next})
+        _report({"refusals": dict(self.refusals), "hops": self.hops, "attempted": self._next})
 
     def _flush(self, sink: BinaryIO) -> None:
-        """Write what was noted since the last time, so that it outlives us."""
+        """Write what was recorded since the last flush, so that it survives a kill of this process."""
         while self._done:
             sink.write(self._done.popleft().pack())
         sink.flush()
 
 
 class Client(ControlledClient):
-    """A client that counts every answer itself."""
+    """A client that sends raw commands and classifies every answer."""
 
     def __init__(self, settings: ClientSettings) -> None:
         super().__init__(settings.history)
@@ -111,13 +114,13 @@ class Client(ControlledClient):
         self.requests = BatchBuilder(settings.work)
 
     def load(self) -> None:
-        """One thread for each connection."""
+        """Load the fleet with one thread for each connection."""
         connections = [_Connection(self, number) for number in range(self.settings.connections)]
         self.run([threading.Thread(target=connection.run) for connection in connections])
 
 
 class _Commands:
-    """The engine's words on standard input: go, burst, stop; its end stops us too."""
+    """The engine's commands on standard input: go, burst, stop. The end of input stops the client too."""
 
     def __init__(self, client: ControlledClient) -> None:
         self._client = client
@@ -125,8 +128,8 @@ class _Commands:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def wait_for_go(self) -> None:
-        """Return at the word, or when the engine has gone."""
-        _tell({"ready": True})
+        """Return when the engine says go, or has gone."""
+        _report({"ready": True})
         self._go.wait()
 
     def _listen(self) -> None:
@@ -143,7 +146,7 @@ class _Commands:
 
 
 class _Connection:
-    """One connection: a batch out, its answers in, the next batch; one thread's work."""
+    """One connection and its thread: send a batch, read its answers, send the next."""
 
     def __init__(self, client: Client, number: int) -> None:
         self._client = client
@@ -154,7 +157,7 @@ class _Connection:
         self._between_s = client.settings.depth * client.settings.connections / client.settings.rate
 
     def run(self) -> None:
-        """Open-loop demand: every batch has its time, whether or not the one before was answered."""
+        """Send at a fixed rate (open loop): every batch is due at its time, also when the one before is late."""
         due_s = time.monotonic() + self._between_s * self._number / self._settings.connections
         while not self._client.stopped.is_set():
             late_s = time.monotonic() - due_s
@@ -162,16 +165,16 @@ class _Connection:
                 self._client.stopped.wait(min(-late_s, FLUSH_S))
                 continue
             if late_s > BACKLOG_S:
-                due_s += self._give_up(int(late_s / self._between_s))
+                due_s += self._drop(int(late_s / self._between_s))
             self._send_one()
             due_s += self._between_s
         self._hang_up()
 
-    def _give_up(self, batches: int) -> float:
-        """Operations whose turn passed unsent; their time is skipped."""
+    def _drop(self, batches: int) -> float:
+        """Record operations that were due but not sent. Return the time to skip."""
         count = min(batches * self._settings.depth, 0xFFFF)
         now_s = time.monotonic()
-        first = self._client.numbers(count)
+        first = self._client.reserve_numbers(count)
         codes = bytes([Outcome.NOT_SENT]) * count
         self._note(NOWHERE, first, now_s, now_s, codes)
         return count / self._settings.depth * self._between_s
@@ -180,7 +183,7 @@ class _Connection:
         if self._channel is None and not self._connect():
             return
         place, count = self._at, self._settings.depth
-        first = self._client.numbers(count)
+        first = self._client.reserve_numbers(count)
         requests = self._client.requests
         message, flags = requests.batch(first, count, burst=self._client.burst, clock_us=self._clock_us(place))
         sent_s = time.monotonic()
@@ -188,7 +191,7 @@ class _Connection:
         self._note(place, first, sent_s, time.monotonic(), answers.codes, answers.errors)
         if not answers.complete:
             self._hang_up()
-            self._turn()
+            self._use_next_node()
         elif answers.errors:
             self._react(answers.errors[0])
 
@@ -204,18 +207,18 @@ class _Connection:
         try:
             assert self._channel is not None
             self._channel.sendall(message)
-            while not (answers := read(data, flags, requests, replicas)).complete:
+            while not (answers := read_answers(data, flags, requests, replicas)).complete:
                 chunk = self._channel.recv(CHUNK)
                 if not chunk:
                     break
                 data += chunk
         except OSError:
-            # A timeout, a reset: what has no answer stays indeterminate.
-            return read(data, flags, requests, replicas)
+            # After a timeout or a reset, operations without an answer stay indeterminate.
+            return read_answers(data, flags, requests, replicas)
         return answers
 
     def _react(self, error: str) -> None:
-        """Follow a redirection; try another node where this one can take no writes; else only wait a little."""
+        """Follow a redirection, or try another node if this one takes no writes, or else wait a little."""
         target = redirect(error)
         if self._settings.pinned:
             pass
@@ -224,7 +227,7 @@ class _Connection:
             return
         elif error.startswith(("READONLY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM")):
             self._hang_up()
-            self._turn()
+            self._use_next_node()
         self._client.stopped.wait(BACK_OFF_S)
 
     def _go_to(self, host: str, port: int) -> None:
@@ -234,15 +237,15 @@ class _Connection:
             self._hang_up()
             self._at = places.index((host, port))
 
-    def _turn(self) -> None:
-        """On to the next node of the shard."""
+    def _use_next_node(self) -> None:
+        """Go on to the next node of the shard."""
         if not self._settings.pinned:
             self._client.hops += 1
             self._at = (self._at + 1) % len(self._settings.places)
         self._client.stopped.wait(BACK_OFF_S)
 
     def _connect(self) -> bool:
-        """Whether there is a connection; a batch that found none was refused, surely without effect."""
+        """Connect. On failure, record a batch as refused, since it had no effect, and return False."""
         place = self._settings.places[self._at]
         started_s = time.monotonic()
         try:
@@ -253,10 +256,10 @@ class _Connection:
         except OSError as failure:
             self._hang_up()
             count = self._settings.depth
-            first = self._client.numbers(count)
+            first = self._client.reserve_numbers(count)
             codes = bytes([Outcome.REFUSED]) * count
             self._note(self._at, first, started_s, time.monotonic(), codes, [f"unreachable {failure}"] * count)
-            self._turn()
+            self._use_next_node()
             return False
         return True
 
@@ -264,7 +267,7 @@ class _Connection:
         self, node: int, first: int, sent_s: float, done_s: float, codes: bytes, errors: Sequence[str] = ()
     ) -> None:
         batch = Batch(node=node, connection=self._number, first=first, sent_s=sent_s, done_s=done_s, codes=codes)
-        self._client.note(batch, errors)
+        self._client.record(batch, errors)
 
     def _hang_up(self) -> None:
         if self._channel is not None:
@@ -273,13 +276,13 @@ class _Connection:
             self._channel = None
 
 
-def _tell(message: dict[str, object]) -> None:
+def _report(message: dict[str, object]) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Read the settings from the first line of standard input, then load as told."""
+    """Read the settings from the first line of standard input, then load the fleet."""
     Client(ClientSettings.from_json(json.loads(sys.stdin.readline()))).load()
 
 

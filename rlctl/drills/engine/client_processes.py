@@ -1,4 +1,4 @@
-"""The clients of a run: starts their processes, tells them when to begin, and reads what they noted."""
+"""The client processes of a run: starts and stops them, and reads what they recorded."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,6 @@ END_S = 30.0
 
 
 class ClientProcesses:
-    """All clients of a run."""
-
     def __init__(
         self,
         folder: RunFolder,
@@ -37,7 +35,7 @@ class ClientProcesses:
         self.ends: dict[str, dict[str, object]] = {}
 
     def start(self) -> None:
-        """Start every client's process and wait until it could begin."""
+        """Start every client, and wait until each is ready."""
         for spec in self._specs:
             child = Child([*OWN_PYTHON, "-m", self._program])
             self._children[spec.name] = child
@@ -55,16 +53,16 @@ class ClientProcesses:
         )
 
     def go(self) -> None:
-        """Begin to load."""
-        self._tell("go")
+        """Begin the load."""
+        self._send("go")
 
     def burst(self) -> None:
-        """Let the hot user ask."""
-        self._tell("burst")
+        """Let the hot user exceed its limit."""
+        self._send("burst")
 
     def end(self) -> None:
-        """Stop the load and hear what each client has to say; twice is right too."""
-        self._tell("stop")
+        """Stop the load, and collect each client's final statistics. Idempotent."""
+        self._send("stop")
         children, self._children = self._children, {}
         for name, child in children.items():
             last = child.read_line(timeout_s=END_S)
@@ -72,13 +70,13 @@ class ClientProcesses:
             child.end()
 
     def kill(self) -> None:
-        """Leave no process behind, whatever happened."""
+        """Kill the clients that still run."""
         for child in self._children.values():
             child.kill()
             child.end()
         self._children = {}
 
-    def _tell(self, word: str) -> None:
+    def _send(self, word: str) -> None:
         for child in self._children.values():
             child.send_line(word)
 
@@ -108,7 +106,7 @@ class ClientProcesses:
 
 
 def read_history(folder: RunFolder, name: str, side: str, end: Mapping[str, object]) -> ClientHistory:
-    """What a client noted, also of a run that was killed."""
+    """Read a client's history, also of a killed run."""
     path = folder.history(name)
     data = path.read_bytes() if path.exists() else b""
     refusals = end.get("refusals")

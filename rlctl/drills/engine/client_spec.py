@@ -1,4 +1,4 @@
-"""One client of a run, and the nodes that it may reach. Pure."""
+"""One client of a run, and the nodes that it uses. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from rlctl.topology.nodes import NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAddress:
-    """One node as a client reaches it."""
+    """A node's name and address, as a client uses it."""
 
     name: str
     host: str
@@ -18,13 +18,12 @@ class NodeAddress:
 
     @classmethod
     def of(cls, spec: NodeSpec) -> "NodeAddress":
-        """Where the node listens."""
         return cls(name=spec.name, host=spec.address, port=spec.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSpec:
-    """One client: where it stands, whom it may reach, what it asks for."""
+    """One client: its side of a cut, the nodes that it uses, and what it sends."""
 
     name: str
     side: Side

@@ -1,4 +1,4 @@
-"""Which clients a scenario has, and what each asks of whom. Pure."""
+"""The clients of a scenario, and what each sends to which nodes. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from rlctl.lab.roles import Roles
 from rlctl.limits.windows import window_without_edge
 from rlctl.topology.nodes import NodeSpec
 
-# A cold user's limit: never reached, so that what is lost of him is pure loss.
+# A cold user never reaches its limit, so that every missing operation is a lost one.
 _NEVER = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """The instant at which the clients are made, by both clocks."""
+    """One instant by the wall clock and by the monotonic clock."""
 
     wall_ms: int
     monotonic_us: int
 
     def offset_us(self, skew_ms: int, window_ms: int) -> int:
-        """What turns the monotonic clock into one that stands where the skew will lead into another window."""
+        """Offset to add to the monotonic clock, so that the skew leads from one window into another."""
         place_ms = window_ms * (6 if skew_ms > 0 else 4) // 10
         start_ms = self.wall_ms - self.wall_ms % window_ms + place_ms
         return start_ms * 1000 - self.monotonic_us
@@ -38,7 +38,6 @@ def client_specs(
     sources: Mapping[Side, ClientSource],
     now: ClockReading,
 ) -> tuple[ClientSpec, ...]:
-    """The clients of a scenario, one for each side."""
     window_ms = window_without_edge(now.wall_ms)
     return tuple(
         ClientSpec(

@@ -1,4 +1,4 @@
-"""Where a run can take place: a twin in namespaces of its own, a twin beside other people, or the deployed fleet."""
+"""The environments of a drill: a twin in its own namespaces, a twin outside them, or the deployed fleet."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rlctl.drills.engine.recover import repair
 from rlctl.drills.engine.run_files import requested_fleet, requested_partitioner
 from rlctl.drills.engine.run_request import RunRequest
-from rlctl.drills.engine.watchdog_client import guarded
+from rlctl.drills.engine.watchdog_client import watchdog_for
 from rlctl.drills.scenario.model import Scenario, Side
 from rlctl.errors import Refused
 from rlctl.execute.fleet_records import HISTORY_KEY, add_to_history
@@ -26,8 +26,8 @@ from rlctl.system.sandbox import raise_loopback
 
 LOG_BYTES = 100_000
 ARGV = ("failover-drill",)
-# Each side of a cut has its clients at a place of its own, so that a cut cuts them off too: in a network of the
-# drill's own an address, elsewhere a range of ports, below those that a system hands out by itself.
+# The clients of each side have their own addresses, or elsewhere their own range of ports below the ephemeral ones,
+# so that packet rules can cut them off with the nodes of their side.
 OWN_ADDRESSES = {
     side: ClientSource(address=address)
     for side, address in {
@@ -47,7 +47,7 @@ OWN_PORTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """A fleet that is held for a run, how it can be cut, where clients stand, and who watches while it is broken."""
+    """A locked fleet, its partitioner, the clients' addresses, and the watchdog's limit while nodes are broken."""
 
     held: LockedFleet
     partitioner: Partitioner
@@ -62,7 +62,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetup:
-    """Everything an arena is made from."""
+    """What an environment is built from."""
 
     folder: RunFolder
     request: RunRequest
@@ -73,13 +73,13 @@ class RunSetup:
 
 @contextmanager
 def open_environment(setup: RunSetup) -> Iterator[Environment]:
-    """The arena that was ordered; what was made for it is gone afterwards."""
+    """Open the requested environment; remove what was made for it afterwards."""
     if setup.request.sandbox:
         raise_loopback()
         with _twin(setup) as held, closing(open_sandbox_partitioner(setup.folder.table)) as partitioner:
             yield Environment(held=held, partitioner=partitioner, sources=OWN_ADDRESSES)
         return
-    with guarded(setup.folder, setup.scenario.budget.run_ms) as watchdog:
+    with watchdog_for(setup.folder, setup.scenario.budget.run_ms) as watchdog:
         place = _fleet if setup.request.live else _twin_beside
         with place(setup) as found:
             yield replace(found, breaking=watchdog.breaking)
@@ -107,7 +107,7 @@ def _twin(setup: RunSetup) -> Iterator[LockedFleet]:
 
 @contextmanager
 def _fleet(setup: RunSetup) -> Iterator[Environment]:
-    """The deployed fleet, locked, in good health before and brought back to it afterwards."""
+    """Lock the deployed fleet, refuse it unless it is healthy, and repair it afterwards."""
     topology, home = requested_fleet(setup.folder, setup.request)
     waiting = LockWait(wanted=False)
     with lock_fleet(topology, home, ARGV[0], setup.stop, setup.progress, waiting=waiting) as held:
@@ -120,7 +120,7 @@ def _fleet(setup: RunSetup) -> Iterator[Environment]:
                 yield Environment(held=held, partitioner=partitioner, sources=OWN_PORTS)
             except BaseException:
                 _heal(setup, held, partitioner)
-                journal.end("broken off")
+                journal.end("aborted")
                 raise
             _heal(setup, held, partitioner)
         journal.end("done")
@@ -128,14 +128,14 @@ def _fleet(setup: RunSetup) -> Iterator[Environment]:
 
 
 def _heal(setup: RunSetup, held: LockedFleet, partitioner: Partitioner) -> None:
-    """By a flag of its own: the fleet is healed also when the user has asked to stop."""
+    """Heal and repair the fleet, also after the user has asked to stop."""
     partitioner.heal()
     held.fleet.target.suspend_restarts(0)
     repair(held, setup.progress, StopFlag())
 
 
 def _remember(setup: RunSetup, held: LockedFleet) -> None:
-    """A drill on the fleet is part of the fleet's own history."""
+    """Add the drill to the history that the fleet keeps."""
     spec = primary_for_key(held.fleet, held.fleet.observe(), HISTORY_KEY)
     if spec is None:
         return
@@ -150,20 +150,20 @@ def _remember(setup: RunSetup, held: LockedFleet) -> None:
 
 
 def _check_steady(held: LockedFleet) -> None:
-    """A drill on a fleet that is not well measures that, and makes it worse."""
+    """Refuse a fleet with findings: the drill would measure those, and make them worse."""
     # A live drill ends with a deploy.
     held.fleet.check_deployable()
     observed = held.fleet.observe()
     held.take_key(observed)
     found = assess(held.fleet.desired(observed), observed)
     if not observed.exists:
-        raise Refused("the fleet is not there", hint="deploy it first, or run the drill without --live on a twin")
+        raise Refused("the fleet does not exist", hint="deploy it first, or run the drill without --live on a twin")
     if found:
         raise Refused(f"the fleet is not in a steady state: {found[0].text}", hint="`rlctl deploy` repairs it first")
 
 
 def _keep_logs(held: LockedFleet, folder: RunFolder) -> None:
-    """What the servers said goes with the run: the twin's folders do not stay."""
+    """Keep the servers' logs with the run, since the twin's folders are removed."""
     for name in held.fleet.target.placed():
         text = held.fleet.target.log(name)[-LOG_BYTES:]
         if text:

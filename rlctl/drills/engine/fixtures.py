@@ -1,4 +1,4 @@
-"""What a drill puts into a fleet and takes away again: its script, its user, its keys, its ledgers."""
+"""What a drill puts into a fleet and removes again: script, user, keys and ledgers."""
 
 import contextlib
 import secrets as randomness
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlctl.drills.engine.client_spec import NodeAddress
-from rlctl.drills.engine.wire import Credentials, ask_whole, open_channel
+from rlctl.drills.engine.wire import Credentials, call_raw, open_channel
 from rlctl.drills.record.ledger import Keys, Wrapped, wrap
 from rlctl.errors import TimedOut, Unreachable
 from rlctl.execute.session import FleetSession
@@ -32,7 +32,7 @@ _CLIENT_COMMANDS = ("ping", "wait", "setbit", "time")
 
 
 def drill_script(fleet: FleetSession) -> Wrapped:
-    """The shipped decision with the ledger's append around it."""
+    """The shipped script, which also appends each operation to a ledger."""
     shipped = fleet.release.script(ALGORITHM)
     if shipped is None:
         raise Unreachable(f"release {fleet.release.version} has no {ALGORITHM}", hint="drills need it; see --lua")
@@ -41,7 +41,7 @@ def drill_script(fleet: FleetSession) -> Wrapped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixtures:
-    """The drill's belongings on one fleet."""
+    """The drill's script, user and keys on one fleet."""
 
     fleet: FleetSession
     keys: Mapping[str, Keys]
@@ -50,22 +50,21 @@ class Fixtures:
 
     @classmethod
     def plan(cls, fleet: FleetSession, keys: Mapping[str, Keys]) -> "Fixtures":
-        """What will be put there; keys are by client."""
+        """Prepare the fixtures without touching the fleet; `keys` are by client."""
         return cls(fleet=fleet, keys=keys, script=drill_script(fleet), password=randomness.token_urlsafe(24))
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """Whose ledgers there are."""
+        """The clients that have a ledger."""
         return tuple(self.keys)
 
     @property
     def user(self) -> str:
-        """The user that the clients log in as."""
         return f"{USER_PREFIX}{next(iter(self.keys.values())).run}"
 
     @property
     def credentials(self) -> Credentials:
-        """How the clients are let in."""
+        """The credentials of the clients."""
         security, authority = self.fleet.topology.security, self.fleet.secrets.authority
         return Credentials(
             username=self.user if security.acl else None,
@@ -74,7 +73,7 @@ class Fixtures:
         )
 
     def set_up(self, nodes: Iterable[NodeSpec], *, with_script: bool = True) -> None:
-        """Load the script and make the user on these nodes."""
+        """Load the script and create the user on these nodes."""
         for spec in nodes:
             commands: list[tuple[object, ...]] = []
             if self.fleet.topology.security.acl:
@@ -90,14 +89,14 @@ class Fixtures:
                 )
 
     def load_release(self, spec: NodeSpec) -> None:
-        """What a restarted node lacks of the shipped scripts, as the watcher would load it."""
+        """Load the shipped scripts that a restarted node lacks."""
         with self._link(spec) as link:
             failure = load_scripts(link, self.fleet.release.scripts)
         if failure is not None:
             raise Unreachable(f"{spec.name} does not take the release: {failure}", hint="see its log")
 
     def take_down(self) -> tuple[str, ...]:
-        """Remove the user and the keys from every node; what could not be removed."""
+        """Remove the user and the keys from every node. Return what could not be removed."""
         left = []
         for spec in data_nodes(self.fleet.topology):
             try:
@@ -107,7 +106,7 @@ class Fixtures:
         return tuple(left)
 
     def residue(self) -> tuple[str, ...]:
-        """What is still there of the drill's."""
+        """The drill's users and keys that are still on the fleet."""
         found = []
         for spec in data_nodes(self.fleet.topology):
             with contextlib.suppress(LinkFailure, CommandFailed), self._link(spec) as link:
@@ -121,7 +120,7 @@ class Fixtures:
     def copy_ledgers(
         self, folder: RunFolder, moment: str, nodes: Sequence[NodeSpec], clients: Sequence[str], *, bits: bool
     ) -> tuple[str, ...]:
-        """Write every client's ledger down as each node holds it; the nodes that could not be asked."""
+        """Save every client's ledger of each node. Return the nodes that did not answer."""
         silent = []
         for spec in nodes:
             try:
@@ -133,7 +132,7 @@ class Fixtures:
 
     @contextmanager
     def _link(self, spec: NodeSpec) -> Iterator[NodeLink]:
-        """A connection for one purpose: Sentinel ends those that are open when it promotes."""
+        """Open a new connection: Sentinel ends the open ones of a node that it promotes."""
         link = self.fleet.connector.separate_link(spec)
         try:
             yield link
@@ -142,7 +141,7 @@ class Fixtures:
 
     @contextmanager
     def _readable(self, spec: NodeSpec) -> Iterator[None]:
-        """A primary that lost its cluster refuses even reads: for the moment of a copy it answers them."""
+        """Make a primary that lost its cluster answer reads while its ledgers are copied."""
         if self.fleet.topology.kind is not Kind.CLUSTER or self._reads_when_down == "yes":
             yield
             return
@@ -163,11 +162,11 @@ class Fixtures:
         with channel:
             channel.settimeout(READ_S)
             if self.fleet.topology.kind is Kind.CLUSTER:
-                ask_whole(channel, b"READONLY", entry_bytes=0)
+                call_raw(channel, b"READONLY", entry_bytes=0)
             for client in clients:
                 key = self.keys[client].ledger(client).encode()
                 words = (b"GET", key) if bits else (b"LRANGE", key, b"0", b"-1")
-                raw = ask_whole(channel, *words, entry_bytes=_ENTRY_BYTES)
+                raw = call_raw(channel, *words, entry_bytes=_ENTRY_BYTES)
                 if raw.startswith(b"-"):
                     raise ConnectionRefusedError(raw.decode("utf-8", "replace").strip())
                 folder.ledger(moment, spec.name, client).write_bytes(raw)
@@ -189,7 +188,7 @@ class Fixtures:
         )
 
     def _remove(self, spec: NodeSpec) -> None:
-        """A primary that wants replicas refuses for a moment whenever the answer of one is late."""
+        """Remove them from one node. With min-replicas a primary refuses writes while a replica is late: try again."""
 
         def is_removed() -> bool:
             try:
@@ -201,7 +200,7 @@ class Fixtures:
                 return False
             return True
 
-        what = "enough replicas that keep up to take writes"
+        what = "enough replicas in sync to take writes"
         wait_until(is_removed, timeout_s=REFUSED_S, clock=self.fleet.clock, what=what, every_s=0.1)
 
     def _remove_over(self, link: NodeLink) -> None:
@@ -213,7 +212,7 @@ class Fixtures:
             self._on_own_slots(link, "UNLINK")
 
     def _on_own_slots(self, link: NodeLink, verb: str) -> int:
-        """Do something to the run's keys on their shard; the other shards answer that they are elsewhere."""
+        """Send a command for the run's keys. Shards that lack them answer MOVED, which is ignored."""
         done = 0
         for client, keys in self.keys.items():
             [answer] = link.pipeline([(verb, *keys.all([client]))])

@@ -1,4 +1,4 @@
-"""Runs scenarios one after another: each in a folder and a process of its own, judged by what it wrote down."""
+"""Runs scenarios one after another, each in its own folder and process, and judges their records."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -36,13 +36,13 @@ from rlctl.topology.nodes import all_nodes
 
 WORKER = "rlctl.drills.engine.worker"
 _NO_SANDBOX = "scenarios that need no network run all the same; `rlctl failover-drill show NAME` says what one needs"
-# A scenario may want a second replica for every shard.
+# A scenario may ask for a second replica in every shard.
 MORE_NODES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrillLauncher:
-    """What is run, on a fleet like which."""
+    """Runs scenarios on the fleet of a topology, or on twins of it."""
 
     home: Home
     clock: Clock
@@ -54,7 +54,7 @@ class DrillLauncher:
     variant: str | None = None
 
     def run(self, files: Sequence[ScenarioFile], progress: Progress, stop: StopFlag) -> list[dict[str, object]]:
-        """Every scenario and variant; a run that fails does not keep the others from being made."""
+        """Run every scenario and variant. A failed verdict does not stop the others."""
         self.home.open_for_writing()
         note_cleaned_up(clean_up_all(self.home, progress), progress)
         results = []
@@ -65,12 +65,12 @@ class DrillLauncher:
         return results
 
     def check(self, files: Sequence[ScenarioFile]) -> None:
-        """Refuse, before anybody is asked anything, what cannot be broken here."""
+        """Refuse scenarios that cannot run here, before the user is asked to confirm."""
         for scenario in [scenario for file in files for scenario in self.scenarios(file)]:
             self._check_possible(scenario)
 
     def scenarios(self, file: ScenarioFile) -> tuple[Scenario, ...]:
-        """The variants that are wanted; UsageFault where the scenario has none of that name."""
+        """The wanted variants; UsageFault if the scenario has no variant of that name."""
         every = file.for_kind(self.kind)
         found = tuple(one for one in every if self.variant in {None, one.variant})
         if not found:
@@ -79,7 +79,7 @@ class DrillLauncher:
         return found
 
     def preview(self, files: Sequence[ScenarioFile]) -> list[dict[str, object]]:
-        """What would be broken, on which nodes, and what should be lost."""
+        """What would be broken, on which nodes, and the expected loss."""
         scenarios = [scenario for file in files for scenario in self.scenarios(file)]
         return [preview(scenario, self._roles(scenario)) for scenario in scenarios]
 
@@ -121,13 +121,12 @@ class DrillLauncher:
             clean_up_failed(folder, progress)
 
     def _check_possible(self, scenario: Scenario) -> None:
-        """What cannot be broken here is refused before anything is made."""
         cuts = [action for action in scenario.actions if isinstance(action, Cut) and action.flow is Flow.EVERYTHING]
         if not cuts:
             pass
         elif self.live and self._like.target is TargetName.LOCAL:
             raise Refused(
-                f"{scenario.name} cuts nodes off, which the live fleet on this machine has no network for",
+                f"{scenario.name} cuts nodes off, and the nodes of a live local fleet share one address",
                 hint="run it without --live, on a twin, where every node has an address of its own",
             )
         elif self._why_no_sandbox is not None:
@@ -135,7 +134,7 @@ class DrillLauncher:
             raise Refused(f"{scenario.name} cuts nodes off, which is not possible here: {reason}", hint=_NO_SANDBOX)
         if self.live and (scenario.settings or scenario.load.mode is LoadMode.LIBRARY):
             raise Refused(
-                f"{scenario.name} wants a fleet with other settings, or users of its own; --live changes none",
+                f"{scenario.name} needs other settings or its own users, and --live changes neither",
                 hint="run it without --live, on a twin",
             )
 
@@ -147,7 +146,7 @@ class DrillLauncher:
 
     @cached_property
     def _like(self) -> Topology:
-        """What the twin is like, or what the run is on."""
+        """The topology of the live fleet, which twins take their shape from."""
         return load_topology(self.topology.encode(), "topology.yaml")
 
     @property
@@ -184,14 +183,14 @@ class DrillLauncher:
         return folder
 
     def _base_port(self) -> int:
-        """Where the twin counts its ports from: free ones here, or clear of the fleet's where we cannot look."""
+        """First port of the twin: free ones on this machine; on hosts, above the fleet's."""
         if self._like.target is TargetName.HOSTS:
             return hosts_base_port(self._like)
         return free_base_port(len(all_nodes(self._like)) + MORE_NODES)
 
 
 def conclude(folder: RunFolder) -> dict[str, object]:
-    """Judge a run by its folder, and keep the result beside it."""
+    """Judge a run by its folder, and write the result into it."""
     judged = judge_folder(folder)
     document = run_json(judged, about(folder, read_run_request(folder), judged))
     folder.write("series.json", series(judged))
@@ -200,12 +199,12 @@ def conclude(folder: RunFolder) -> dict[str, object]:
 
 
 def judge_folder(folder: RunFolder) -> Judged:
-    """Read and judge what a run wrote down."""
+    """Read and judge the record of a run."""
     return judge(read_evidence(folder, requested_scenario(folder, read_run_request(folder))))
 
 
 def about(folder: RunFolder, request: RunRequest, judged: Judged) -> dict[str, object]:
-    """What the order and the folder know of a run."""
+    """What a run's request and folder say, for its result."""
     failure = judged.evidence.last("failed")
     return {
         "id": folder.id,
@@ -224,7 +223,7 @@ def about(folder: RunFolder, request: RunRequest, judged: Judged) -> dict[str, o
 
 
 def _elapsed_s(judged: Judged) -> float | None:
-    """From the order to the last word of the journal."""
+    """Time from the request to the last event of the journal."""
     events = judged.evidence.events
     return round(events[-1].until_s - events[0].at_s, 3) if events else None
 
@@ -236,7 +235,7 @@ def _configuration(judged: Judged) -> Mapping[str, object]:
 
 
 def _check_begun(folder: RunFolder, ended: WorkerExit) -> None:
-    """Raise what ended a run that never began: there is nothing to judge. A run that began is judged all the same."""
+    """Raise the error of a run that never began. A run that began is judged, even if it failed."""
     if ended.code not in set(Exit) or ended.code == Exit.BUG:
         raise Unreachable(f"run {folder.id} ended with {ended.code}: {ended.last_errors}", hint=f"see {folder.root}")
     if any(line["event"] == "begin" for line in journal_lines(folder)):

@@ -1,6 +1,6 @@
-"""A client of a drill that is a service: it decides by the runtime library, and by its failure policy when it must.
+"""Client process of a drill that decides like a service: by the runtime library and its failure policy.
 
-It keeps no ledger: what it shows is what users get, and from whom.
+It keeps no ledger. It records what the service's users get, and whether Redis or the policy decided.
 """
 
 import json
@@ -23,7 +23,7 @@ CONNECT_MS = 5_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """What the service is told: where the fleet is, how much to ask, what to do without it; `hot` asks the victim."""
+    """How the service reaches the fleet, its rate, and its failure policy; the key of `hot` is on the victim."""
 
     connection: dict[str, object]
     hot: str
@@ -35,13 +35,11 @@ class ServiceSettings:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ServiceSettings":
-        """What the engine wrote on our standard input."""
+        """Read what the engine wrote to standard input."""
         return cls(**{**data, "history": Path(data["history"])})
 
 
 class ServiceThread:
-    """One thread of the service."""
-
     def __init__(self, client: ControlledClient, settings: ServiceSettings, limiter: Limiter, number: int) -> None:
         self._client = client
         self._settings = settings
@@ -52,7 +50,7 @@ class ServiceThread:
         self._cold = FixedWindow(limit=1_000_000_000, window_ms=settings.window_ms)
 
     def run(self) -> None:
-        """One decision at a time, each at its time; what cannot keep up is given up."""
+        """Decide at a fixed rate; decisions that are late are dropped."""
         due_s = time.monotonic()
         while not self._client.stopped.is_set():
             late_s = time.monotonic() - due_s
@@ -62,7 +60,7 @@ class ServiceThread:
             self._decide_one()
 
     def _decide_one(self) -> None:
-        number = self._client.numbers(1)
+        number = self._client.reserve_numbers(1)
         is_hot = self._client.burst and number % HOT_EVERY == 0
         sent_s = time.monotonic()
         if is_hot:
@@ -72,7 +70,7 @@ class ServiceThread:
         codes = bytes([_outcome(decision) | (HOT if is_hot else 0)])
         done_s = time.monotonic()
         batch = Batch(node=NOWHERE, connection=self._number, first=number, sent_s=sent_s, done_s=done_s, codes=codes)
-        self._client.note(batch, [] if decision.cause is None else [decision.cause.value])
+        self._client.record(batch, [] if decision.cause is None else [decision.cause.value])
 
 
 def _outcome(decision: Decision) -> Outcome:
@@ -82,7 +80,7 @@ def _outcome(decision: Decision) -> Outcome:
 
 
 def main() -> None:
-    """Read what to do from the first line of standard input, then decide as told."""
+    """Read the settings from the first line of standard input, then decide."""
     settings = ServiceSettings.from_json(json.loads(sys.stdin.readline()))
     client = ControlledClient(settings.history)
     with Limiter.connect(settings.connection, policy=settings.policy, connect_timeout_ms=CONNECT_MS) as limiter:

@@ -1,4 +1,4 @@
-"""What the engine waits for while the load runs, and the budgets that end a run."""
+"""Waits for a scenario's conditions while the load runs, and ends a run that exceeds its budget."""
 
 from collections.abc import Mapping
 
@@ -11,17 +11,17 @@ from rlctl.lab.run_folder import RunJournal
 from rlctl.topology.nodes import NodeSpec
 
 LOOK_S = 0.01
-TAIL_S = 0.05
-# A client that got nothing acknowledged for so long, while it kept asking, is silent.
+FOLLOW_S = 0.05
+# A client that keeps sending and gets no acknowledgement for this long counts as silent.
 SILENCE_S = 0.5
 
 
 class BudgetExceeded(Exception):
-    """The run must end now: it lasts too long, or a client waits too long."""
+    """The run lasts too long, or a client waits too long for an acknowledgement."""
 
 
 class RunMonitor:
-    """Looks at samples and at the clients' files."""
+    """Evaluates conditions by the samples and by the clients' histories."""
 
     def __init__(
         self,
@@ -40,41 +40,41 @@ class RunMonitor:
         self._read_s = 0.0
 
     def begin(self) -> None:
-        """The load begins: budgets count from here."""
+        """Start the clock of the budget, when the load begins."""
         self._started_s = self._context.clock.monotonic()
 
     def hold(self, ms: int) -> None:
-        """Let time pass, to the millisecond."""
+        """Wait for `ms`, unless the budget ends first."""
         end_s = self._context.clock.monotonic() + ms / 1000
         while (left_s := end_s - self._context.clock.monotonic()) > 0:
             self._check()
             self._context.clock.sleep(min(left_s, LOOK_S))
 
     def wait_for(self, condition: AwaitedCondition, within_ms: int) -> bool:
-        """Until it is so, or the time is up; both are written down."""
+        """Wait until the condition holds or the time is up; record and return which."""
         self._context.progress.note(f"wait: {condition}")
         started_s = self._context.clock.monotonic()
         end_s = started_s + within_ms / 1000
-        while not (is_so := self._is_so(condition, started_s)) and self._context.clock.monotonic() < end_s:
+        while not (holds := self._holds(condition, started_s)) and self._context.clock.monotonic() < end_s:
             self._check()
             self._context.clock.sleep(LOOK_S)
-        self._journal.write("awaited", condition=condition, came=is_so)
-        return is_so
+        self._journal.write("awaited", condition=condition, came=holds)
+        return holds
 
     def promoted(self) -> NodeSpec | None:
-        """The replica that has become the primary."""
+        """The replica that has become the primary, by its latest sample."""
         replicas = self._context.roles.replicas
         return next((spec for spec in replicas if self._sample(spec).role == "master"), None)
 
     def is_alive(self, spec: NodeSpec) -> bool:
-        """Whether the node answered when it was last asked."""
+        """Whether the node answered its latest sample."""
         return self._sample(spec).alive
 
     def _sample(self, spec: NodeSpec) -> Sample:
         return self._sampler.latest.get(spec.name, SILENT)
 
-    def _is_so(self, condition: AwaitedCondition, since_s: float) -> bool:
-        self._read_tails()
+    def _holds(self, condition: AwaitedCondition, since_s: float) -> bool:
+        self._read_histories()
         match condition:
             case AwaitedCondition.PROMOTED:
                 return self.promoted() is not None
@@ -97,8 +97,8 @@ class RunMonitor:
         )
 
     def _is_silent(self, follower: HistoryFollower, since_s: float) -> bool:
-        quiet_since_s = max(since_s, follower.last_ack_s or 0.0)
-        return self._context.clock.monotonic() - quiet_since_s >= SILENCE_S
+        silent_since_s = max(since_s, follower.last_ack_s or 0.0)
+        return self._context.clock.monotonic() - silent_since_s >= SILENCE_S
 
     def _is_returned(self) -> bool:
         return is_whole([self._sample(spec) for spec in self._context.roles.shard])
@@ -108,7 +108,7 @@ class RunMonitor:
         now_s = self._context.clock.monotonic()
         if now_s - self._started_s > self._budget.run_ms / 1000:
             raise BudgetExceeded(f"the run lasts longer than its budget of {self._budget.run_ms / 1000:g} s")
-        self._read_tails()
+        self._read_histories()
         for side, follower in self._followers.items():
             if side is not Side.MAJORITY or follower.last_ack_s is None:
                 continue
@@ -117,9 +117,9 @@ class RunMonitor:
                     f"no write was acknowledged for {self._budget.gap_ms / 1000:g} s, the budget's limit"
                 )
 
-    def _read_tails(self) -> None:
+    def _read_histories(self) -> None:
         now_s = self._context.clock.monotonic()
-        if now_s - self._read_s >= TAIL_S:
+        if now_s - self._read_s >= FOLLOW_S:
             self._read_s = now_s
             for follower in self._followers.values():
                 follower.read()

@@ -1,4 +1,4 @@
-"""What a run would do to which nodes, and what it should lose: said before anything is broken. Pure."""
+"""Preview of a run: its steps with their nodes, and the expected loss. Pure."""
 
 from rlctl.drills.scenario.model import (
     Action,
@@ -22,7 +22,7 @@ from rlctl.topology.nodes import NodeSpec
 
 
 def preview(scenario: Scenario, roles: Roles) -> dict[str, object]:
-    """As `failover-drill run --dry-run` shows it."""
+    """The JSON that `failover-drill run --dry-run` prints."""
     return {
         "scenario": scenario.name,
         "variant": scenario.variant or None,
@@ -38,18 +38,18 @@ def preview(scenario: Scenario, roles: Roles) -> dict[str, object]:
 
 
 def describe(action: Action, roles: Roles) -> str:  # noqa: C901  one line a member is the point of this table
-    """One step in a line, with the nodes it is about."""
+    """One step in a line, with its nodes."""
     match action:
         case Hold(ms=ms):
             return f"let the load run for {ms} ms"
         case Await(condition=condition, within_ms=within_ms):
-            return f"wait until {_told(condition)}, at most {within_ms / 1000:g} s"
+            return f"wait until {_condition(condition)}, at most {within_ms / 1000:g} s"
         case Burst():
             return "the hot user begins to ask for more than the limit"
         case Cut():
             return f"cut {_planned_partition(action, roles)}"
         case Heal():
-            return "mend all cuts"
+            return "heal all cuts"
         case Kill(role=role):
             return f"SIGKILL {_names(roles, role)}"
         case Pause(role=role):
@@ -64,7 +64,7 @@ def describe(action: Action, roles: Roles) -> str:  # noqa: C901  one line a mem
             return "load the script on every node of the shard"
 
 
-def _told(condition: AwaitedCondition) -> str:
+def _condition(condition: AwaitedCondition) -> str:
     match condition:
         case AwaitedCondition.PROMOTED:
             return "a replica is promoted"
@@ -87,7 +87,7 @@ def _planned_partition(cut: Cut, roles: Roles) -> str:
 
 
 def _names(roles: Roles, role: LabRole) -> str:
-    return ", ".join(_name(spec) for spec in roles.of(role)) or "whoever was promoted"
+    return ", ".join(_name(spec) for spec in roles.of(role)) or "the promoted node"
 
 
 def _name(spec: NodeSpec) -> str:
@@ -95,7 +95,7 @@ def _name(spec: NodeSpec) -> str:
 
 
 def _loss(scenario: Scenario) -> int | None:
-    """What a replication cut before a kill takes along: the rate times the lag; None where that is not the plan."""
+    """Expected loss of a replication cut before a kill: rate times lag. None for other scenarios."""
     fenced = "consistency.min_replicas" in scenario.settings or scenario.load.wait_replicas > 0
     cuts = [place for place, action in enumerate(scenario.actions) if _stops_replication(action)]
     if fenced or not cuts:

@@ -1,4 +1,4 @@
-"""Proof that a cut cuts: words on live connections across it, and on one beside it that must go on."""
+"""Proves a cut by PINGs on open connections across it, and on one connection that the cut must spare."""
 
 import contextlib
 import socket
@@ -15,14 +15,14 @@ from rlctl.system.clock import Clock
 
 EVERY_S = 0.01
 ANSWER_S = 0.2
-TELL_S = 0.5
+RECORD_S = 0.5
 _PING = b"PING\r\n"
 Note = tuple[float, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One flow to watch: from an address to a node; across the cut, or beside it."""
+    """One flow to probe, from a client's address to a node; across the cut, or beside it."""
 
     name: str
     source: ClientSource
@@ -31,7 +31,7 @@ class Probe:
 
 
 class Probes:
-    """One thread for each flow; a canary never connects anew, as that would prove nothing."""
+    """One thread for each flow. Probes never reconnect: a new connection would hide the partition."""
 
     def __init__(self, probes: Sequence[Probe], authority: str | None, clock: Clock) -> None:
         self._planned_probes = probes
@@ -41,7 +41,7 @@ class Probes:
         self._threads: list[Thread] = []
 
     def start(self, journal: RunJournal) -> None:
-        """Open every flow before the cut, and speak on it until `stop`."""
+        """Open every flow before the cut, and send PINGs on it until `stop`."""
         for probe in self._planned_probes:
             channel = open_channel(probe.place, self._credentials, timeout_s=ANSWER_S * 5, source=probe.source)
             self._threads.append(Thread(target=self._ping_until_stopped, args=(probe, channel, journal), daemon=True))
@@ -49,20 +49,20 @@ class Probes:
             thread.start()
 
     def stop(self) -> None:
-        """Be silent."""
+        """Stop sending."""
         self._stopped.set()
         for thread in self._threads:
             thread.join()
 
     def _ping_until_stopped(self, probe: Probe, channel: socket.socket, journal: RunJournal) -> None:
         stream = _PingStream(channel)
-        told_s = self._clock.monotonic()
+        recorded_s = self._clock.monotonic()
         while not self._stopped.is_set():
             now_s = self._clock.monotonic()
             stream.ping(now_s)
-            if now_s - told_s >= TELL_S:
+            if now_s - recorded_s >= RECORD_S:
                 journal.write("canary", name=probe.name, across=probe.is_across, notes=stream.notes(now_s))
-                told_s = now_s
+                recorded_s = now_s
             self._stopped.wait(EVERY_S)
         stream.ping(self._clock.monotonic())
         journal.write("canary", name=probe.name, across=probe.is_across, notes=stream.notes(float("inf")))
@@ -70,40 +70,40 @@ class Probes:
 
 
 class _PingStream:
-    """Words sent every few milliseconds, without waiting for answers: a cut of 20 ms must swallow one."""
+    """PINGs on one connection, sent without waiting for answers, so that a cut of 20 ms loses some."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)
         self._channel = channel
-        # Words without an answer, the oldest first; the flag says that one was already given up.
+        # PINGs without an answer, the oldest first; True once one was reported as lost.
         self._waiting: deque[tuple[float, bool]] = deque()
         self._notes: list[Note] = []
 
     def ping(self, now_s: float) -> None:
-        """Hear what came back, and send the next word."""
-        self._hear(now_s)
+        """Read the answers that came, and send the next PING."""
+        self._read_answers(now_s)
         self._waiting.append((now_s, False))
         with contextlib.suppress(OSError):
             self._channel.send(_PING)
 
     def notes(self, now_s: float) -> list[Note]:
-        """What is known of the words so far: sent when, answered when; one without an answer for long was not heard."""
-        given_up = [(at_s, True) if now_s - at_s > ANSWER_S else (at_s, done) for at_s, done in self._waiting]
+        """When PINGs were sent and answered since the last call; None for one that was not answered in time."""
+        checked = [(at_s, True) if now_s - at_s > ANSWER_S else (at_s, done) for at_s, done in self._waiting]
         lost = [
-            (at_s, None) for (at_s, done), (_, gone) in zip(self._waiting, given_up, strict=True) if gone and not done
+            (at_s, None) for (at_s, done), (_, gone) in zip(self._waiting, checked, strict=True) if gone and not done
         ]
-        self._waiting = deque(given_up)
+        self._waiting = deque(checked)
         notes, self._notes = [*self._notes, *lost], []
         return notes
 
-    def _hear(self, now_s: float) -> None:
-        """Each answer is for the oldest word that has none."""
+    def _read_answers(self, now_s: float) -> None:
+        """Count each answer for the oldest PING without one."""
         try:
             data = self._channel.recv(65_536)
         except OSError:
             return
         for _ in range(data.count(b"\n")):
             if self._waiting:
-                at_s, was_given_up = self._waiting.popleft()
-                if not was_given_up:
+                at_s, was_lost = self._waiting.popleft()
+                if not was_lost:
                     self._notes.append((at_s, now_s))

@@ -1,4 +1,4 @@
-"""The bytes of a drill client's batches, and what the answers to them say. Pure."""
+"""The bytes of a drill client's batches, and the outcomes that the answers report. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,10 +16,10 @@ _ID = b"$%d\r\n" % ID_DIGITS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientWork:
-    """What a client asks for.
+    """What a client sends.
 
-    With `clock_us` the decisions' clock is injected: it runs from there on, and further off by `skew_us` on every node
-    but the first. Redis servers cannot be given a wrong clock here, the scripts can.
+    With `clock_us` the client passes the time to the script: it starts there, and is off by `skew_us` on every node but
+    the first. A server's own clock cannot be changed for a test.
     """
 
     mode: str  # limiter | bits
@@ -35,18 +35,16 @@ class ClientWork:
     skew_us: int = 0
 
     def to_json(self) -> dict[str, object]:
-        """As the engine hands it to the client's process."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> "ClientWork":
-        """The reading half of `to_json`."""
         lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
         return cls(**{**data, **lists})  # type: ignore[arg-type]
 
 
 class BatchBuilder:
-    """Builds batches; all but the number of an operation is prepared once."""
+    """Builds batches from parts that are encoded once; only the operation's number differs."""
 
     def __init__(self, work: ClientWork) -> None:
         self._work = work
@@ -55,7 +53,7 @@ class BatchBuilder:
         self._wait = command(b"WAIT", b"%d" % work.wait_replicas, b"%d" % work.wait_ms) if work.wait_replicas else b""
 
     def batch(self, first: int, count: int, *, burst: bool, clock_us: int | None = None) -> tuple[bytes, bytes]:
-        """The bytes to send for operations `first`..., and the flags of each; without a clock the server's decides."""
+        """The bytes for `count` operations from `first` on, and a flag each; by default servers use their own clock."""
         if self._work.mode == "bits":
             parts = [self._set_bit(number) for number in range(first, first + count)]
             return b"".join(parts) + self._wait, bytes(count)
@@ -72,13 +70,13 @@ class BatchBuilder:
 
     @property
     def replies_to_wait(self) -> int:
-        """How many answers follow those of the operations."""
+        """How many answers follow the answers to the operations."""
         return 1 if self._wait else 0
 
     def _call(self, key: str, args: tuple[str, ...]) -> bytes:
         work = self._work
         words = ["EVALSHA", work.sha1, "2", key, work.ledger_key, *args]
-        # Two more follow: the clock, and the operation's number.
+        # The time and the operation's number follow in each call.
         return b"*%d\r\n" % (len(words) + 2) + b"".join(bulk(word.encode()) for word in words)
 
     def _set_bit(self, number: int) -> bytes:
@@ -87,15 +85,15 @@ class BatchBuilder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """The operations' codes as far as the answers go, and the errors among them."""
+    """The outcome code of each operation, and the errors."""
 
     codes: bytes
     errors: tuple[str, ...]
     complete: bool
 
 
-def read(data: bytes, flags: bytes, requests: BatchBuilder, wait_replicas: int) -> Answers:
-    """Classify a batch by its answers; what has no answer yet is indeterminate."""
+def read_answers(data: bytes, flags: bytes, requests: BatchBuilder, wait_replicas: int) -> Answers:
+    """Classify a batch by its answers; operations without an answer are indeterminate."""
     found = list(_answers(data))
     codes = bytearray(flag | Outcome.INDETERMINATE for flag in flags)
     errors = []
@@ -115,7 +113,7 @@ def read(data: bytes, flags: bytes, requests: BatchBuilder, wait_replicas: int) 
 
 
 def _answers(data: bytes) -> Iterator[re.Match[bytes]]:
-    """The whole answers, each behind the one before; numbers inside one that is cut off are no answers."""
+    """The complete answers at the start of the data."""
     at = 0
     while (answer := _ANSWER.match(data, at)) is not None:
         yield answer
@@ -124,14 +122,14 @@ def _answers(data: bytes) -> Iterator[re.Match[bytes]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirect:
-    """Where a cluster node says that the slot lives now."""
+    """The node that serves a slot, as MOVED reports it."""
 
     host: str
     port: int
 
 
 def redirect(error: str) -> Redirect | None:
-    """The target of a MOVED answer."""
+    """Read a MOVED error; None for other errors."""
     words = error.split(" ")
     if words[0] != "MOVED" or len(words) != 3 or ":" not in words[2]:
         return None

@@ -1,4 +1,4 @@
-"""Reads what a run was told back from its folder: the order, the scenario, the fleet."""
+"""Reads a run's request, scenario and fleet back from its folder."""
 
 import shlex
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import TargetName, Topology
 
-# A run that is over its budget is ended by its watchdog; what is cut heals even when that is gone as well.
+# A cut heals by itself this long after the budget, when both the run and its watchdog have been killed.
 LEASE_GRACE_S = 30.0
 
 
 def read_run_request(folder: RunFolder) -> RunRequest:
-    """What the run was told; NotFound where the folder is none of a run."""
+    """Read a run's request; NotFound if the folder is not a run's."""
     document = folder.read(REQUEST)
     if document is None:
         raise NotFound(
@@ -33,13 +33,13 @@ def read_run_request(folder: RunFolder) -> RunRequest:
 
 
 def requested_scenario(folder: RunFolder, request: RunRequest) -> Scenario:
-    """The scenario as it was when the run was ordered."""
+    """The scenario as it was when the run was requested."""
     path = _scenario_file(folder)
     return read_scenario(path.read_bytes(), str(path)).one(request.kind, request.variant)
 
 
 def rerun(folder: RunFolder, request: RunRequest) -> str:
-    """The command that makes the same run again; a scenario that did not come with rlctl is in the folder."""
+    """The command that repeats the run; a scenario that rlctl does not ship is named by its copy in the folder."""
     path = _scenario_file(folder)
     is_shipped = request.scenario in ORDER and shipped(request.scenario).text == path.read_bytes()
     words = [
@@ -57,13 +57,13 @@ def rerun(folder: RunFolder, request: RunRequest) -> str:
 
 
 def requested_topology(folder: RunFolder) -> Topology:
-    """The topology that the twin is like, or that the run is on."""
+    """The topology of the live fleet, which twins take their shape from."""
     path = folder.root / "topology.yaml"
     return load_topology(path.read_bytes(), str(path))
 
 
 def requested_fleet(folder: RunFolder, request: RunRequest) -> tuple[Topology, Home]:
-    """The fleet that the run is on, and where its state is kept: the deployed one, or the twin that was made for it."""
+    """The topology and the state folder of the fleet that the run breaks: the live one, or the twin."""
     topology = requested_topology(folder)
     beside = Path(request.beside) if request.beside else None
     if request.live:
@@ -72,7 +72,7 @@ def requested_fleet(folder: RunFolder, request: RunRequest) -> tuple[Topology, H
 
 
 def requested_partitioner(fleet: FleetSession, folder: RunFolder) -> Partitioner:
-    """What the run may cut of a fleet that has no namespace of its own."""
+    """Partitioner for a fleet outside of namespaces."""
     budget = requested_scenario(folder, read_run_request(folder)).budget
     return open_partitioner(fleet, folder.table, budget.run_ms / 1000 + LEASE_GRACE_S)
 

@@ -1,4 +1,4 @@
-"""What a run is told to do: written into its folder before it starts, so that another process can carry it out."""
+"""The request of a run, which its worker reads from the run's folder. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """One run: which scenario, on what, how."""
+    """Which scenario to run, on which fleet, and how."""
 
     scenario: str
     variant: str
@@ -26,10 +26,8 @@ class RunRequest:
     beside: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """As order.json keeps it."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RunRequest":
-        """The reading half of `to_json`."""
         return cls(**{**data, "kind": Kind(data["kind"]), "argv": tuple(data["argv"])})

@@ -1,4 +1,4 @@
-"""One run from its first look at the fleet to the last ledger: everything is written down, nothing is judged here."""
+"""Carries one run out and records it, from the first observation to the last copy of a ledger."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -31,12 +31,12 @@ from rlctl.topology.nodes import NodeSpec, node_id
 
 WARM_S = 20.0
 SAMPLE_TIMEOUT_S = 0.3
-_CROWDED = "a host is only cut off as a whole: use more hosts, or move primaries apart by a failover first"
+_TOO_FEW_HOSTS = "a host is only cut off as a whole: use more hosts, or move primaries apart by a failover first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One scenario on one stage, with the folder that keeps what happens."""
+    """One scenario on one fleet, and the folder that records it."""
 
     context: RunContext
     scenario: Scenario
@@ -44,8 +44,8 @@ class Run:
     journal: RunJournal
 
     def carry_out(self) -> None:
-        """Load, break, wait, heal, read; whatever happens in between, the fleet is healed."""
-        self._check_electors()
+        """Load, break, wait, heal, and copy the ledgers. The fleet is healed also after an error."""
+        self._check_voters()
         keys = self._keys()
         fixtures = Fixtures.plan(self.context.held.fleet, {side.value: keys[side] for side in self.scenario.load.sides})
         specs = self._specs(keys, fixtures.script.sha1)
@@ -57,10 +57,10 @@ class Run:
             self._set_up(fixtures)
             clients.start()
             with self._sampled() as sampler, self._probing(fixtures):
-                self._play(fixtures, clients, sampler)
+                self._run_scenario(fixtures, clients, sampler)
         finally:
             clients.kill()
-            # The last first: mend, wake up, tidy; what fails of these keeps none of the others from being done.
+            # The stack runs these from the last to the first, and the next one also when one fails.
             with ExitStack() as cleaning:
                 cleaning.callback(self._clean_up, fixtures, before)
                 cleaning.callback(self.context.injector.processes.resume_all)
@@ -73,10 +73,10 @@ class Run:
         residue = (*left, *fixtures.residue(), *self.context.injector.partitioner.residue(), *changed)
         self.journal.write("cleaned", residue=residue)
 
-    def _play(self, fixtures: Fixtures, clients: ClientProcesses, sampler: NodeSampler) -> None:
+    def _run_scenario(self, fixtures: Fixtures, clients: ClientProcesses, sampler: NodeSampler) -> None:
         followers = {side: HistoryFollower(self.folder.history(side)) for side in self.scenario.load.sides}
         monitor = RunMonitor(self.context, sampler, followers, self.journal, self.scenario.budget)
-        actor = ActionExecutor(
+        executor = ActionExecutor(
             self.context, fixtures, clients, monitor, self.journal, lambda: self._copy_doomed(fixtures)
         )
         with self.context.breaking():
@@ -85,7 +85,7 @@ class Run:
             clients.go()
             self._await_load(followers)
             self.journal.write("loaded")
-            self._perform(actor)
+            self._carry_out_steps(executor)
             self.journal.write("stopping")
             clients.end()
             self.folder.write("clients.json", clients.ends)
@@ -94,10 +94,10 @@ class Run:
         self._heal(sampler)
         self._copy(fixtures, "final")
 
-    def _perform(self, actor: ActionExecutor) -> None:
+    def _carry_out_steps(self, executor: ActionExecutor) -> None:
         try:
             for action in self.scenario.actions:
-                actor.perform(action)
+                executor.carry_out(action)
         except BudgetExceeded as blown:
             self.journal.write("budget", text=str(blown))
             self.context.progress.note(f"over budget: {blown}")
@@ -116,7 +116,7 @@ class Run:
             self.context.progress.note(f"not healed: {failure.message}")
 
     def _copy_doomed(self, fixtures: Fixtures) -> None:
-        """The first copy counts: after a mend the isolated node is about to forget what it took."""
+        """Copy the ledgers before the first heal: after it, the isolated node discards the writes that it took."""
         if not any(line["event"] == "copied" for line in journal_lines(self.folder)):
             self._copy(fixtures, "doomed")
 
@@ -132,7 +132,7 @@ class Run:
         self.journal.write("copied", moment=moment, silent=silent)
 
     def _await_load(self, followers: Mapping[Side, HistoryFollower]) -> None:
-        """Every client got its first answer: before that nothing was really loaded."""
+        """Wait until every client got its first answer."""
 
         def is_loaded() -> bool:
             self.context.stop.check()
@@ -143,7 +143,7 @@ class Run:
         wait_until(is_loaded, timeout_s=WARM_S, clock=self.context.clock, what="every client acknowledged once")
 
     def _keys(self) -> dict[Side, Keys]:
-        """All of a run's keys are in the victim's shard, but those of the client that asks another one."""
+        """The keys by side. All are in the victim's shard, but those of the client that uses another shard."""
         roles = self.context.roles
         own = Keys(run=self.folder.id, tag=tag_in(roles.slots))
         others = Keys(run=self.folder.id, tag=tag_in(roles.other_slots or roles.slots))
@@ -177,7 +177,7 @@ class Run:
         )
 
     def _configuration(self) -> dict[str, object]:
-        """What the result depends on, as the report prints it."""
+        """The settings that the result depends on, for the report."""
         topology, load = self.context.held.fleet.topology, self.scenario.load
         is_cluster = topology.kind is Kind.CLUSTER
         observed = self.context.held.fleet.observe()
@@ -227,21 +227,21 @@ class Run:
         finally:
             pings.stop()
 
-    def _check_electors(self) -> None:
+    def _check_voters(self) -> None:
         cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
         is_cut_off = any(cut.flow is Flow.EVERYTHING and cut.role is LabRole.VICTIM for cut in cuts)
         reason = self.context.roles.why_no_election() if is_cut_off else None
         if reason is not None:
-            raise Refused(f"{self.scenario.name} would show no failover here: {reason}", hint=_CROWDED)
+            raise Refused(f"{self.scenario.name} would show no failover here: {reason}", hint=_TOO_FEW_HOSTS)
 
     def _cut_off(self) -> tuple[NodeSpec, ...]:
-        """Who will be cut off from everything."""
+        """The nodes that the scenario isolates."""
         roles = self.context.roles
         cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
         return tuple(spec for cut in cuts if cut.flow is Flow.EVERYTHING for spec in roles.cut_off(cut.role))
 
     def _planned_probes(self) -> tuple[Probe, ...]:
-        """Flows across the coming cut, one for each way that has a place to sing from, and one that it must spare."""
+        """Flows across the first cut, one for each direction that can be probed, and one that the cut must spare."""
         cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
         if not cuts or cuts[0].flow not in self.context.injector.partitioner.probed_flows:
             return ()
@@ -258,7 +258,7 @@ class Run:
         return tuple(probes)
 
     def _across(self, isolated: NodeSpec, rest: NodeSpec) -> tuple[ClientSource, ClientSource | None]:
-        """Where to sing from, across a cut: the nodes' addresses where these are ours, else with the far clients."""
+        """Where probes across a cut come from: the nodes' own addresses in namespaces, else the far clients' ports."""
         far = self.context.sources.get(Side.MAJORITY, ANYWHERE)
         if far.ports is not None:
             return far, None

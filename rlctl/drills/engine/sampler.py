@@ -1,4 +1,4 @@
-"""Looks at the nodes some twenty times a second: who serves, who suspects whom, how far each got."""
+"""Samples the nodes about 25 times a second: roles, failure reports and replication offsets."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,15 +15,15 @@ from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeSpec
 
 EVERY_S = 0.04
-# An unchanged node is written down so often, which also shows that the sampler itself was awake.
-TELL_S = 0.2
+# An unchanged sample is recorded at this interval, which also proves that the sampler was running.
+RECORD_S = 0.2
 # Samples are recorded in Redis' own words.
 _ROLE_WORDS = {Role.PRIMARY: "master", Role.REPLICA: "slave", None: ""}
 _LINK_WORDS = {ReplicationLink.UP: "up", ReplicationLink.DOWN: "down", ReplicationLink.NONE: ""}
 
 
 class NodeSampler:
-    """One thread and one connection for each node that is watched."""
+    """Samples each node in a thread with its own connection."""
 
     def __init__(
         self, watched: Sequence[tuple[NodeSpec, NodeLink]], victim_id: str, master_name: str, kind: Kind, clock: Clock
@@ -38,31 +38,31 @@ class NodeSampler:
         self.latest: dict[str, Sample] = {}
 
     def start(self, journal: RunJournal) -> None:
-        """Watch until `stop`."""
+        """Sample until `stop`."""
         for spec, link in self._watched:
-            self._threads.append(Thread(target=self._monitor, args=(spec, link, journal), daemon=True))
+            self._threads.append(Thread(target=self._sample_until_stopped, args=(spec, link, journal), daemon=True))
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._stopped.set()
         for thread in self._threads:
             thread.join()
         for _spec, link in self._watched:
             link.close()
 
-    def _monitor(self, spec: NodeSpec, link: NodeLink, journal: RunJournal) -> None:
-        told_s, told = -TELL_S, SILENT
+    def _sample_until_stopped(self, spec: NodeSpec, link: NodeLink, journal: RunJournal) -> None:
+        recorded_s, recorded = -RECORD_S, SILENT
         while not self._stopped.is_set():
             started_s = self._clock.monotonic()
             sample = self._look(spec, link)
             self.latest[spec.name] = sample
-            if _essence(sample) != _essence(told) or started_s - told_s >= TELL_S:
-                # A node that was paused answers long after it was asked, and says how it is then.
+            if _essence(sample) != _essence(recorded) or started_s - recorded_s >= RECORD_S:
+                # A paused node answers once it is resumed, with its state of that moment.
                 seen_s = self._clock.monotonic() if sample.alive else started_s
                 journal.write_at(seen_s, "sample", node=spec.name, asked=started_s, **asdict(sample))
-                told_s, told = started_s, sample
+                recorded_s, recorded = started_s, sample
             self._stopped.wait(max(0.0, EVERY_S - (self._clock.monotonic() - started_s)))
 
     def _look(self, spec: NodeSpec, link: NodeLink) -> Sample:
@@ -77,7 +77,7 @@ class NodeSampler:
 
 
 def _essence(sample: Sample) -> tuple[object, ...]:
-    """What makes a sample news: all but how far the node got."""
+    """What makes a sample worth recording: all but the offset."""
     return (sample.alive, sample.role, sample.epoch, sample.link, sample.suspects, sample.condemns, sample.names)
 
 

@@ -1,6 +1,6 @@
-"""Waits beside a drill, in a session of its own; when the drill is gone or far too late, undoes what it broke.
+"""Watchdog process of a drill: undoes what the drill broke when the drill was killed or is far too late.
 
-Its standard input tells it how many seconds to wait for the next line, or that all is done.
+Each line on its standard input is the number of seconds to wait for the next line, or that all is done.
 """
 
 import os
@@ -22,7 +22,7 @@ _CHUNK = 4096
 
 
 def main() -> int:
-    """Say that we are armed; end at the word, else sweep."""
+    """Report that the watchdog is armed; end when all is done, otherwise clean up."""
     folder, deadline_s = RunFolder(Path(sys.argv[1])), float(sys.argv[2])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -32,7 +32,7 @@ def main() -> int:
     if word == DONE:
         return Exit.OK
     try:
-        _see_off(folder, is_late=word is None)
+        _await_end_of_drill(folder, is_late=word is None)
         clean_up(folder, SILENT_PROGRESS)
     except RlctlError as failure:
         return failure.exit_code
@@ -40,20 +40,20 @@ def main() -> int:
 
 
 def last_word(deadline_s: float) -> str | None:
-    """What was said last: that all is done, nothing at the end of our input, or None in time."""
+    """The last line: DONE, an empty string at the end of input, or None after the deadline."""
     while True:
         ready, _, _ = select.select([sys.stdin], [], [], deadline_s)
         if not ready:
             return None
-        # Lines come whole: they are shorter than what a pipe takes at once.
+        # A pipe passes lines of this length on in one piece.
         words = os.read(sys.stdin.fileno(), _CHUNK).decode().split()
         if not words or words[-1] == DONE:
             return "".join(words[-1:])
         deadline_s = float(words[-1])
 
 
-def _see_off(folder: RunFolder, *, is_late: bool) -> None:
-    """Our input ends before the drill's process has quite ended; one that is far too late is ended."""
+def _await_end_of_drill(folder: RunFolder, *, is_late: bool) -> None:
+    """Wait until the drill's process has ended; kill it first if it is far too late."""
     owner = ProcessId.load(folder.owner)
     if owner is None:
         return

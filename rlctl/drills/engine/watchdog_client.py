@@ -1,4 +1,4 @@
-"""Whatever a drill breaks beside other people heals by itself: a watchdog waits for our end, and then undoes it."""
+"""Starts the watchdog of a drill outside of namespaces, and sends it the time that nodes may stay broken."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,37 +11,37 @@ from rlctl.system.process import OWN_PYTHON
 
 ARMED_S = 30.0
 ARMED, DONE = "armed", "done"
-# A run that is over its budget ends itself; the watchdog only acts when it does not.
+# The watchdog waits this long after the budget, since a run that exceeds it ends by itself.
 GRACE_S = 120.0
-# Nothing is broken while a fleet is built, healed or taken down, which takes its time on slow hosts.
-CALM_S = 1800.0
+# Limit while nothing is broken: building and removing a fleet may take minutes on slow hosts.
+UNBROKEN_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchdogClient:
-    """The watchdog of a run: it wants to hear from us again within the time that it was told last."""
+    """The watchdog of a run. It cleans up when no new limit arrives within the last one."""
 
     watchdog: Child
     budget_ms: int
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """In here something may be broken: no longer than the run's budget and some grace."""
+        """Nodes may be broken inside this context, for the run's budget and some grace."""
         self.watchdog.send_line(f"{self.budget_ms / 1000 + GRACE_S:g}")
         try:
             yield
         finally:
-            self.watchdog.send_line(f"{CALM_S:g}")
+            self.watchdog.send_line(f"{UNBROKEN_S:g}")
 
 
 @contextmanager
-def guarded(folder: RunFolder, budget_ms: int) -> Iterator[WatchdogClient]:
-    """Nothing is broken in here before the watchdog has said that it is armed."""
-    argv = [*OWN_PYTHON, "-m", "rlctl.drills.engine.watchdog", str(folder.root), f"{CALM_S:g}"]
+def watchdog_for(folder: RunFolder, budget_ms: int) -> Iterator[WatchdogClient]:
+    """Run a watchdog; enter the context once it is armed."""
+    argv = [*OWN_PYTHON, "-m", "rlctl.drills.engine.watchdog", str(folder.root), f"{UNBROKEN_S:g}"]
     child = Child(argv, detached=True)
     try:
         if child.read_line(timeout_s=ARMED_S) != ARMED:
-            raise Unreachable(f"the watchdog does not start: {child.last_errors()}", hint="no drill without one")
+            raise Unreachable(f"the watchdog does not start: {child.last_errors()}", hint=f"see {folder.root}")
         yield WatchdogClient(watchdog=child, budget_ms=budget_ms)
         child.send_line(DONE)
     finally:

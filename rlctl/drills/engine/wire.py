@@ -1,4 +1,4 @@
-"""Plain connections to a fleet's nodes: for clients that count every answer, canaries and ledgers."""
+"""Plain sockets to a fleet's nodes, for clients, probes and copies of ledgers."""
 
 import secrets
 import socket
@@ -17,26 +17,24 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """How to be let in; the authority is a certificate, where the fleet has TLS."""
+    """Login of a connection; `authority` is the fleet's CA certificate if it has TLS."""
 
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     authority: str | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, object]:
-        """As a client's process gets it on its standard input."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Credentials":
-        """The reading half of `to_json`."""
         return cls(**data)
 
 
 def open_channel(
     place: NodeAddress, credentials: Credentials, *, timeout_s: float, source: ClientSource = ANYWHERE
 ) -> socket.socket:
-    """Connect and log in; OSError says what went wrong."""
+    """Connect and log in. Raises OSError."""
     channel = _connected(place, source, timeout_s)
     try:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -50,8 +48,8 @@ def open_channel(
     return channel
 
 
-def ask_whole(channel: socket.socket, *words: bytes, entry_bytes: int) -> bytes:
-    """The raw answer to one command: a text, or a list whose entries all take so many bytes."""
+def call_raw(channel: socket.socket, *words: bytes, entry_bytes: int) -> bytes:
+    """Send a command; return its raw answer: a string, or a list with entries of `entry_bytes` each."""
     channel.sendall(command(*words))
     data = bytearray()
     while (wanted := _length(data, entry_bytes)) is None or len(data) < wanted:
@@ -63,7 +61,7 @@ def ask_whole(channel: socket.socket, *words: bytes, entry_bytes: int) -> bytes:
 
 
 def _length(data: bytearray, entry_bytes: int) -> int | None:
-    """How long the whole answer is, once its first line is there."""
+    """Length of the whole answer; None before its first line is complete."""
     end = data.find(b"\r\n")
     if end < 0:
         return None
@@ -82,7 +80,7 @@ def _connected(place: NodeAddress, source: ClientSource, timeout_s: float) -> so
     channel = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         channel.settimeout(timeout_s)
-        # A port of a connection that ended a moment ago may be taken again, by another one.
+        # A port may be used again right after its last connection has ended (TIME_WAIT).
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if source != ANYWHERE:
             channel.bind((source.address, first + secrets.randbelow(last - first + 1)))
@@ -99,7 +97,7 @@ def _log_in(channel: socket.socket, credentials: Credentials) -> None:
     channel.sendall(command(*words))
     answer = channel.recv(CHUNK)
     if not answer.startswith(b"+"):
-        raise ConnectionRefusedError(answer.decode("utf-8", "replace").strip("-\r\n") or "closed at the login")
+        raise ConnectionRefusedError(answer.decode("utf-8", "replace").strip("-\r\n") or "connection closed at login")
 
 
 @lru_cache(maxsize=4)

@@ -97,7 +97,7 @@ NODES = "node-1, node-2, node-3, node-4, node-5"
         (Cut(role=LabRole.VICTIM, flow=Flow.EVERYTHING), f"cut every flow between node-0 and {NODES}"),
         (Pause(role=LabRole.VICTIM), "SIGSTOP node-0 (127.0.0.1:7000)"),
         (Resume(role=LabRole.REPLICA), "SIGCONT node-3 (127.0.0.1:7003)"),
-        (Kill(role=LabRole.PROMOTED), "SIGKILL whoever was promoted"),
+        (Kill(role=LabRole.PROMOTED), "SIGKILL the promoted node"),
         (Failover(how=FailoverKind.TAKEOVER), "order a failover: takeover"),
         (LoadDrillScript(), "load the script on every node of the shard"),
         (

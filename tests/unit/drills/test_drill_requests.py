@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlctl.drills.engine.requests import HOT_EVERY, BatchBuilder, ClientWork, Redirect, read, redirect
+from rlctl.drills.engine.requests import HOT_EVERY, BatchBuilder, ClientWork, Redirect, read_answers, redirect
 from rlctl.drills.record.ops import (
     HOT,
     NOWHERE,
@@ -140,20 +140,20 @@ def _resp(words: list[str]) -> bytes:
     ],
 )
 def test_answers(data: bytes, codes: list[int], errors: list[bytes], *, is_complete: bool) -> None:
-    found = read(data, bytes(3), PLAIN, 0)
+    found = read_answers(data, bytes(3), PLAIN, 0)
     assert list(found.codes) == codes
     assert list(found.errors) == [error[1:-2].decode() for error in errors]
     assert found.complete is is_complete
 
 
 def test_answers_keep_the_flags() -> None:
-    found = read(ADMIT + MOVED, bytes([HOT, HOT, HOT]), PLAIN, 0)
+    found = read_answers(ADMIT + MOVED, bytes([HOT, HOT, HOT]), PLAIN, 0)
     assert list(found.codes) == [HOT | A, HOT | R, HOT | U]
 
 
 @pytest.mark.parametrize("data", [b":0\r\n:1\r\n", b"+OK\r\n:0\r\n"], ids=["old bits", "a status"])
 def test_bare_writes_are_acknowledged_by_any_answer(data: bytes) -> None:
-    assert list(read(data, bytes(2), BITS, 0).codes) == [A, A]
+    assert list(read_answers(data, bytes(2), BITS, 0).codes) == [A, A]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_bare_writes_are_acknowledged_by_any_answer(data: bytes) -> None:
     ],
 )
 def test_wait_confirms_the_batch_before_it(wait: bytes, *, is_waited: bool, is_complete: bool) -> None:
-    found = read(ADMIT + DENY + wait, bytes(2), WAITING, 1)
+    found = read_answers(ADMIT + DENY + wait, bytes(2), WAITING, 1)
     assert [outcome(code) for code in found.codes] == [A, D]
     assert [bool(code & WAITED) for code in found.codes] == [is_waited] * 2
     assert found.complete is is_complete
@@ -177,9 +177,9 @@ def test_wait_confirms_the_batch_before_it(wait: bytes, *, is_waited: bool, is_c
 
 def test_wait_behind_bare_writes_is_not_one_of_them() -> None:
     requests = BatchBuilder(work(mode="bits", wait_replicas=1))
-    assert list(read(b":0\r\n:0\r\n", bytes(2), requests, 1).codes) == [A, A]
-    assert not read(b":0\r\n:0\r\n", bytes(2), requests, 1).complete
-    assert list(read(b":0\r\n:0\r\n:1\r\n", bytes(2), requests, 1).codes) == [A | WAITED] * 2
+    assert list(read_answers(b":0\r\n:0\r\n", bytes(2), requests, 1).codes) == [A, A]
+    assert not read_answers(b":0\r\n:0\r\n", bytes(2), requests, 1).complete
+    assert list(read_answers(b":0\r\n:0\r\n:1\r\n", bytes(2), requests, 1).codes) == [A | WAITED] * 2
 
 
 @settings(deadline=None)
@@ -189,8 +189,8 @@ def test_a_part_says_the_same_as_the_whole_as_far_as_it_goes(parts: list[bytes],
     cut = data.draw(st.integers(min_value=0, max_value=len(whole)))
     ends = [len(b"".join(parts[: n + 1])) for n in range(len(parts))]
     complete = sum(end <= cut for end in ends)
-    all_codes = read(whole, bytes(len(parts)), PLAIN, 0).codes
-    found = read(whole[:cut], bytes(len(parts)), PLAIN, 0)
+    all_codes = read_answers(whole, bytes(len(parts)), PLAIN, 0).codes
+    found = read_answers(whole[:cut], bytes(len(parts)), PLAIN, 0)
     assert found.codes == all_codes[:complete] + bytes([U]) * (len(parts) - complete)
     assert found.complete is (complete == len(parts))
 
