@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from rlctl.drills.record.evidence import Event, Evidence, ProbePing, TimedSample
 from rlctl.drills.record.ledger import Ledger
-from rlctl.drills.record.ops import HOT, NOWHERE, WAITED, Batch, ClientHistory, Outcome
+from rlctl.drills.record.ops import HOT, NOWHERE, WAITED, Batch, ClientHistory, OpOutcome
 from rlctl.drills.record.sample import SILENT, Sample
 from rlctl.drills.scenario.model import ClientLoad, Expectation, Hold, Scenario
 from rlctl.topology.model import Kind
@@ -248,20 +248,20 @@ class _Simulator:
         truth.has_hot |= bool(flags)
         if fate is Fate.UNSENT:
             truth.classes["not_sent"] += 1
-            return Outcome.NOT_SENT
+            return OpOutcome.NOT_SENT
         if fate is Fate.REFUSED:
             truth.classes["refused"] += 1
-            return Outcome.REFUSED | flags
+            return OpOutcome.REFUSED | flags
         if fate is Fate.VANISHED:
             truth.classes["indeterminate"] += 1
-            return Outcome.INDETERMINATE | flags
+            return OpOutcome.INDETERMINATE | flags
         is_admitted = self._execute(batch_spec, one, is_hot=is_hot)
         is_lost = batch_spec.phase is Phase.OLD
         if fate is Fate.UNHEARD:
             truth.classes["indeterminate"] += 1
             truth.recovered += not is_lost
             truth.phantoms += is_hot and is_admitted and not is_lost
-            return Outcome.INDETERMINATE | flags
+            return OpOutcome.INDETERMINATE | flags
         if fate is Fate.TWICE:
             again = self._execute(batch_spec, one, is_hot=is_hot)
             truth.duplicated += not is_lost
@@ -280,7 +280,7 @@ class _Simulator:
             is_late = self._at_s >= PROMOTED
             truth.lost_admits_before += is_lost and not is_late
             truth.lost_admits_after += is_lost and is_late
-        outcome = Outcome.ADMITTED if is_admitted else Outcome.DENIED
+        outcome = OpOutcome.ADMITTED if is_admitted else OpOutcome.DENIED
         return outcome | (WAITED if batch_spec.is_waited else 0)
 
     def _execute(self, batch_spec: BatchSpec, one: int, *, is_hot: bool) -> bool:

@@ -8,7 +8,7 @@ from tests import conftest, drills
 from tests.driver import Ran
 from tests.reruns import TRIES, Attempts, take, until_undisturbed
 
-STALL = "the machine stalled: nobody looked for 1600 ms"
+STALL = "the machine stalled: no sample for 1600 ms"
 LOW = "the load was too low: the hot user never used the limit up on node-0"
 BROKEN = "I5 ledgers agree: no whole final ledger of any node"
 

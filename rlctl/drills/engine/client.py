@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from rlctl.drills.engine.client_spec import NodeAddress
 from rlctl.drills.engine.requests import Answers, BatchBuilder, ClientWork, read_answers, redirect
 from rlctl.drills.engine.wire import CHUNK, Credentials, open_channel
-from rlctl.drills.record.ops import NOWHERE, Batch, Outcome
+from rlctl.drills.record.ops import NOWHERE, Batch, OpOutcome
 from rlctl.lab.partition import ClientSource
 
 FLUSH_S = 0.05
@@ -175,7 +175,7 @@ class _Connection:
         count = min(batches * self._settings.depth, 0xFFFF)
         now_s = time.monotonic()
         first = self._client.reserve_numbers(count)
-        codes = bytes([Outcome.NOT_SENT]) * count
+        codes = bytes([OpOutcome.NOT_SENT]) * count
         self._note(NOWHERE, first, now_s, now_s, codes)
         return count / self._settings.depth * self._between_s
 
@@ -257,7 +257,7 @@ class _Connection:
             self._hang_up()
             count = self._settings.depth
             first = self._client.reserve_numbers(count)
-            codes = bytes([Outcome.REFUSED]) * count
+            codes = bytes([OpOutcome.REFUSED]) * count
             self._note(self._at, first, started_s, time.monotonic(), codes, [f"unreachable {failure}"] * count)
             self._use_next_node()
             return False

@@ -13,7 +13,7 @@ from typing import Any
 
 from rlctl.drills.engine.client import ControlledClient
 from rlctl.drills.engine.requests import HOT_EVERY
-from rlctl.drills.record.ops import HOT, NOWHERE, Batch, Outcome
+from rlctl.drills.record.ops import HOT, NOWHERE, Batch, OpOutcome
 from rlctl.limiter import Decision, FixedWindow, Limiter, Source
 
 RULE = "drill"
@@ -73,10 +73,10 @@ class ServiceThread:
         self._client.record(batch, [] if decision.cause is None else [decision.cause.value])
 
 
-def _outcome(decision: Decision) -> Outcome:
+def _outcome(decision: Decision) -> OpOutcome:
     if decision.source is Source.REDIS:
-        return Outcome.ADMITTED if decision.allowed else Outcome.DENIED
-    return Outcome.LOCAL_ADMITTED if decision.allowed else Outcome.LOCAL_DENIED
+        return OpOutcome.ADMITTED if decision.allowed else OpOutcome.DENIED
+    return OpOutcome.LOCAL_ADMITTED if decision.allowed else OpOutcome.LOCAL_DENIED
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from rlctl.drills.record.ledger import ID_DIGITS
-from rlctl.drills.record.ops import HOT, WAITED, Outcome, of_error
+from rlctl.drills.record.ops import HOT, WAITED, OpOutcome, outcome_of_error
 from rlctl.limits.resp import bulk, command
 
 # One answer: a decision (its first number is the verdict), a plain number, a status or an error.
@@ -95,16 +95,16 @@ class Answers:
 def read_answers(data: bytes, flags: bytes, requests: BatchBuilder, wait_replicas: int) -> Answers:
     """Classify a batch by its answers; operations without an answer are indeterminate."""
     found = list(_answers(data))
-    codes = bytearray(flag | Outcome.INDETERMINATE for flag in flags)
+    codes = bytearray(flag | OpOutcome.INDETERMINATE for flag in flags)
     errors = []
     for place, answer in enumerate(found[: len(flags)]):
         if answer[3] == b"-":
             text = answer[4].decode("utf-8", "replace")
             errors.append(text)
-            codes[place] = flags[place] | of_error(text)
+            codes[place] = flags[place] | outcome_of_error(text)
         else:
             denied = answer[1] == b"0"
-            codes[place] = flags[place] | (Outcome.DENIED if denied else Outcome.ADMITTED)
+            codes[place] = flags[place] | (OpOutcome.DENIED if denied else OpOutcome.ADMITTED)
     expected = len(flags) + requests.replies_to_wait
     complete = len(found) >= expected
     if complete and wait_replicas and int(found[len(flags)][2] or 0) >= wait_replicas:

@@ -1,1 +1,1 @@
-"""From the record of a run to its numbers, checks and verdict. Pure."""
+"""Judges the record of a run: numbers, checks and verdict. Pure."""

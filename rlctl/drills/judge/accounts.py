@@ -1,18 +1,18 @@
-"""Acknowledged against survived: the books of one client, which must close exactly. Pure."""
+"""Compares what one client got acknowledged with what survived, operation by operation. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rlctl.drills.record.ledger import EMPTY, Ledger
-from rlctl.drills.record.ops import HOT, WAITED, ClientHistory, Outcome, outcome
+from rlctl.drills.record.ops import HOT, WAITED, ClientHistory, OpOutcome, outcome
 
 Ids = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """One operation that matters one by one: lost, or of the hot user."""
+    """One operation that was lost, or that belongs to the hot user."""
 
     id: int
     client: str
@@ -23,18 +23,16 @@ class Op:
     done_s: float
 
     @property
-    def outcome(self) -> Outcome:
-        """Its class."""
+    def outcome(self) -> OpOutcome:
         return outcome(self.code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One client's books. `acked` are all acknowledged ones, `waited` those that WAIT confirmed as well.
+    """One client's operations by outcome. `waited` is the part of `acked` that WAIT confirmed.
 
-    `fallback` are decided by the client's own policy: for the server they are indeterminate, as without an answer.
-
-    Where the surviving ledger could not be read, `is_measured` is false, and nothing is known of what is lost.
+    The client's failure policy decided those in `fallback`; they count as indeterminate too.
+    When the surviving ledger could not be read, `is_measured` is false and the loss is unknown.
     """
 
     name: str
@@ -53,42 +51,42 @@ class Account:
 
     @property
     def recovered(self) -> Ids:
-        """No answer came, and yet they are there."""
+        """Operations that survived although the client got no answer."""
         return self.indeterminate & frozenset(self.survivors.ids)
 
     @property
     def lost_ids(self) -> Ids:
-        """What was acknowledged and is gone."""
+        """Acknowledged operations that did not survive."""
         return frozenset(op.id for op in self.lost)
 
     @property
     def duplicated(self) -> int:
-        """Ids that are there more than once."""
+        """Number of ids that the ledger holds more than once."""
         return sum(1 for times in Counter(self.survivors.ids).values() if times > 1)
 
     @property
     def unexpected(self) -> Ids:
-        """Ids that are there although nobody sent them."""
+        """Ids in the ledger that the client never sent."""
         return frozenset(self.survivors.ids) - self.acked - self.refused - self.indeterminate
 
     @property
     def refused_survivors(self) -> Ids:
-        """Refused operations that took effect all the same."""
+        """Operations that were refused and yet survived."""
         return self.refused & frozenset(self.survivors.ids)
 
 
 def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger | None) -> Account:
-    """Close one client's books against the ledger that survived."""
+    """Compare one client's history with the surviving ledger; None if that could not be read."""
     kept = survivors or EMPTY
-    groups: dict[Outcome, list[int]] = {one: [] for one in Outcome}
+    groups: dict[OpOutcome, list[int]] = {one: [] for one in OpOutcome}
     waited: list[int] = []
     for batch in history.batches:
         for place, code in enumerate(batch.codes):
             groups[outcome(code)].append(batch.first + place)
             if code & WAITED:
                 waited.append(batch.first + place)
-    acked = frozenset(groups[Outcome.ADMITTED]) | frozenset(groups[Outcome.DENIED])
-    fallback = frozenset(groups[Outcome.LOCAL_ADMITTED]) | frozenset(groups[Outcome.LOCAL_DENIED])
+    acked = frozenset(groups[OpOutcome.ADMITTED]) | frozenset(groups[OpOutcome.DENIED])
+    fallback = frozenset(groups[OpOutcome.LOCAL_ADMITTED]) | frozenset(groups[OpOutcome.LOCAL_DENIED])
     gone = acked - frozenset(kept.ids) if survivors is not None else frozenset()
     ops = tuple(_ops(history, places, gone))
     return Account(
@@ -97,9 +95,9 @@ def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger |
         recorded=sum(map(len, groups.values())),
         acked=acked,
         waited=acked & frozenset(waited),
-        refused=frozenset(groups[Outcome.REFUSED]),
-        indeterminate=frozenset(groups[Outcome.INDETERMINATE]) | fallback,
-        not_sent=len(groups[Outcome.NOT_SENT]),
+        refused=frozenset(groups[OpOutcome.REFUSED]),
+        indeterminate=frozenset(groups[OpOutcome.INDETERMINATE]) | fallback,
+        not_sent=len(groups[OpOutcome.NOT_SENT]),
         is_measured=survivors is not None,
         fallback=fallback,
         survivors=kept,
@@ -109,7 +107,7 @@ def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger |
 
 
 def _ops(history: ClientHistory, places: tuple[str, ...], wanted: Ids) -> Iterable[Op]:
-    """One by one, which only few are looked at."""
+    """The hot user's operations and the wanted ones, one by one."""
     for batch in history.batches:
         for place, code in enumerate(batch.codes):
             if code & HOT or batch.first + place in wanted:

@@ -1,11 +1,11 @@
-"""What the failover did to the limit: admitted beyond it, refused within it, and by which cause. Pure."""
+"""What a failover did to the limit: admissions beyond it, denials within it, and their causes. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlctl.drills.judge.accounts import Account, Op
-from rlctl.drills.record.ops import Outcome
+from rlctl.drills.record.ops import OpOutcome
 from rlctl.drills.scenario.model import Side
 
 CAUSES = ("reset", "dual", "wipe", "clock", "fail_open", "unexplained")
@@ -13,7 +13,7 @@ CAUSES = ("reset", "dual", "wipe", "clock", "fail_open", "unexplained")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The hot user in the one window of the run; `potential` is how often the limit could have been given out again."""
+    """The hot user in the one window of the run; `potential` is how many admissions the fleet forgot."""
 
     limit: int
     admitted: int
@@ -24,11 +24,9 @@ class Admission:
 
     @property
     def ratio(self) -> float:
-        """Admitted, as a multiple of the limit."""
         return round(self.admitted / self.limit, 3)
 
     def to_json(self) -> dict[str, object]:
-        """The contract's `admission`."""
         return {
             "limit": self.limit,
             "admitted": self.admitted,
@@ -43,62 +41,66 @@ class Admission:
 def admission(
     accounts: Sequence[Account], limit: int, promoted_s: float | None, *, wiped: bool, skewed: bool
 ) -> Admission | None:
-    """Join the hot user's decisions with what was lost, id by id; None where nobody was hot or a ledger is missing.
+    """Compare the hot user's decisions with what was lost; None without a hot user or without a ledger.
 
-    Who asks other shards has a hot user of his own there, whom the failover does not touch.
+    The client on side `others` is left out: its hot user is on a shard without a failover.
     """
     own = [account for account in accounts if account.side != Side.OTHERS]
     hot = [(account, op) for account in own for op in account.hot]
     if not hot or not all(account.is_measured for account in own):
         return None
-    admitted = [(account, op) for account, op in hot if op.outcome is Outcome.ADMITTED]
+    admitted = [(account, op) for account, op in hot if op.outcome is OpOutcome.ADMITTED]
     gone = sorted((op for account, op in admitted if op.id in account.lost_ids), key=lambda op: op.done_s)
     over = max(0, len(admitted) - limit)
     survived = len(admitted) - len(gone)
-    under = sum(_phantoms(account) for account in own)
-    # More than the limit on the surviving branch itself: two clocks had two windows, or nobody knows why.
-    beyond = min(over, max(0, survived + under - limit))
-    rest = {"clock" if skewed else "unexplained": beyond}
+    under = sum(_wrong_denials(account) for account in own)
+    # Above the limit in the surviving history itself: a skewed clock opened a second window, or no cause is known.
+    on_surviving_branch = min(over, max(0, survived + under - limit))
+    rest = {"clock" if skewed else "unexplained": on_surviving_branch}
     return Admission(
         limit=limit,
         admitted=len(admitted),
         over=over,
         under=under,
         potential=len(gone),
-        by_cause=dict.fromkeys(CAUSES, 0) | rest | _by_cause(gone[: over - beyond], promoted_s, wiped=wiped),
+        by_cause=dict.fromkeys(CAUSES, 0)
+        | rest
+        | _by_cause(gone[: over - on_surviving_branch], promoted_s, wiped=wiped),
     )
 
 
 def served_admission(accounts: Sequence[Account], limit: int) -> Admission | None:
-    """What users of a service got, whoever decided; without a ledger only its own admissions are explained."""
+    """What a service's users got, from Redis or by policy. Only the policy's admissions explain an excess here."""
     hot = [op.outcome for account in accounts for op in account.hot]
     if not hot:
         return None
-    alone = hot.count(Outcome.LOCAL_ADMITTED)
-    admitted = hot.count(Outcome.ADMITTED) + alone
+    by_policy = hot.count(OpOutcome.LOCAL_ADMITTED)
+    admitted = hot.count(OpOutcome.ADMITTED) + by_policy
     over = max(0, admitted - limit)
-    explained = min(over, alone)
+    explained = min(over, by_policy)
     causes = dict.fromkeys(CAUSES, 0) | {"fail_open": explained, "unexplained": over - explained}
-    return Admission(limit=limit, admitted=admitted, over=over, under=0, potential=alone, by_cause=causes)
+    return Admission(limit=limit, admitted=admitted, over=over, under=0, potential=by_policy, by_cause=causes)
 
 
 def never_used_up(accounts: Sequence[Account]) -> tuple[str, ...]:
-    """The nodes whose last word to the hot user was an admission: more demand would have been given more."""
+    """The nodes that admitted the hot user to the end: with more demand they would have admitted more."""
     decided = (op for account in accounts if account.side != Side.OTHERS for op in account.hot)
-    words = sorted((op for op in decided if op.outcome in (Outcome.ADMITTED, Outcome.DENIED)), key=lambda op: op.done_s)
+    words = sorted(
+        (op for op in decided if op.outcome in (OpOutcome.ADMITTED, OpOutcome.DENIED)), key=lambda op: op.done_s
+    )
     last = {op.node: op.outcome for op in words}
-    return tuple(sorted(node for node, word in last.items() if word is Outcome.ADMITTED))
+    return tuple(sorted(node for node, word in last.items() if word is OpOutcome.ADMITTED))
 
 
-def _phantoms(account: Account) -> int:
-    """Admissions in the surviving ledger that nobody was told of, or that were made twice: each denies wrongly."""
-    told = {op.id: op.outcome is Outcome.ADMITTED for op in account.hot}
-    present = Counter(one for one in account.survivors.admitted if one in told)
-    return sum(times - told[one] for one, times in present.items())
+def _wrong_denials(account: Account) -> int:
+    """Admissions in the surviving ledger that the client never got, or that count twice. Each costs a later denial."""
+    reported_admitted = {op.id: op.outcome is OpOutcome.ADMITTED for op in account.hot}
+    present = Counter(one for one in account.survivors.admitted if one in reported_admitted)
+    return sum(times - reported_admitted[one] for one, times in present.items())
 
 
 def _by_cause(gone: Sequence[Op], promoted_s: float | None, *, wiped: bool) -> Counter[str]:
-    """The earliest losses account for what was admitted again; there may be more losses than demand used."""
+    """Count lost admissions by cause, the earliest first."""
     if wiped:
         return Counter(wipe=len(gone))
     return Counter("reset" if promoted_s is None or op.done_s < promoted_s else "dual" for op in gone)

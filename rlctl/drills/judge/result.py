@@ -1,11 +1,11 @@
-"""The result of a run as other programs read it, and the series that its plots are drawn from. Pure."""
+"""The result of a run as JSON, and the series for its plots. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from rlctl.drills.judge.verdict import Judged, totals
 from rlctl.drills.record.evidence import Evidence
-from rlctl.drills.record.ops import ACKED, ClientHistory, Outcome, outcome
+from rlctl.drills.record.ops import ACKED, ClientHistory, OpOutcome, outcome
 
 DOOMED_HEAD = 20
 BIN_MS = 50
@@ -15,9 +15,9 @@ _ENDS = ("stopping", "heal", "healed", "unhealed", "budget")
 
 
 def run_json(judged: Judged, about: Mapping[str, object]) -> dict[str, object]:
-    """One entry of `runs`; `about` is what the order and the folder know: id, timers, rerun command, report."""
+    """One entry of `runs`; `about` comes from the request and the folder: id, timers, rerun command, report."""
     evidence, scenario = judged.evidence, judged.evidence.scenario
-    books = totals(evidence, judged.accounts)
+    counts = totals(evidence, judged.accounts)
     classes = ("attempted", "acked", "refused", "indeterminate", "not_sent")
     healed = evidence.first("healed") is not None
     cleaned = evidence.last("cleaned")
@@ -30,9 +30,9 @@ def run_json(judged: Judged, about: Mapping[str, object]) -> dict[str, object]:
         "claim": scenario.claim,
         "verdict": judged.verdict,
         "reasons": list(judged.reasons),
-        "ops": {name: books[name] for name in classes},
-        **{name: value for name, value in books.items() if name not in classes},
-        "loss_bound": _loss_bound(books),
+        "ops": {name: counts[name] for name in classes},
+        **{name: value for name, value in counts.items() if name not in classes},
+        "loss_bound": _loss_bound(counts),
         "admission": judged.admission.to_json() if judged.admission else None,
         "times_ms": judged.times.to_json(),
         "clients": [_client(judged, client) for client in evidence.clients],
@@ -57,7 +57,7 @@ def run_json(judged: Judged, about: Mapping[str, object]) -> dict[str, object]:
 
 
 def series(judged: Judged) -> dict[str, object]:
-    """What the plots show, in ms from the moment the load was under way."""
+    """The data of the plots, in ms from the start of the load."""
     evidence = judged.evidence
     origin_s = evidence.started_s
     return {
@@ -88,10 +88,10 @@ def series(judged: Judged) -> dict[str, object]:
     }
 
 
-def _loss_bound(books: Mapping[str, int | None]) -> float | None:
-    """None lost of n still leaves a share that could have been: with 95 % confidence at most 3 in n."""
-    acked = books["acked"]
-    return round(3 / acked, 9) if acked and books["lost"] == 0 else None
+def _loss_bound(counts: Mapping[str, int | None]) -> float | None:
+    """Upper bound of the loss when none of n was lost: 3 in n, with 95 % confidence."""
+    acked = counts["acked"]
+    return round(3 / acked, 9) if acked and counts["lost"] == 0 else None
 
 
 def _client(judged: Judged, client: ClientHistory) -> dict[str, object]:
@@ -117,12 +117,12 @@ def _client(judged: Judged, client: ClientHistory) -> dict[str, object]:
 
 
 def _per_second(client: ClientHistory, evidence: Evidence) -> float | None:
-    """Acknowledged in a second while nothing was broken yet: what the client can do."""
+    """Acknowledgements a second before the first fault."""
     breaking = evidence.first("cut", "kill", "pause", "failover", "stopping")
     if breaking is None or breaking.at_s <= evidence.started_s:
         return None
-    calm = (batch for batch in client.batches if evidence.started_s <= batch.done_s < breaking.at_s)
-    acked = sum(outcome(code) in ACKED for batch in calm for code in batch.codes)
+    undisturbed = (batch for batch in client.batches if evidence.started_s <= batch.done_s < breaking.at_s)
+    acked = sum(outcome(code) in ACKED for batch in undisturbed for code in batch.codes)
     return round(acked / (breaking.at_s - evidence.started_s), 1)
 
 
@@ -131,7 +131,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def _doomed(judged: Judged) -> dict[str, object]:
-    """The ids that were acknowledged and thrown away, the earliest first."""
+    """The operations that were acknowledged and lost, the earliest first."""
     lost = sorted((op for account in judged.accounts for op in account.lost), key=lambda op: (op.done_s, op.id))
     origin_s = judged.evidence.started_s
     head = [
@@ -140,7 +140,7 @@ def _doomed(judged: Judged) -> dict[str, object]:
             "id": op.id,
             "node": op.node,
             "acked_ms": _since(origin_s, op.done_s),
-            "admitted": op.outcome is Outcome.ADMITTED,
+            "admitted": op.outcome is OpOutcome.ADMITTED,
         }
         for op in islice(lost, DOOMED_HEAD)
     ]
@@ -156,13 +156,13 @@ def _rates(client: ClientHistory, evidence: Evidence) -> dict[str, list[int]]:
     """Acknowledged, refused and unanswered operations in each bin."""
     groups: dict[str, list[float]] = {"acked": [], "refused": [], "indeterminate": [], "not_sent": []}
     names = {
-        Outcome.ADMITTED: "acked",
-        Outcome.DENIED: "acked",
-        Outcome.REFUSED: "refused",
-        Outcome.INDETERMINATE: "indeterminate",
-        Outcome.NOT_SENT: "not_sent",
-        Outcome.LOCAL_ADMITTED: "indeterminate",
-        Outcome.LOCAL_DENIED: "indeterminate",
+        OpOutcome.ADMITTED: "acked",
+        OpOutcome.DENIED: "acked",
+        OpOutcome.REFUSED: "refused",
+        OpOutcome.INDETERMINATE: "indeterminate",
+        OpOutcome.NOT_SENT: "not_sent",
+        OpOutcome.LOCAL_ADMITTED: "indeterminate",
+        OpOutcome.LOCAL_DENIED: "indeterminate",
     }
     for batch in client.batches:
         for code in batch.codes:
@@ -181,7 +181,7 @@ def _bins(instants: Iterable[float], evidence: Evidence) -> list[int]:
 
 
 def _latency(client: ClientHistory, evidence: Evidence) -> list[tuple[float, float]]:
-    """Some points of (when, how long): the slowest of each group, so that no spike is hidden by thinning."""
+    """Points of (time, latency), thinned to the slowest of each group so that no spike is hidden."""
     points = [
         (_since(evidence.started_s, batch.done_s), round((batch.done_s - batch.sent_s) * 1000, 3))
         for batch in client.batches
@@ -192,7 +192,7 @@ def _latency(client: ClientHistory, evidence: Evidence) -> list[tuple[float, flo
 
 
 def _states(evidence: Evidence, node: str) -> list[dict[str, object]]:
-    """The spans in which a node said the same of itself."""
+    """The spans in which a node's role, epoch and link stayed the same."""
     spans: list[dict[str, object]] = []
     for seen in evidence.samples:
         if seen.node != node:

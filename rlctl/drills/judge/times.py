@@ -1,4 +1,4 @@
-"""When what happened: from the fault to the last node that agrees. Pure."""
+"""The instants of a run, from the fault to the last node that agrees. Pure."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """The instants of a run, on its one monotonic clock; what did not happen or was not seen is None."""
+    """The instants of a run by its monotonic clock; None for what did not happen or was not seen."""
 
     fork_s: float | None
     fault_s: float | None
@@ -26,7 +26,6 @@ class Times:
     converged_s: float | None
 
     def to_json(self) -> dict[str, float | None]:
-        """The contract's `times_ms`."""
         is_ordered = self.condemned_s is not None and self.promoted_s is not None and self.condemned_s > self.promoted_s
         return {
             "detect": _ms(self.fault_s, self.condemned_s),
@@ -39,7 +38,7 @@ class Times:
 
 
 def times(evidence: Evidence) -> Times:
-    """Read the instants off the events, the samples and the clients' histories."""
+    """Find the instants in events, samples and clients' histories."""
     fault = _fault(evidence)
     fault_s = fault.until_s if fault else None
     promoted_s = _promotion(evidence, fault.at_s if fault else None)
@@ -62,7 +61,7 @@ def times(evidence: Evidence) -> Times:
 
 
 def fork(evidence: Evidence) -> float | None:
-    """When the histories part: the cut, else whatever stopped or replaced the victim."""
+    """When the victim's history and the new primary's part: at the cut, or when the victim was stopped or replaced."""
     started = next((one for one in evidence.events if _concerns_victim(evidence, one)), None)
     return started.at_s if started else None
 
@@ -73,7 +72,7 @@ def promotions(evidence: Evidence) -> int:
 
 
 def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -> float | None:
-    """The longest time without an acknowledged operation, the edges of the run included; None without any."""
+    """Longest time without an acknowledgement, including the edges of the run; None if there was none at all."""
     acked = sorted(
         batch.done_s for batch in history.batches if any(outcome(code) in ACKED for code in set(batch.codes))
     )
@@ -85,9 +84,9 @@ def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -
 
 
 def sampler_gap_ms(evidence: Evidence) -> float:
-    """The longest time between two looks at a node that answers, or in which no node answered a look.
+    """Longest time without a sample of a node that answers, or without any answer at all.
 
-    No drill silences every node: then the machine did, and no promotion was seen either.
+    No drill stops every node. If no node answered, the machine stalled, and a promotion may have been missed.
     """
     last: dict[str, float] = {}
     silent_since: float | None = None
@@ -104,9 +103,9 @@ def sampler_gap_ms(evidence: Evidence) -> float:
 
 
 def _fault(evidence: Evidence) -> Event | None:
-    """What makes the failover necessary, or is one; a cut of the replication alone does not."""
-    ends_reign = next((one for one in evidence.events if _ends_reign(evidence, one)), None)
-    return ends_reign or evidence.first("kill", "cut")
+    """The event that caused the failover, or was one; a cut of the replication alone causes none."""
+    removal = next((one for one in evidence.events if _removes_primary(evidence, one)), None)
+    return removal or evidence.first("kill", "cut")
 
 
 def _is_isolated(evidence: Evidence) -> bool:
@@ -117,20 +116,20 @@ def _isolates_victim(evidence: Evidence, event: Event) -> bool:
     return event.name == "cut" and event.details.get("flow") == "everything" and evidence.victim in event.nodes
 
 
-def _ends_reign(evidence: Evidence, event: Event) -> bool:
+def _removes_primary(evidence: Evidence, event: Event) -> bool:
     is_down = event.name in {"kill", "pause"} and evidence.victim in event.nodes
     return is_down or event.name == "failover" or _isolates_victim(evidence, event)
 
 
 def _concerns_victim(evidence: Evidence, event: Event) -> bool:
     is_lagging = event.name == "cut" and event.details.get("flow") == "replication"
-    return is_lagging or _ends_reign(evidence, event)
+    return is_lagging or _removes_primary(evidence, event)
 
 
 def _promotions(evidence: Evidence) -> Iterator[TimedSample]:
-    """Every look under load that shows a replica as the primary.
+    """Every sample under load that shows a replica as the primary.
 
-    In a cluster with a new epoch: a node that has just started says for a moment that it is one.
+    In a cluster only with a new epoch: a node that has just started reports itself as a primary for a moment.
     """
     before: dict[str, Sample] = {}
     for seen in evidence.samples:
@@ -152,18 +151,18 @@ def _condemned(evidence: Evidence, since_s: float | None, promoted_s: float | No
     condemned_s = _first_seen(evidence, since_s, lambda one: one.condemns)
     if condemned_s is None or promoted_s is None or evidence.first("failover") is not None:
         return condemned_s
-    # Seen at the next look only: the vote came after the verdict, whatever the sampler saw first.
+    # Samples may show the promotion first, but the vote always comes after the failure report.
     return min(condemned_s, promoted_s)
 
 
-def _first_seen(evidence: Evidence, since_s: float | None, is_so: Callable[[Sample], bool]) -> float | None:
+def _first_seen(evidence: Evidence, since_s: float | None, matches: Callable[[Sample], bool]) -> float | None:
     if since_s is None:
         return None
-    return next((seen.at_s for seen in evidence.samples if seen.at_s >= since_s and is_so(seen.sample)), None)
+    return next((seen.at_s for seen in evidence.samples if seen.at_s >= since_s and matches(seen.sample)), None)
 
 
 def _served(evidence: Evidence, since_s: float | None) -> float | None:
-    """The first acknowledgement from another node than the victim after the fault."""
+    """The first acknowledgement after the fault by a node other than the victim."""
     if since_s is None:
         return None
     first = [
@@ -183,7 +182,7 @@ def _is_acked_away(evidence: Evidence, client: ClientHistory, node: int, codes: 
 
 
 def _stopped(evidence: Evidence, since_s: float | None) -> float | None:
-    """The last acknowledgement of the old branch, by the victim before it was demoted; none: it ended at the fork."""
+    """The victim's last acknowledgement before it was demoted; the fork if there was none."""
     if since_s is None:
         return None
     demoted_s = _demoted(evidence, since_s)
@@ -202,12 +201,12 @@ def _stopped(evidence: Evidence, since_s: float | None) -> float | None:
 def _demoted(evidence: Evidence, since_s: float | None) -> float | None:
     if since_s is None:
         return None
-    looks = (seen for seen in evidence.samples if seen.node == evidence.victim and seen.at_s >= since_s)
-    return next((seen.at_s for seen in looks if seen.sample.role == "slave"), None)
+    samples = (seen for seen in evidence.samples if seen.node == evidence.victim and seen.at_s >= since_s)
+    return next((seen.at_s for seen in samples if seen.sample.role == "slave"), None)
 
 
 def _converged(evidence: Evidence, since_s: float | None) -> float | None:
-    """When the shard was one again for good."""
+    """When the shard had one primary with all replicas connected, and kept it."""
     if since_s is None:
         return None
     state: dict[str, Sample] = {}
@@ -216,7 +215,7 @@ def _converged(evidence: Evidence, since_s: float | None) -> float | None:
         if seen.node not in evidence.shard:
             continue
         state[seen.node] = seen.sample
-        # By roles and connections: how far each got is written down too seldom to be compared.
+        # Judged by roles and links. Offsets are recorded too seldom to compare them.
         if not is_whole([state.get(node, SILENT) for node in evidence.shard]):
             since_one = None
         elif since_one is None:

@@ -1,4 +1,4 @@
-"""From the evidence of a run to its result: numbers, checks, and a verdict with its reasons. Pure."""
+"""Judges the evidence of a run: numbers, checks, and a verdict with its reasons. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,18 +7,18 @@ from enum import StrEnum
 
 from rlctl.drills.judge.accounts import Account, account
 from rlctl.drills.judge.admission import Admission, admission, never_used_up, served_admission
-from rlctl.drills.judge.invariants import Check, Cut, invariants, is_wiped, verified_cut
+from rlctl.drills.judge.invariants import CutProof, InvariantCheck, invariants, is_wiped, prove_cut
 from rlctl.drills.judge.times import Times, longest_gap_ms, promotions, sampler_gap_ms, times
 from rlctl.drills.record.evidence import Evidence
 from rlctl.drills.record.ledger import Ledger
-from rlctl.drills.record.ops import Outcome, outcome
+from rlctl.drills.record.ops import OpOutcome, outcome
 from rlctl.drills.scenario.model import Expectation, LoadMode, Metric
 
 _STALL_MS = 1_000
 
 
-class Verdict(StrEnum):
-    """Inconclusive says that the drill proves nothing, whatever it saw."""
+class DrillVerdict(StrEnum):
+    """`inconclusive` means that the run proves nothing."""
 
     PASS = "pass"  # noqa: S105  a verdict
     FAIL = "fail"
@@ -26,30 +26,30 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """One expectation beside what was seen."""
+class ExpectationResult:
+    """One expectation and the value that was measured."""
 
     expectation: Expectation
     value: float | None
 
     @property
     def ok(self) -> bool:
-        """Whether it lies within the bounds; what was not measured does not."""
+        """Whether the value is within the bounds; a missing value is not."""
         if self.value is None:
             return False
         low, high = self.expectation.least, self.expectation.most
         return (low is None or self.value >= low) and (high is None or self.value <= high)
 
     @property
-    def wants_demand(self) -> bool:
-        """Whether it is missed in the way in which a user who asks too little misses it."""
+    def is_short_of_demand(self) -> bool:
+        """Whether the value is too low in a way that too little demand can cause."""
         low = self.expectation.least
         asked_for = self.expectation.metric in (Metric.OVER, Metric.RATIO)
         return asked_for and low is not None and self.value is not None and self.value < low
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The metric with its value and what was expected."""
         low, high = self.expectation.least, self.expectation.most
         if low is not None and high is not None:
             wanted = f"{low:g}" if low == high else f"{low:g} to {high:g}"
@@ -61,29 +61,29 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """Everything that a run says."""
+    """Everything that was concluded from a run."""
 
     evidence: Evidence
     accounts: tuple[Account, ...]
     admission: Admission | None
     times: Times
-    cut: Cut
-    checks: tuple[Check, ...]
+    cut: CutProof
+    checks: tuple[InvariantCheck, ...]
     metrics: Mapping[Metric, float | None]
-    seen: tuple[Seen, ...]
-    verdict: Verdict
+    seen: tuple[ExpectationResult, ...]
+    verdict: DrillVerdict
     reasons: tuple[str, ...]
     gaps: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def judge(evidence: Evidence) -> Judged:
-    """The whole of it."""
+    """Judge a run."""
     survivors = _survivors(evidence)
     accounts = tuple(
         account(client, evidence.places.get(client.name, ()), survivors.get(client.name)) for client in evidence.clients
     )
     when = times(evidence)
-    cut = verified_cut(evidence)
+    cut = prove_cut(evidence)
     wiped = is_wiped(evidence, when)
     load = evidence.scenario.load
     if load.mode is LoadMode.LIBRARY:
@@ -92,7 +92,9 @@ def judge(evidence: Evidence) -> Judged:
         admitted = admission(accounts, load.limit, when.promoted_s, wiped=wiped, skewed=load.skew_ms != 0)
     gaps = {one.name: longest_gap_ms(one, evidence.started_s, evidence.stopped_s) for one in evidence.clients}
     metrics = _metrics(evidence, accounts, admitted, when, gaps)
-    seen = tuple(Seen(expectation=one, value=metrics[one.metric]) for one in evidence.scenario.expectations)
+    seen = tuple(
+        ExpectationResult(expectation=one, value=metrics[one.metric]) for one in evidence.scenario.expectations
+    )
     checks = invariants(evidence, accounts, admitted, when, cut)
     verdict, reasons = _verdict(evidence, checks, seen, never_used_up(accounts))
     return Judged(
@@ -111,20 +113,20 @@ def judge(evidence: Evidence) -> Judged:
 
 
 def _survivors(evidence: Evidence) -> Mapping[str, Ledger]:
-    """The ledgers of the one primary after the heal, and of the shard that others ask; none where that is not clear."""
+    """The final ledgers of the victim's shard and of the other client's shard; none without exactly one primary."""
     final = evidence.ledgers.get("final", {})
     last = {seen.node: seen.sample for seen in evidence.samples}
     primaries = [node for node in evidence.shard if node in last and last[node].role == "master"]
     found = dict(final.get(primaries[0], {})) if len(primaries) == 1 else {}
     for client, places in evidence.places.items():
         if places and places[0] not in evidence.shard:
-            found |= {name: book for name, book in final.get(places[0], {}).items() if name == client}
+            found |= {name: ledgers for name, ledgers in final.get(places[0], {}).items() if name == client}
     return found
 
 
 def _verdict(
-    evidence: Evidence, checks: Sequence[Check], seen: Sequence[Seen], unused: Sequence[str]
-) -> tuple[Verdict, tuple[str, ...]]:
+    evidence: Evidence, checks: Sequence[InvariantCheck], seen: Sequence[ExpectationResult], unused: Sequence[str]
+) -> tuple[DrillVerdict, tuple[str, ...]]:
     broken = tuple(f"{check.code} {check.text}: {check.evidence}" for check in checks if not check.ok)
     failed = evidence.first("failed")
     if failed is not None:
@@ -136,20 +138,20 @@ def _verdict(
         broken = (*broken, stall)
     blown = evidence.first("budget")
     if blown is not None:
-        return Verdict.FAIL, (str(blown.details.get("text")), *broken)
+        return DrillVerdict.FAIL, (str(blown.details.get("text")), *broken)
     if broken:
-        return Verdict.INCONCLUSIVE, broken
+        return DrillVerdict.INCONCLUSIVE, broken
     missed = tuple(one.text for one in seen if not one.ok)
-    if unused and any(one.wants_demand for one in seen):
+    if unused and any(one.is_short_of_demand for one in seen):
         where = ", ".join(node for node in unused if node)
-        told = "the load was too low: the hot user never used the limit up"
-        return Verdict.INCONCLUSIVE, (f"{told} on {where}" if where else told, *missed)
-    return (Verdict.FAIL, missed) if missed else (Verdict.PASS, tuple(one.text for one in seen))
+        text = "the load was too low: the hot user never used the limit up"
+        return DrillVerdict.INCONCLUSIVE, (f"{text} on {where}" if where else text, *missed)
+    return (DrillVerdict.FAIL, missed) if missed else (DrillVerdict.PASS, tuple(one.text for one in seen))
 
 
 def _stall(evidence: Evidence) -> str | None:
     gap_ms = sampler_gap_ms(evidence)
-    return f"the machine stalled: nobody looked for {gap_ms:g} ms" if gap_ms > _STALL_MS else None
+    return f"the machine stalled: no sample for {gap_ms:g} ms" if gap_ms > _STALL_MS else None
 
 
 def _metrics(
@@ -159,7 +161,7 @@ def _metrics(
     when: Times,
     gaps: Mapping[str, float | None],
 ) -> dict[Metric, float | None]:
-    books = totals(evidence, accounts)
+    counts = totals(evidence, accounts)
     instants = when.to_json()
     refusals = _refusals(evidence)
     is_measured = _is_measured(accounts)
@@ -169,17 +171,17 @@ def _metrics(
     stale = next((one for one in accounts if one.side == "stale"), None)
     healed_s = when.heal_s
     return {
-        Metric.ACKED: books["acked"],
-        Metric.LOST: books["lost"],
-        Metric.LOST_LOCAL: books["lost_local"],
-        Metric.LOST_SHARE: _percent(books["lost"], books["acked"]),
+        Metric.ACKED: counts["acked"],
+        Metric.LOST: counts["lost"],
+        Metric.LOST_LOCAL: counts["lost_local"],
+        Metric.LOST_SHARE: _percent(counts["lost"], counts["acked"]),
         Metric.LOST_SPAN: None if span_s is None else round(span_s * 1000, 1),
         Metric.LOST_SPAN_OFF: _span_off_ms(evidence, span_s),
         Metric.LOST_AFTER: sum(one > healed_s for one in lost_s) if is_measured and healed_s is not None else None,
-        Metric.RECOVERED: books["recovered"],
-        Metric.REFUSED: books["refused"],
-        Metric.INDETERMINATE: books["indeterminate"],
-        Metric.NOT_SENT: books["not_sent"],
+        Metric.RECOVERED: counts["recovered"],
+        Metric.REFUSED: counts["refused"],
+        Metric.INDETERMINATE: counts["indeterminate"],
+        Metric.NOT_SENT: counts["not_sent"],
         Metric.OVER: admitted.over if admitted else None,
         Metric.UNDER: admitted.under if admitted else None,
         Metric.RATIO: admitted.ratio if admitted else None,
@@ -196,12 +198,12 @@ def _metrics(
         Metric.STALE_ACKED: None if stale is None else _acked_after(stale, evidence, healed_s),
         Metric.OTHERS_REFUSED: None if others is None else len(others.refused),
         Metric.FALLBACK: sum(len(one.fallback) for one in accounts),
-        Metric.FALLBACK_ADMITTED: _admitted_alone(evidence),
+        Metric.FALLBACK_ADMITTED: _admitted_by_policy(evidence),
     }
 
 
 def totals(evidence: Evidence, accounts: Sequence[Account]) -> dict[str, int | None]:
-    """The books of all clients together; with WAIT, what it did not confirm is indeterminate in its ledger."""
+    """Sums over all clients; with WAIT, operations that it did not confirm count as indeterminate."""
     by_wait = evidence.scenario.load.wait_replicas > 0
     acked_local = sum(len(one.acked) for one in accounts)
     acked = sum(len(one.waited) for one in accounts) if by_wait else acked_local
@@ -220,7 +222,7 @@ def totals(evidence: Evidence, accounts: Sequence[Account]) -> dict[str, int | N
 def _losses(
     evidence: Evidence, accounts: Sequence[Account], acked: int, acked_local: int, *, by_wait: bool
 ) -> dict[str, int | None]:
-    """What the surviving ledgers say; nothing, where one of them is missing."""
+    """Survivors and losses by the surviving ledgers; None for each if a ledger is missing."""
     if not _is_measured(accounts):
         names = ("survived", "lost", "survived_local", "lost_local", "recovered", "duplicated", "unexpected")
         return dict.fromkeys(names)
@@ -240,7 +242,7 @@ def _losses(
 
 
 def _is_measured(accounts: Sequence[Account]) -> bool:
-    """Whether every ledger was read; of a run that ended before it began there are none."""
+    """Whether every ledger was read; False for a run that ended before it began."""
     return bool(accounts) and all(one.is_measured for one in accounts)
 
 
@@ -249,9 +251,9 @@ def _percent(part: int | None, whole: int | None) -> float | None:
 
 
 def _span_off_ms(evidence: Evidence, span_s: float | None) -> float | None:
-    """How far the loss's length is from the injected lag's, as it was measured and not as it was asked for.
+    """Difference between the span of the losses and the measured span of the injected lag.
 
-    A kill that an engine or another machine carries out happens some time between our order and its answer.
+    A kill by a container engine or on another host happens at some time between the request and its answer.
     """
     cut, kill = evidence.first("cut"), evidence.first("kill")
     if cut is None or kill is None or span_s is None:
@@ -261,20 +263,20 @@ def _span_off_ms(evidence: Evidence, span_s: float | None) -> float | None:
 
 
 def _refusals(evidence: Evidence) -> Counter[str] | None:
-    """What the clients were refused with; they tell at their end, which a killed run has not."""
+    """Errors that clients got, by code; None after a kill, since clients report them when they end."""
     if any(evidence.attempted.get(client.name) is None for client in evidence.clients):
         return None
     return sum((Counter(client.refusals) for client in evidence.clients), Counter())
 
 
-def _admitted_alone(evidence: Evidence) -> int:
-    """Admissions that no server knows of."""
+def _admitted_by_policy(evidence: Evidence) -> int:
+    """Admissions by the clients' failure policies."""
     codes = (code for client in evidence.clients for batch in client.batches for code in batch.codes)
-    return sum(outcome(code) is Outcome.LOCAL_ADMITTED for code in codes)
+    return sum(outcome(code) is OpOutcome.LOCAL_ADMITTED for code in codes)
 
 
 def _acked_after(stale: Account, evidence: Evidence, healed_s: float | None) -> int | None:
-    """What a client with an old map still got acknowledged by the old primary after the heal."""
+    """Operations that a client with an old map got acknowledged after the heal."""
     if healed_s is None:
         return None
     history = next(client for client in evidence.clients if client.name == stale.name)

@@ -1,1 +1,1 @@
-"""What a run writes down, and how it is read again. Pure: `evidence`, `ledger`, `ops`, `sample`."""
+"""Records runs, and reads them back as evidence. Pure: `evidence`, `ledger`, `ops`, `sample`."""

@@ -1,4 +1,4 @@
-"""Everything that was written down of a run, as one value: what the checkers judge. Pure."""
+"""The record of a run as one value, which the checks judge. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from rlctl.drills.scenario.model import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that rlctl did, or waited for; done between `at_s` and `until_s`."""
+    """Something that rlctl did or waited for, between `at_s` and `until_s`."""
 
     name: str
     at_s: float
@@ -20,14 +20,14 @@ class Event:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes it was done to."""
+        """The nodes that it affected."""
         listed = self.details.get("nodes")
         return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedSample:
-    """One look at a node: when it was answered, or asked for in vain, and when it was asked for."""
+    """One sample of a node, with the times of its answer and of its request. Without an answer both are the same."""
 
     at_s: float
     asked_s: float
@@ -37,7 +37,7 @@ class TimedSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePing:
-    """One canary's word, and whether and when it was answered."""
+    """One PING of a probe; `heard` says whether it was answered."""
 
     at_s: float
     name: str
@@ -46,13 +46,13 @@ class ProbePing:
     answered_s: float | None = None
 
     def is_silent_until(self, at_s: float) -> bool:
-        """Whether no answer came before; what a cut held up arrives when it is mended."""
+        """Whether no answer came before this time; packets that a cut held up may arrive after the heal."""
         return not self.heard or (self.answered_s is not None and self.answered_s >= at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One run. Ledgers are by moment (`doomed`: before the heal, `final`: after it), node and client."""
+    """The record of one run. Ledgers are by moment (`doomed`: before the heal, `final`: after it), node and client."""
 
     scenario: Scenario
     victim: str
@@ -67,26 +67,26 @@ class Evidence:
     places: Mapping[str, tuple[str, ...]]
 
     def first(self, *names: str) -> Event | None:
-        """The first event of these names."""
+        """First event with one of these names."""
         return next((event for event in self.events if event.name in names), None)
 
     def last(self, *names: str) -> Event | None:
-        """The last event of these names."""
+        """Last event with one of these names."""
         return next((event for event in reversed(self.events) if event.name in names), None)
 
     def on_victim(self, *names: str) -> Event | None:
-        """The first event of these names that was done to the victim."""
+        """First event with one of these names that affected the victim."""
         return next((event for event in self.events if event.name in names and self.victim in event.nodes), None)
 
     @property
     def started_s(self) -> float:
-        """When every client was being served."""
+        """When every client had got its first answer."""
         loaded = self.first("loaded")
         return loaded.at_s if loaded else (self.events[0].at_s if self.events else 0.0)
 
     @property
     def stopped_s(self) -> float:
-        """When the load was ended; of a run that was killed, when the last word was written."""
+        """When the load ended; for a killed run, the time of its last event or sample."""
         if stopping := self.first("stopping"):
             return stopping.at_s
         return max([0.0, *(one.at_s for one in self.events[-1:]), *(one.at_s for one in self.samples[-1:])])

@@ -1,18 +1,18 @@
-"""Follows a client's history file while it grows: what was acknowledged last, and where."""
+"""Follows a client's history file while it grows: the last acknowledgement, and by which node."""
 
 from pathlib import Path
 
-from rlctl.drills.record.ops import ACKED, HOT, OUTCOME_BITS, Outcome, outcome, unpack
+from rlctl.drills.record.ops import ACKED, HOT, OUTCOME_BITS, OpOutcome, outcome, unpack
 
 _CHUNK = 1 << 20
-# The place that every client of the shard starts with.
+# Every client of the shard starts with the first address.
 _VICTIM = 0
-_HOT_ADMITTED = HOT | Outcome.ADMITTED
-_HOT_DENIED = HOT | Outcome.DENIED
+_HOT_ADMITTED = HOT | OpOutcome.ADMITTED
+_HOT_DENIED = HOT | OpOutcome.DENIED
 
 
 class HistoryFollower:
-    """One client's file, read as far as it is written."""
+    """What one client's history says so far."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -21,11 +21,11 @@ class HistoryFollower:
         self.last_ack_s: float | None = None
         self.first_away_s: float | None = None
         self.refused = 0
-        # Whether the hot user was denied when he was last answered; who has taken over admits him again.
+        # Whether the hot user's last decision was a denial. A new primary may admit it again.
         self.is_used_up = False
 
     def read(self) -> None:
-        """Take in what is new."""
+        """Read what was added since the last call."""
         if not self._path.exists():
             return
         with self._path.open("rb") as stream:
@@ -40,14 +40,14 @@ class HistoryFollower:
         for batch in unpack(whole):
             used += batch.size
             outcomes = {outcome(code) for code in set(batch.codes)}
-            if Outcome.REFUSED in outcomes:
+            if OpOutcome.REFUSED in outcomes:
                 self.refused += len(batch.codes)
             if outcomes & ACKED:
                 self._acked(batch.node, batch.done_s)
-            self._heed_hot(batch.codes)
+            self._note_hot_user(batch.codes)
         self._rest = whole[used:]
 
-    def _heed_hot(self, codes: bytes) -> None:
+    def _note_hot_user(self, codes: bytes) -> None:
         words = {code & (HOT | OUTCOME_BITS) for code in set(codes)}
         if _HOT_ADMITTED in words:
             self.is_used_up = False

@@ -1,4 +1,4 @@
-"""The ledger of a drill: which keys it uses, the wrapped script, and what its entries say. Pure."""
+"""The ledger of a drill: its keys, the script that writes it, and its entries. Pure."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ _ENTRY = re.compile(rb"\r\n(\d{9})([+-])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapped:
-    """A shipped script with the ledger's append around it; not part of any release."""
+    """A shipped script that also appends to a ledger; no release contains it."""
 
     sha1: str
     source: bytes = field(repr=False)
@@ -26,7 +26,7 @@ class Wrapped:
 
 
 def wrap(script: Script, frame: bytes) -> Wrapped:
-    """The shipped script inside the frame, without its own first line, which names the language."""
+    """Put the shipped script into the frame, without its `#!` line."""
     body = b"\n".join(line for line in script.source.splitlines() if not line.startswith(b"#!"))
     source = frame.replace(_PLACE, body + b"\n")
     sha1 = hashlib.sha1(source, usedforsecurity=False).hexdigest()
@@ -35,36 +35,36 @@ def wrap(script: Script, frame: bytes) -> Wrapped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys of one run; the tag puts all of them into one shard."""
+    """The keys of one run; the hash tag puts all of them into one shard."""
 
     run: str
     tag: str
 
     @property
     def prefix(self) -> str:
-        """What every key of the run starts with; the drill's user may touch nothing else."""
+        """Prefix of the run's keys; the drill's user has no right to other keys."""
         return f"{PREFIX}{self.run}:"
 
     @property
     def hot(self) -> str:
-        """The user whose demand is far above the limit."""
+        """Key of the user whose demand is far above the limit."""
         return f"{self.prefix}{{{self.tag}}}:hot"
 
     def cold(self, number: int) -> str:
-        """A user who stays below the limit: what is lost of him is pure loss."""
+        """Key of a user that never reaches the limit, so that each missing operation is a lost one."""
         return f"{self.prefix}{{{self.tag}}}:cold:{number}"
 
     def ledger(self, client: str) -> str:
-        """The ids of one client's operations, in the server's order."""
+        """Key of the ids of one client's operations, in the order of the server."""
         return f"{self.prefix}{{{self.tag}}}:ledger:{client}"
 
     def all(self, clients: Iterable[str]) -> tuple[str, ...]:
-        """Every key that a run can have made."""
+        """Every key that a run can have written."""
         return (self.hot, *map(self.cold, range(COLD_USERS)), *map(self.ledger, clients))
 
 
 def tag_in(slots: Iterable[tuple[int, int]]) -> str:
-    """A hash tag whose keys live in these slots."""
+    """A hash tag in one of these slots."""
     ranges = tuple(slots)
     tags = (f"t{number}" for number in count())
     return next(tag for tag in tags if any(low <= slot_of(tag.encode()) <= high for low, high in ranges))
@@ -72,7 +72,7 @@ def tag_in(slots: Iterable[tuple[int, int]]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """One client's ledger as one node holds it: ids in order, and those that were admitted, as often as they were."""
+    """One client's ledger on one node: all ids in order, and the admitted ones, with duplicates."""
 
     ids: tuple[int, ...]
     admitted: tuple[int, ...]
@@ -82,9 +82,9 @@ EMPTY = Ledger(ids=(), admitted=())
 
 
 def read_list(reply: bytes) -> Ledger | None:
-    """The raw answer to LRANGE; read by pattern, because a drill leaves hundreds of thousands of entries.
+    """Read the raw answer to LRANGE. It may have hundreds of thousands of entries, so a pattern finds them.
 
-    None for an error or a part of an answer: read as a ledger, it would say that everything is lost.
+    None for an error or an incomplete answer, which as a ledger would mean that everything was lost.
     """
     entries = _ENTRY.findall(reply)
     if reply.partition(b"\r\n")[0] != b"*%d" % len(entries):
@@ -96,9 +96,9 @@ def read_list(reply: bytes) -> Ledger | None:
 
 
 def read_bitmap(reply: bytes) -> Ledger | None:
-    """The raw answer to GET of a bitmap that SETBIT wrote: every bit an id; twice the same cannot be seen.
+    """Read the raw answer to GET of a bitmap: each bit is an id, and duplicates cannot be seen.
 
-    None for an error or a part of an answer.
+    None for an error or an incomplete answer.
     """
     head, _, rest = reply.partition(b"\r\n")
     text = rest[:-2]

@@ -1,4 +1,4 @@
-"""Reads a run's folder back into its evidence, whether the run came to its end or was killed."""
+"""Reads a run's folder into evidence, also after a kill."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +11,13 @@ from rlctl.drills.scenario.model import LoadMode, Scenario
 from rlctl.lab.run_folder import RunFolder, journal_lines
 
 _MOMENTS = ("doomed", "final")
-# The first two have their own form; the last is what somebody else did when the run was over.
+# Samples and pings are read by themselves. `swept` is a clean-up after the run.
 _NO_EVENTS = {"sample", "canary", "swept"}
 _SAMPLE_FIELDS = set(Sample.__slots__)
 
 
 def read_evidence(folder: RunFolder, scenario: Scenario) -> Evidence:
-    """Everything that was written down."""
+    """Read the record of a run."""
     lines = list(journal_lines(folder))
     begin: dict[str, Any] = next((line for line in lines if line["event"] == "begin"), {})
     places = {name: tuple(nodes) for name, nodes in begin.get("clients", {}).items()}
@@ -32,7 +32,7 @@ def read_evidence(folder: RunFolder, scenario: Scenario) -> Evidence:
         method=begin.get("method", ""),
         events=tuple(sorted(_events(lines), key=lambda event: event.at_s)),
         samples=tuple(sorted(_samples(lines), key=lambda seen: seen.at_s)),
-        pings=tuple(sorted(_probing(lines), key=lambda one: one.at_s)),
+        pings=tuple(sorted(_pings(lines), key=lambda one: one.at_s)),
         clients=clients,
         attempted={name: ends.get(name, {}).get("attempted") for name in places},
         ledgers={moment: _ledgers(folder, moment, nodes, tuple(places), scenario) for moment in _MOMENTS},
@@ -57,7 +57,7 @@ def _samples(lines: list[dict[str, Any]]) -> Iterator[TimedSample]:
             )
 
 
-def _probing(lines: list[dict[str, Any]]) -> Iterator[ProbePing]:
+def _pings(lines: list[dict[str, Any]]) -> Iterator[ProbePing]:
     for line in lines:
         if line["event"] == "canary":
             for at_s, answered_s in line["notes"]:

@@ -1,4 +1,4 @@
-"""The runs of this machine: found by their folders, the latest last, and swept when they were killed."""
+"""The runs of this machine, the latest last, and the clean-up of killed ones."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from rlctl.system.redis import CommandFailed, LinkFailure
 
 
 def all_runs(home: Home) -> tuple[RunFolder, ...]:
-    """Every folder that holds an order."""
+    """Every folder that holds a request."""
     if not home.drills.is_dir():
         return ()
     folders = (RunFolder(path) for path in sorted(home.drills.iterdir()) if path.is_dir())
@@ -21,7 +21,7 @@ def all_runs(home: Home) -> tuple[RunFolder, ...]:
 
 
 def find_run(home: Home, wanted: str | None) -> RunFolder:
-    """The run of that id, or the latest."""
+    """The run with this id, by default the latest."""
     runs = all_runs(home)
     if wanted is None:
         if not runs:
@@ -34,7 +34,7 @@ def find_run(home: Home, wanted: str | None) -> RunFolder:
 
 
 def describe_runs(home: Home) -> Iterator[dict[str, object]]:
-    """As `failover-drill list` shows them."""
+    """The JSON that `failover-drill list` prints."""
     for folder in all_runs(home):
         request = read_run_request(folder)
         result = folder.read(RESULT) or {}
@@ -50,7 +50,7 @@ def describe_runs(home: Home) -> Iterator[dict[str, object]]:
 
 
 def clean_up_all(home: Home, progress: Progress) -> list[dict[str, object]]:
-    """Undo whatever killed runs left, demos and runbook tests too; runs that still run are not touched."""
+    """Clean up after killed drills, demos and rehearsals. Running ones stay."""
     done = clean_up_throw_away(home, progress)
     for folder in all_runs(home):
         undone = clean_up(folder, progress)
@@ -60,7 +60,7 @@ def clean_up_all(home: Home, progress: Progress) -> list[dict[str, object]]:
 
 
 def clean_up_failed(folder: RunFolder, progress: Progress) -> None:
-    """Undo what a run left that failed; where that fails too, the run is judged all the same."""
+    """Clean up after a failed run. An error is reported, and does not keep the run from being judged."""
     try:
         clean_up(folder, progress)
     except (RlctlError, LinkFailure, CommandFailed) as failure:

@@ -1,4 +1,4 @@
-"""One look at a node. Pure."""
+"""One sample of a node. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What a node says of itself and of the victim; a node that does not answer says nothing."""
+    """What a node reports about itself and the victim; all empty for a node that does not answer."""
 
     alive: bool
     role: str = ""
@@ -22,12 +22,12 @@ SILENT = Sample(alive=False)
 
 
 def is_whole(samples: Sequence[Sample]) -> bool:
-    """One primary, and everybody else follows it with a connection that is up."""
+    """Whether there is one primary, and all other nodes are replicas with a link that is up."""
     primaries = [one for one in samples if one.role == "master"]
     followers = [one for one in samples if one.role == "slave" and one.link == "up"]
     return len(primaries) == 1 and len(followers) == len(samples) - 1
 
 
 def is_one(samples: Sequence[Sample]) -> bool:
-    """Whole, and all got equally far."""
+    """Whether the shard is whole, with equal replication offsets."""
     return is_whole(samples) and len({one.offset for one in samples}) == 1

@@ -1,4 +1,4 @@
-"""The scenarios that rlctl ships, and those that a user names by file."""
+"""The scenarios that rlctl ships, and those in a user's files."""
 
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from rlctl.topology.model import Kind
 
 FLAGSHIPS = ("write-loss", "split-brain")
 FOLDER = Path(__file__).parents[1] / "scenarios"
-# In the order in which they are best understood: what is measured at all, then loss, splits, operators, clients.
+# In the best order to learn from: what is measured at all, then loss, splits, operators, clients.
 ORDER = (
     *("control", "crash", "write-loss", "write-loss-wait", "write-loss-min-replicas", "lag-sweep"),
     *("split-brain", "split-brain-min-replicas", "short-partition", "replica-isolated"),
@@ -22,13 +22,12 @@ ORDER = (
 
 @cache
 def shipped(name: str) -> ScenarioFile:
-    """A scenario of rlctl's own."""
     path = FOLDER / f"{name}.yaml"
     return read_scenario(path.read_bytes(), f"{name}.yaml")
 
 
 def find(name: str) -> ScenarioFile:
-    """A scenario by its name, or a file of one by its path."""
+    """The scenario with this name, or in this file."""
     if name in ORDER:
         return shipped(name)
     if not name.endswith((".yaml", ".yml")):
@@ -42,10 +41,9 @@ def find(name: str) -> ScenarioFile:
 
 
 def all_shipped() -> tuple[ScenarioFile, ...]:
-    """Every scenario, in their order."""
     return tuple(map(shipped, ORDER))
 
 
 def flagships(kind: Kind) -> tuple[ScenarioFile, ...]:
-    """What is run when nothing is named: write loss and split brain."""
+    """The scenarios that run by default: write loss and split brain."""
     return tuple(one for one in map(shipped, FLAGSHIPS) if kind in one.kinds)

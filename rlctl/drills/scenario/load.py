@@ -1,4 +1,4 @@
-"""From the text of a scenario file to a Scenario for one kind and variant, or to every mistake with its line. Pure."""
+"""Reads a scenario file into a Scenario for one kind and variant, or reports every mistake with its line. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -39,9 +39,9 @@ from rlctl.lab.twin import check_settings
 from rlctl.topology.model import Kind
 
 _HINT = "`rlctl schema scenario` prints every key; `rlctl failover-drill show write-loss` shows one that works"
-# A run's folder is named after it.
+# The name becomes part of the run folder's name.
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
-# What a client's history file has room for: a connection in a byte, a batch in two.
+# A client's history file has one byte for a connection, and two for the size of a batch.
 _MOST_CONNECTIONS = 255
 _DEEPEST = 10_000
 _TEXTS = ("name", "title", "teaches", "needs", "breaks", "claim")
@@ -63,7 +63,7 @@ _TOP = (
 def _sides(read: Reader, node: Node) -> tuple[Side, ...]:
     sides = tuple(read.word(item, Side) for item in read.items(node, "sides"))
     if not sides or len(set(sides)) < len(sides):
-        read.mistakes.add(node.line, "sides: at least one belongs here, and each only once")
+        read.mistakes.add(node.line, "sides: name at least one, and each only once")
     return sides
 
 
@@ -85,7 +85,7 @@ _LOAD: dict[str, tuple[str, Callable[[Reader, Node], object]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One of several settings of a scenario that are run one after another."""
+    """Values of parameters, under a name; variants run one after another."""
 
     name: str
     values: Mapping[str, str]
@@ -96,7 +96,7 @@ _PLAIN = Variant(name="", values={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioFile:
-    """A scenario before it is filled in for a kind of fleet and a variant."""
+    """A scenario file, before a kind of fleet and a variant are chosen."""
 
     path: str
     text: bytes
@@ -106,7 +106,7 @@ class ScenarioFile:
     variants: tuple[Variant, ...]
 
     def for_kind(self, kind: Kind) -> tuple[Scenario, ...]:
-        """What is run on this kind of fleet: one scenario, or one for each variant."""
+        """The scenarios for this kind of fleet: one, or one for each variant."""
         if kind not in self.kinds:
             known = ", ".join(self.kinds)
             raise UsageFault(f"scenario {self.name} is for {known}, not for {kind}", hint=f"--kind {self.kinds[0]}")
@@ -114,11 +114,11 @@ class ScenarioFile:
         return tuple(self.one(kind, variant.name) for variant in variants)
 
     def one(self, kind: Kind, variant: str) -> Scenario:
-        """The scenario as it is run: parameters filled in, what is for the other kind left out."""
+        """The scenario with its parameters filled in, without the parts for other kinds and variants."""
         chosen = next((one for one in self.variants if one.name == variant), _PLAIN)
         mistakes = Mistakes(self.path, hint=_HINT)
         root = compose(self.text, mistakes)
-        scenario = _Filling(root, mistakes, kind, chosen, self.variants).scenario()
+        scenario = _ScenarioReader(root, mistakes, kind, chosen, self.variants).scenario()
         mistakes.raise_any()
         return scenario
 
@@ -136,11 +136,11 @@ def read_scenario(text: bytes, path: str) -> ScenarioFile:
     )
     variants = _variants(read, entries["variants"].value) if "variants" in entries else ()
     if "kinds" in entries and not kinds:
-        mistakes.add(entries["kinds"].line, f"kinds: at least one of {', '.join(Kind)} belongs here")
+        mistakes.add(entries["kinds"].line, f"kinds: name at least one of {', '.join(Kind)}")
     mistakes.raise_any()
     name, title = read.text(entries["name"].value), read.text(entries["title"].value)
     if not _NAME.fullmatch(name):
-        mistakes.stop(entries["name"].line, f"{shown(name)} is no name: small letters, digits and hyphens")
+        mistakes.stop(entries["name"].line, f"{shown(name)} is no name: use lower-case letters, digits and hyphens")
     found = ScenarioFile(path=path, text=text, name=name, title=title, kinds=kinds, variants=variants)
     for kind in kinds:
         found.for_kind(kind)
@@ -153,7 +153,7 @@ def _variants(read: Reader, node: Node) -> tuple[Variant, ...]:
         entries = read.mapping(item, "variants").entries
         values = {key: read.text(entry.value) for key, entry in entries.items() if key != "name"}
         if "name" not in entries:
-            read.mistakes.add(item.line, "a variant wants a `name`")
+            read.mistakes.add(item.line, "a variant needs a `name`")
             continue
         if read.text(entries["name"].value) in {one.name for one in found}:
             read.mistakes.add(item.line, "another variant has this name")
@@ -161,8 +161,8 @@ def _variants(read: Reader, node: Node) -> tuple[Variant, ...]:
     return tuple(found)
 
 
-class _Filling:
-    """One reading of a file for one kind of fleet and one variant."""
+class _ScenarioReader:
+    """Reads a file for one kind of fleet and one variant."""
 
     def __init__(
         self, root: Map, mistakes: Mistakes, kind: Kind, variant: Variant, variants: tuple[Variant, ...]
@@ -208,13 +208,13 @@ class _Filling:
         return "" if node is None else self._read.text(node)
 
     def _listed(self, key: str) -> list[Map]:
-        """The list's mappings that are for this kind of fleet."""
+        """The entries of a list that apply here."""
         node = self._node(key)
         items = () if node is None else self._read.items(node, key)
-        return [one for one in (self._read.mapping(item, key) for item in items) if self._is_ours(one)]
+        return [one for one in (self._read.mapping(item, key) for item in items) if self._applies(one)]
 
-    def _is_ours(self, node: Map) -> bool:
-        """Whether an entry is for this kind of fleet, this variant or these parameters."""
+    def _applies(self, node: Map) -> bool:
+        """Whether an entry applies to this kind of fleet, variant and parameters."""
         if "only" not in node.entries:
             return True
         word = self._read.text(node.entries["only"].value)
@@ -223,16 +223,16 @@ class _Filling:
         return word in {self._kind, self._variant, *self._parameters.values()}
 
     def _step(self, node: Map, load: ClientLoad) -> Action:
-        """An action; what it waits for needs somebody to whom it can happen."""
+        """Read a step, and check that the load has the client that a condition is about."""
         action = self._action(node)
-        if isinstance(action, Await) and (wanted := _wanted(action.condition, load)):
-            self._read.mistakes.add(node.line, f"waiting for `{action.condition}` wants {wanted}")
+        if isinstance(action, Await) and (wanted := _missing_client(action.condition, load)):
+            self._read.mistakes.add(node.line, f"waiting for `{action.condition}` needs {wanted}")
         return action
 
     def _action(self, node: Map) -> Action:
         verbs = [key for key in node.entries if key != "only"]
         if len(verbs) != 1 or verbs[0] not in _VERBS:
-            self._read.mistakes.add(node.line, f"one step is one of {', '.join(_VERBS)}")
+            self._read.mistakes.add(node.line, f"a step is one of {', '.join(_VERBS)}")
             return Hold(ms=0)
         return _VERBS[verbs[0]](self._read, node.entries[verbs[0]].value)
 
@@ -251,7 +251,7 @@ class _Filling:
         entries = self._read.keys(node, ("metric", "least", "most", "why", "only"), ("metric",))
         bounds = {key: self._read.bound(entries[key].value) for key in ("least", "most") if key in entries}
         if not bounds:
-            self._read.mistakes.add(node.line, "an expectation wants `least`, `most` or both")
+            self._read.mistakes.add(node.line, "an expectation needs `least`, `most` or both")
         metric = self._read.word(entries["metric"].value, Metric) if "metric" in entries else Metric.LOST
         why = self._read.text(entries["why"].value) if "why" in entries else ""
         return Expectation(metric=metric, why=why, least=bounds.get("least"), most=bounds.get("most"))
@@ -297,21 +297,21 @@ def _cut(read: Reader, node: Node) -> Action:
     return Cut(flow=read.word(entries["flow"].value, Flow), role=read.word(entries["nodes"].value, LabRole))
 
 
-# Whom a condition is about.
-_WITNESS = {
+# The client that a condition is about.
+_CLIENT_OF = {
     AwaitedCondition.SILENT: Side.MINORITY,
     AwaitedCondition.SERVED: Side.MAJORITY,
     AwaitedCondition.RESUMED: Side.MAJORITY,
 }
 
 
-def _wanted(condition: AwaitedCondition, load: ClientLoad) -> str:
-    """What the load lacks of what a condition is about."""
-    witness = _WITNESS.get(condition)
-    if witness is not None and witness not in load.sides:
-        return f"a client on side `{witness}`"
+def _missing_client(condition: AwaitedCondition, load: ClientLoad) -> str:
+    """The client that a condition needs and the load lacks; empty if none."""
+    side = _CLIENT_OF.get(condition)
+    if side is not None and side not in load.sides:
+        return f"a client on side `{side}`"
     if condition is AwaitedCondition.USED_UP and (load.mode is LoadMode.BITS or set(load.sides) == {Side.OTHERS}):
-        return "a client that asks the victim's shard for decisions"
+        return "a client that gets decisions from the victim's shard"
     return ""
 
 

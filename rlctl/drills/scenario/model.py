@@ -10,8 +10,6 @@ from rlctl.topology.model import Kind
 
 
 class AwaitedCondition(StrEnum):
-    """What a step can wait for."""
-
     PROMOTED = "promoted"
     SERVED = "served"
     SILENT = "silent"
@@ -22,7 +20,7 @@ class AwaitedCondition(StrEnum):
 
 
 class FailoverKind(StrEnum):
-    """A failover that somebody orders."""
+    """How a scenario orders a failover."""
 
     PLANNED = "planned"
     COORDINATED = "coordinated"
@@ -31,7 +29,7 @@ class FailoverKind(StrEnum):
 
 
 class Metric(StrEnum):
-    """What an expectation can be about; a run's result has one number, or none, for each."""
+    """What an expectation can be about; a result has a number or null for each."""
 
     ACKED = "acked"
     LOST = "lost"
@@ -65,14 +63,14 @@ class Metric(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Let the load run for a while."""
+    """Let the load run for `ms`."""
 
     ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Await:
-    """Let the load run until something is so; not being so in time is noted, and judged at the end."""
+    """Let the load run until a condition holds; after the deadline the run goes on, and is judged at its end."""
 
     condition: AwaitedCondition
     within_ms: int
@@ -80,12 +78,12 @@ class Await:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """The hot user begins to ask for far more than the limit."""
+    """Let the hot user exceed its limit from now on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Stop a flow between the victim and some nodes, or between some nodes and all others."""
+    """Cut a flow between the victim and some nodes, or between some nodes and all others."""
 
     flow: Flow
     role: LabRole
@@ -93,33 +91,33 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heal:
-    """Undo all cuts."""
+    """Heal all cuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """SIGKILL."""
+    """Send SIGKILL."""
 
     role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """SIGSTOP."""
+    """Send SIGSTOP."""
 
     role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """SIGCONT."""
+    """Send SIGCONT."""
 
     role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Start a dead node again, with what it has on disk."""
+    """Start a dead node with the data on its disk."""
 
     role: LabRole
 
@@ -140,7 +138,7 @@ Action = Hold | Await | Burst | Cut | Heal | Kill | Pause | Resume | Restart | F
 
 
 class Side(StrEnum):
-    """Where a client stands: it follows the fleet, is shut in with the victim, asks other shards, or has an old map."""
+    """Side of a client: it follows the fleet, is isolated with the victim, uses other shards, or has an old map."""
 
     MAJORITY = "majority"
     MINORITY = "minority"
@@ -149,7 +147,7 @@ class Side(StrEnum):
 
 
 class LoadMode(StrEnum):
-    """What a client sends: decisions with a ledger, bare writes into a bitmap, or calls of the runtime library."""
+    """What a client sends: decisions with a ledger, writes into a bitmap, or calls of the runtime library."""
 
     LIMITER = "limiter"
     BITS = "bits"
@@ -158,7 +156,7 @@ class LoadMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLoad:
-    """The clients of a scenario and what each does."""
+    """The clients of a scenario, and their rates and settings."""
 
     sides: tuple[Side, ...] = (Side.MAJORITY,)
     mode: LoadMode = LoadMode.LIMITER
@@ -176,7 +174,7 @@ class ClientLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a metric should be; a bound that is missing does not bind."""
+    """Bounds of a metric; None for no bound."""
 
     metric: Metric
     least: float | None = None
@@ -184,7 +182,7 @@ class Expectation:
     why: str = ""
 
     def describe(self) -> str:
-        """For people."""
+        """The metric with its bounds."""
         low = "" if self.least is None else f" at least {self.least:g}"
         high = "" if self.most is None else f" at most {self.most:g}"
         return f"{self.metric}{low}{high}"
@@ -192,7 +190,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """When a run is ended at once and healed: it lasts too long, or a client gets no answer for too long."""
+    """Limits that end a run: its length, and the longest time without an acknowledgement."""
 
     run_ms: int = 90_000
     gap_ms: int = 60_000
@@ -200,7 +198,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One drill for one kind of fleet, with its parameters filled in."""
+    """One scenario for one kind of fleet and variant."""
 
     name: str
     variant: str
@@ -220,5 +218,5 @@ class Scenario:
 
     @property
     def label(self) -> str:
-        """How people name it."""
+        """Name with the variant, for messages."""
         return f"{self.name} ({self.variant})" if self.variant else self.name

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from rlctl.drills.judge.admission import CAUSES
-from rlctl.drills.judge.verdict import Verdict
+from rlctl.drills.judge.verdict import DrillVerdict
 from rlctl.drills.scenario.model import AwaitedCondition, FailoverKind, LoadMode, Metric, Side
 from rlctl.lab.partition import Flow
 from rlctl.lab.roles import LabRole
@@ -21,14 +21,14 @@ _TIMES = ("detect", "elect", "serve", "divergence", "overlap", "converge")
 _CLASSES = ("attempted", "acked", "refused", "indeterminate", "not_sent")
 
 _TEXTS = {
-    "title": "what it shows, in a line",
+    "title": "what it shows, in one line",
     "teaches": "what an operator learns from it",
     "needs": "what the fleet must have",
     "breaks": "what is broken on purpose",
-    "claim": "what is expected to be seen",
+    "claim": "what the run is expected to show",
 }
 
-# What a scenario file says with a word of its own, a number or a duration, it may also say with a parameter's name.
+# A scenario file may have a parameter's name in place of a word, a number or a duration.
 _PARAMETER: Schema = {"type": "string", "pattern": "^[a-z][a-z_]*$", "description": "the name of a parameter"}
 _SPAN: Schema = {"description": "a duration such as 500ms, 0, or a parameter's name", "type": ["string", "integer"]}
 _BOUND: Schema = {
@@ -39,7 +39,7 @@ _ONLY: Schema = {"description": "for this kind of fleet or this variant only", "
 
 
 def scenario_schema() -> Schema:
-    """A scenario file, in draft 07, which YAML language servers read best; reading it refuses more than this."""
+    """JSON Schema of a scenario file, in draft 07 for YAML language servers. The loader refuses more than this."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "urn:rlctl:scenario:1",
@@ -49,7 +49,7 @@ def scenario_schema() -> Schema:
 
 
 def runs_schema() -> Schema:
-    """What `failover-drill run -o json` prints; later versions of rlctl may add keys and change none."""
+    """JSON Schema of `failover-drill run -o json`. Later versions of rlctl may add keys, and change none."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:rlctl:failover-drill-run:1",
@@ -59,7 +59,6 @@ def runs_schema() -> Schema:
 
 
 def run_schema() -> Schema:
-    """One run."""
     return _open({**_run_head(), **_run_books(), **_run_parts(), **_run_about()})
 
 
@@ -135,7 +134,7 @@ def _run_head() -> dict[str, Schema]:
         "variant": _or_null(_TEXT),
         "title": _TEXT,
         "claim": _TEXT,
-        "verdict": _word(Verdict),
+        "verdict": _word(DrillVerdict),
         "reasons": _list(_TEXT),
     }
 
@@ -204,12 +203,12 @@ def _run_about() -> dict[str, Schema]:
 
 
 def _open(properties: Mapping[str, object]) -> Schema:
-    """An object with all of these keys, and with others that a later version may add."""
+    """An object with at least these keys."""
     return {"type": "object", "required": list(properties), "properties": dict(properties)}
 
 
 def _closed(properties: Mapping[str, object], required: Iterable[str] = ()) -> Schema:
-    """A mapping with none but these keys."""
+    """A mapping with these keys only."""
     found: Schema = {"type": "object", "additionalProperties": False, "properties": dict(properties)}
     return {**found, "required": list(required)} if required else found
 

@@ -1,4 +1,4 @@
-"""Reads the values of a scenario file, each with its line; parameters are filled in by name. Pure."""
+"""Reads the values of a scenario file, with their lines; names of parameters are replaced. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,26 +20,26 @@ _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
 class Reader(NodeReader):
-    """What one file's values mean; a mistake is noted with its line, and reading goes on with a stand-in."""
+    """Reads the values of one file. A mistake is collected with its line, and a default returned."""
 
     def __init__(self, mistakes: Mistakes, parameters: Mapping[str, str]) -> None:
         super().__init__(mistakes)
         self._parameters = parameters
 
     def text(self, node: Node) -> str:
-        """A text on one line."""
+        """A text, joined to one line."""
         if isinstance(node, Scalar) and not node.is_null:
             return " ".join(node.text.split())
         self.mistakes.add(node.line, "a text belongs here")
         return ""
 
     def given(self, node: Node) -> str:
-        """A text, or the parameter of that name."""
+        """A text, or the value of the parameter that it names."""
         text = self.text(node)
         return self._parameters.get(text, text)
 
     def word(self, node: Node, members: type[E]) -> E:
-        """One of a closed set of words."""
+        """A member of an enum."""
         text = self.given(node)
         try:
             return members(text)
@@ -48,7 +48,6 @@ class Reader(NodeReader):
             return next(iter(members))
 
     def whole(self, node: Node, least: int = 0, most: int = _MOST) -> int:
-        """A whole number within bounds."""
         text = self.given(node)
         if _WHOLE.fullmatch(text) and least <= int(text) <= most:
             return int(text)
@@ -56,14 +55,12 @@ class Reader(NodeReader):
         return least
 
     def yes_or_no(self, node: Node) -> bool:
-        """A boolean."""
         text = self.given(node)
         if text not in {"true", "false"}:
             self.mistakes.add(node.line, f"{shown(text)} is neither true nor false")
         return text == "true"
 
     def signed_ms(self, node: Node) -> int:
-        """A duration that may be negative."""
         text = self.given(node)
         try:
             return -parse_duration(text[1:]) if text.startswith("-") else parse_duration(text)
@@ -72,11 +69,11 @@ class Reader(NodeReader):
             return 0
 
     def ms(self, node: Node) -> int:
-        """A duration, a parameter that holds one, or the two with some more or less; 0 needs no unit."""
+        """A duration, a parameter, or a parameter plus or minus a duration; 0 needs no unit."""
         return int(self._read_amount(node, lambda value: 0.0 if value == "0" else float(parse_duration(value))))
 
     def bound(self, node: Node) -> float:
-        """A number, a duration in milliseconds, a percentage, a parameter, or a parameter and some more or less."""
+        """A number, a duration in ms, a percentage, a parameter, or a parameter plus or minus one of these."""
         return self._read_amount(node, _number)
 
     def _read_amount(self, node: Node, read: Callable[[str], float]) -> float:

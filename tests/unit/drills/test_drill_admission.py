@@ -5,11 +5,11 @@ import pytest
 from rlctl.drills.judge.accounts import Account, account
 from rlctl.drills.judge.admission import CAUSES, Admission, admission, served_admission
 from rlctl.drills.record.ledger import Ledger
-from rlctl.drills.record.ops import HOT, Outcome
+from rlctl.drills.record.ops import HOT, OpOutcome
 from tests.unit.drill_runs import SHARD, batch, client, ledger
 
 PROMOTED = 14.0
-ADMIT, DENY, LOST_ANSWER = Outcome.ADMITTED | HOT, Outcome.DENIED | HOT, Outcome.INDETERMINATE | HOT
+ADMIT, DENY, LOST_ANSWER = OpOutcome.ADMITTED | HOT, OpOutcome.DENIED | HOT, OpOutcome.INDETERMINATE | HOT
 
 
 def books(survivors: Ledger | None, *sent: tuple[int, float], name: str = "majority") -> Account:
@@ -108,7 +108,7 @@ def test_one_missing_ledger_makes_it_unknown() -> None:
 
 
 def test_where_nobody_is_hot_there_is_nothing_to_say() -> None:
-    assert admission([books(ledger([0]), (Outcome.ADMITTED, 13.0))], 3, None, wiped=False, skewed=False) is None
+    assert admission([books(ledger([0]), (OpOutcome.ADMITTED, 13.0))], 3, None, wiped=False, skewed=False) is None
 
 
 def test_without_a_promotion_nothing_was_given_out_on_two_branches() -> None:
@@ -117,7 +117,7 @@ def test_without_a_promotion_nothing_was_given_out_on_two_branches() -> None:
     assert causes(found) == {"reset": 1}
 
 
-ALONE, DENIED_ALONE = Outcome.LOCAL_ADMITTED | HOT, Outcome.LOCAL_DENIED | HOT
+ALONE, DENIED_ALONE = OpOutcome.LOCAL_ADMITTED | HOT, OpOutcome.LOCAL_DENIED | HOT
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_what_users_of_a_service_got(codes: list[int], numbers: tuple[int, ...],
 
 
 def test_users_who_asked_for_nothing_got_nothing() -> None:
-    assert served_admission([books(None, (Outcome.ADMITTED, 14.5))], limit=3) is None
+    assert served_admission([books(None, (OpOutcome.ADMITTED, 14.5))], limit=3) is None

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from rlctl.drills.record.follow import HistoryFollower
-from rlctl.drills.record.ops import HOT, WAITED, Batch, Outcome
+from rlctl.drills.record.ops import HOT, WAITED, Batch, OpOutcome
 
-YES, NO = HOT | Outcome.ADMITTED, HOT | Outcome.DENIED
-OTHER = Outcome.ADMITTED
+YES, NO = HOT | OpOutcome.ADMITTED, HOT | OpOutcome.DENIED
+OTHER = OpOutcome.ADMITTED
 
 
 def batch(*codes: int, node: int = 0, done_s: float = 1.0) -> bytes:
@@ -27,14 +27,14 @@ def tail_of(tmp_path: Path, *batches: bytes) -> HistoryFollower:
     ("batches", "is_used_up"),
     [
         pytest.param([], False, id="nobody asked"),
-        pytest.param([(OTHER, Outcome.DENIED)], False, id="only cold users"),
+        pytest.param([(OTHER, OpOutcome.DENIED)], False, id="only cold users"),
         pytest.param([(YES, OTHER)], False, id="still admitted"),
         pytest.param([(YES,), (OTHER, NO)], True, id="denied"),
         pytest.param([(NO | WAITED,)], True, id="denied, and on a replica"),
         pytest.param([(YES, NO)], False, id="the batch in which it ends"),
         pytest.param([(NO,), (OTHER, OTHER)], True, id="only cold users since"),
-        pytest.param([(NO,), (HOT | Outcome.INDETERMINATE,)], True, id="no answer since"),
-        pytest.param([(NO,), (HOT | Outcome.REFUSED,)], True, id="refused since"),
+        pytest.param([(NO,), (HOT | OpOutcome.INDETERMINATE,)], True, id="no answer since"),
+        pytest.param([(NO,), (HOT | OpOutcome.REFUSED,)], True, id="refused since"),
         pytest.param([(NO,), (YES,)], False, id="admitted again by who took over"),
         pytest.param([(NO,), (YES,), (NO,)], True, id="used up there too"),
     ],
@@ -63,4 +63,4 @@ def test_a_file_that_is_not_there_yet_says_nothing(tmp_path: Path) -> None:
 
 
 def test_refused_operations_are_counted(tmp_path: Path) -> None:
-    assert tail_of(tmp_path, batch(Outcome.REFUSED, Outcome.REFUSED), batch(OTHER)).refused == 2
+    assert tail_of(tmp_path, batch(OpOutcome.REFUSED, OpOutcome.REFUSED), batch(OTHER)).refused == 2

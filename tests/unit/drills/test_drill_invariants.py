@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from rlctl.drills.judge.accounts import account
-from rlctl.drills.judge.invariants import verified_cut
-from rlctl.drills.judge.verdict import Verdict, judge
+from rlctl.drills.judge.invariants import prove_cut
+from rlctl.drills.judge.verdict import DrillVerdict, judge
 from rlctl.drills.record.evidence import Evidence, ProbePing
 from rlctl.drills.record.ledger import Ledger
-from rlctl.drills.record.ops import HOT, Outcome
+from rlctl.drills.record.ops import HOT, OpOutcome
 from rlctl.drills.scenario.model import ClientLoad, Expectation, Metric
 from tests.unit.drill_runs import (
     DEMOTED,
@@ -79,7 +79,7 @@ def and_not_kept(evidence: Evidence, *ids: int) -> Evidence:
     return with_final(evidence, "majority", ledger(left, [one for one in own.admitted if one in left]))
 
 
-def outcomes(evidence: Evidence, wanted: Outcome) -> list[int]:
+def outcomes(evidence: Evidence, wanted: OpOutcome) -> list[int]:
     return [
         one.first + place
         for one in evidence.clients[0].batches
@@ -99,7 +99,7 @@ def a_hole_in_a_batch_half_lost(evidence: Evidence) -> Evidence:
 
 
 def a_refused_one_that_survives(evidence: Evidence) -> Evidence:
-    return and_kept(evidence, *outcomes(evidence, Outcome.REFUSED))
+    return and_kept(evidence, *outcomes(evidence, OpOutcome.REFUSED))
 
 
 def somebody_elses_id(evidence: Evidence) -> Evidence:
@@ -199,7 +199,7 @@ def no_vote(evidence: Evidence) -> Evidence:
 def more_than_the_limit_on_one_branch(evidence: Evidence) -> Evidence:
     first = evidence.clients[0]
     number = evidence.attempted["majority"] or 0
-    greedy = batch(number, [Outcome.ADMITTED | HOT] * 3, PROMOTED + 1, PROMOTED + 1.001, 1, 5)
+    greedy = batch(number, [OpOutcome.ADMITTED | HOT] * 3, PROMOTED + 1, PROMOTED + 1.001, 1, 5)
     told = replace(
         evidence,
         clients=(replace(first, batches=(*first.batches, greedy)),),
@@ -257,7 +257,7 @@ BREAKS: list[tuple[Callable[[Evidence], Evidence], str]] = [
 def test_a_broken_drill_breaks_its_invariant(change: Callable[[Evidence], Evidence], code: str) -> None:
     judged = judge(change(write_loss()))
     assert [check.code for check in judged.checks if not check.ok] == [code]
-    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.verdict is DrillVerdict.INCONCLUSIVE
     assert any(reason.startswith(f"{code} ") for reason in judged.reasons)
 
 
@@ -291,7 +291,7 @@ def control(*batch_specs: BatchSpec) -> Evidence:
 
 def test_a_control_without_findings_passes() -> None:
     judged = judge(control(answered("majority", Phase.BEFORE, 8, hot=True)))
-    assert judged.verdict is Verdict.PASS
+    assert judged.verdict is DrillVerdict.PASS
     assert [check.code for check in judged.checks if check.code in {"I4", "I7", "I10"}] == ["I4"]
 
 
@@ -321,15 +321,15 @@ def test_a_moved_clock_explains_more_than_the_limit_on_one_branch() -> None:
     run = more_than_the_limit_on_one_branch(write_loss())
     skewed = replace(run, scenario=scenario(load=ClientLoad(limit=5, skew_ms=30_000)))
     judged = judge(skewed)
-    assert judged.verdict is Verdict.PASS
+    assert judged.verdict is DrillVerdict.PASS
     assert judged.admission is not None
     assert judged.admission.by_cause["clock"] == 3
 
 
 def restarted_empty(*, at_s: float = FORK + 0.1) -> Evidence:
     """Everything from before the restart is gone, everything after it is there, on one node and connection."""
-    before = batch(0, [Outcome.ADMITTED | HOT] * 4, LOADED + 0.1, LOADED + 0.11)
-    after = batch(4, [Outcome.ADMITTED | HOT] * 4, at_s + 1, at_s + 1.01)
+    before = batch(0, [OpOutcome.ADMITTED | HOT] * 4, LOADED + 0.1, LOADED + 0.11)
+    after = batch(4, [OpOutcome.ADMITTED | HOT] * 4, at_s + 1, at_s + 1.01)
     kill = event("kill", FORK, None, [VICTIM])
     back = event("restart", at_s, None, [VICTIM])
     plain = control(answered("majority", Phase.BEFORE, 8, hot=True))
@@ -347,7 +347,7 @@ def restarted_empty(*, at_s: float = FORK + 0.1) -> Evidence:
 
 def test_a_node_reborn_empty_has_lost_everything_from_before() -> None:
     judged = judge(restarted_empty())
-    assert judged.verdict is Verdict.PASS
+    assert judged.verdict is DrillVerdict.PASS
     assert judged.metrics[Metric.LOST] == 4
     assert judged.admission is not None
     assert judged.admission.by_cause == dict.fromkeys(judged.admission.by_cause, 0) | {"wipe": 3}
@@ -361,12 +361,12 @@ def test_a_hole_in_what_a_reborn_node_held_is_found(kept_ids: tuple[int, ...]) -
 
 def test_zombie_answers_after_the_promotion_are_the_old_branch() -> None:
     run = split_brain()
-    late = batch(50, [Outcome.ADMITTED], DEMOTED - 0.5, DEMOTED + 0.04, 0, 3)
+    late = batch(50, [OpOutcome.ADMITTED], DEMOTED - 0.5, DEMOTED + 0.04, 0, 3)
     others = run.clients[1]
     clients = (run.clients[0], replace(others, batches=(*others.batches, late)))
     told = replace(run, clients=clients, attempted={**run.attempted, "minority": others_count(run) + 1})
     judged = judge(told)
-    assert judged.verdict is Verdict.PASS
+    assert judged.verdict is DrillVerdict.PASS
     assert 50 in judged.accounts[1].lost_ids
 
 
@@ -381,7 +381,7 @@ def test_what_a_primary_without_heir_acknowledges_up_to_the_end_is_its_branch() 
     stays = tuple(look(one.at_s, VICTIM, "master") if one.node == VICTIM else one for one in run.samples)
     back = (*stays, look(STOPPED + 0.5, VICTIM, "slave", 2))
     others = run.clients[1]
-    late = batch(50, [Outcome.ADMITTED], STOPPED + 0.1, STOPPED + 0.2, 0, 3)
+    late = batch(50, [OpOutcome.ADMITTED], STOPPED + 0.1, STOPPED + 0.2, 0, 3)
     told = replace(
         run,
         scenario=kind,
@@ -389,7 +389,7 @@ def test_what_a_primary_without_heir_acknowledges_up_to_the_end_is_its_branch() 
         clients=(run.clients[0], replace(others, batches=(*others.batches, late))),
         attempted={**run.attempted, "minority": others_count(run) + 1},
     )
-    assert judge(told).verdict is Verdict.PASS
+    assert judge(told).verdict is DrillVerdict.PASS
     healed = tuple(one for one in run.samples if one.node == VICTIM or one.at_s < PROMOTED)
     judged = judge(replace(told, samples=(*healed, look(STOPPED + 0.3, OTHER, "master", 2), *back[-1:])))
     assert judged.times.promoted_s is None
@@ -401,13 +401,13 @@ def test_only_whole_final_ledgers_are_compared() -> None:
     final = {node: {"majority": books["majority"]} for node, books in final_of(run).items()}
     judged = judge(replace(run, ledgers={**run.ledgers, "final": final}))
     [check] = [one for one in judged.checks if one.code == "I5"]
-    assert (check.ok, check.evidence) == (False, "no whole final ledger of node-0, node-3")
+    assert (check.ok, check.evidence) == (False, "no complete final ledger of node-0, node-3")
     assert judged.metrics[Metric.LOST] is None
 
 
 def test_the_client_of_other_shards_has_its_ledger_there() -> None:
     run = write_loss()
-    others = client("others", batch(0, [Outcome.ADMITTED | HOT] * 5, LOADED + 1, LOADED + 1.01))
+    others = client("others", batch(0, [OpOutcome.ADMITTED | HOT] * 5, LOADED + 1, LOADED + 1.01))
     told = replace(
         run,
         clients=(*run.clients, others),
@@ -416,7 +416,7 @@ def test_the_client_of_other_shards_has_its_ledger_there() -> None:
         ledgers={**run.ledgers, "final": {**final_of(run), "node-2": {"others": ledger(range(5))}}},
     )
     plain, judged = judge(run), judge(told)
-    assert judged.verdict is Verdict.PASS
+    assert judged.verdict is DrillVerdict.PASS
     assert judged.metrics[Metric.LOST] == plain.metrics[Metric.LOST]
     assert judged.admission == plain.admission
     assert judged.metrics[Metric.OTHERS_REFUSED] == 0
@@ -447,7 +447,7 @@ def killed_run() -> Evidence:
 
 def test_a_killed_run_is_inconclusive_and_says_so_first() -> None:
     judged = judge(killed_run())
-    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.verdict is DrillVerdict.INCONCLUSIVE
     assert judged.reasons[0] == "the run was killed after `cut`"
     assert {check.code for check in judged.checks if not check.ok} == {"I3", "I5", "I8", "I11"}
 
@@ -456,7 +456,7 @@ def test_a_run_that_failed_while_it_tidied_up_is_inconclusive_and_says_why() -> 
     run = write_loss()
     failed = event("failed", 19.05, code="partly-done", message="node-1: cannot remove its folder", hint="")
     judged = judge(replace(run, events=(*run.events[:-1], failed)))
-    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.verdict is DrillVerdict.INCONCLUSIVE
     assert judged.reasons == ("the run failed: node-1: cannot remove its folder",)
 
 
@@ -471,18 +471,18 @@ def test_of_a_killed_run_the_losses_are_unknown_and_not_none() -> None:
 def test_a_run_of_which_nothing_is_written_down() -> None:
     nothing = replace(killed_run(), events=(), samples=(), pings=(), clients=(), attempted={}, shard=())
     judged = judge(nothing)
-    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.verdict is DrillVerdict.INCONCLUSIVE
     assert judged.reasons[0] == "the run was killed after `nothing`"
     [agree] = [check for check in judged.checks if check.code == "I5"]
-    assert (agree.ok, agree.evidence) == (False, "no whole final ledger of any node")
+    assert (agree.ok, agree.evidence) == (False, "no complete final ledger of any node")
 
 
 def test_a_machine_that_stalled_proves_nothing() -> None:
     run = write_loss()
     judged = judge(replace(run, samples=tuple(one for one in run.samples if not 10.5 < one.at_s < 11.9)))
-    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.verdict is DrillVerdict.INCONCLUSIVE
     assert [check for check in judged.checks if not check.ok] == []
-    assert judged.reasons == ("the machine stalled: nobody looked for 1600 ms",)
+    assert judged.reasons == ("the machine stalled: no sample for 1600 ms",)
 
 
 @pytest.mark.parametrize("since_s", [0.0, 10.5], ids=["from the start", "in the middle"])
@@ -494,20 +494,20 @@ def test_a_run_in_which_no_node_answered_for_a_second_proves_nothing(since_s: fl
         for one in run.samples
     )
     judged = judge(replace(run, samples=tuple(samples)))
-    assert judged.verdict is Verdict.INCONCLUSIVE
-    assert judged.reasons[-1].startswith("the machine stalled: nobody looked for ")
+    assert judged.verdict is DrillVerdict.INCONCLUSIVE
+    assert judged.reasons[-1].startswith("the machine stalled: no sample for ")
 
 
 @pytest.mark.parametrize(
     ("bounds", "verdict", "reason"),
     [
-        pytest.param({"least": 8, "most": 8}, Verdict.PASS, "lost 8, expected 8", id="exactly"),
-        pytest.param({"least": 9}, Verdict.FAIL, "lost 8, expected at least 9", id="too few"),
-        pytest.param({"most": 7.5}, Verdict.FAIL, "lost 8, expected at most 7.5", id="too many"),
-        pytest.param({"least": 1, "most": 7}, Verdict.FAIL, "lost 8, expected 1 to 7", id="outside"),
+        pytest.param({"least": 8, "most": 8}, DrillVerdict.PASS, "lost 8, expected 8", id="exactly"),
+        pytest.param({"least": 9}, DrillVerdict.FAIL, "lost 8, expected at least 9", id="too few"),
+        pytest.param({"most": 7.5}, DrillVerdict.FAIL, "lost 8, expected at most 7.5", id="too many"),
+        pytest.param({"least": 1, "most": 7}, DrillVerdict.FAIL, "lost 8, expected 1 to 7", id="outside"),
     ],
 )
-def test_an_expectation_decides(bounds: dict[str, float], verdict: Verdict, reason: str) -> None:
+def test_an_expectation_decides(bounds: dict[str, float], verdict: DrillVerdict, reason: str) -> None:
     run = write_loss()
     wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.LOST, **bounds),))
     judged = judge(replace(run, scenario=wanted))
@@ -517,14 +517,14 @@ def test_an_expectation_decides(bounds: dict[str, float], verdict: Verdict, reas
 @pytest.mark.parametrize(
     ("asked_again", "bounds", "verdict"),
     [
-        pytest.param(3, {"least": 1.9}, Verdict.INCONCLUSIVE, id="asked too little"),
-        pytest.param(3, {"most": 1.5}, Verdict.FAIL, id="too many all the same"),
-        pytest.param(7, {"least": 2.5}, Verdict.FAIL, id="refused on both sides"),
-        pytest.param(7, {"least": 1.9}, Verdict.PASS, id="given out twice"),
+        pytest.param(3, {"least": 1.9}, DrillVerdict.INCONCLUSIVE, id="asked too little"),
+        pytest.param(3, {"most": 1.5}, DrillVerdict.FAIL, id="too many all the same"),
+        pytest.param(7, {"least": 2.5}, DrillVerdict.FAIL, id="refused on both sides"),
+        pytest.param(7, {"least": 1.9}, DrillVerdict.PASS, id="given out twice"),
     ],
 )
 def test_who_asks_too_little_proves_nothing_about_what_is_given_out(
-    asked_again: int, bounds: dict[str, float], verdict: Verdict
+    asked_again: int, bounds: dict[str, float], verdict: DrillVerdict
 ) -> None:
     sides = (answered("minority", Phase.OLD, 8, hot=True), answered("majority", Phase.NEW, asked_again, hot=True))
     run, _truth = simulate_run(sides, is_split=True)
@@ -532,7 +532,7 @@ def test_who_asks_too_little_proves_nothing_about_what_is_given_out(
     judged = judge(replace(run, scenario=wanted))
     assert judged.verdict is verdict
     is_told = f"the load was too low: the hot user never used the limit up on {OTHER}" in judged.reasons
-    assert is_told == (verdict is Verdict.INCONCLUSIVE)
+    assert is_told == (verdict is DrillVerdict.INCONCLUSIVE)
 
 
 def test_where_nobody_knows_the_node_none_is_named() -> None:
@@ -546,25 +546,25 @@ def test_what_was_not_measured_is_not_as_expected() -> None:
     run = write_loss()
     wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.STALE_ACKED, most=0),))
     judged = judge(replace(run, scenario=wanted))
-    assert (judged.verdict, judged.reasons) == (Verdict.FAIL, ("stale_acked not measured, expected at most 0",))
+    assert (judged.verdict, judged.reasons) == (DrillVerdict.FAIL, ("stale_acked not measured, expected at most 0",))
 
 
 def test_a_broken_drill_outranks_an_unexpected_outcome() -> None:
     run = somebody_elses_id(write_loss())
     wanted = replace(run.scenario, expectations=(Expectation(metric=Metric.LOST, most=0),))
-    assert judge(replace(run, scenario=wanted)).verdict is Verdict.INCONCLUSIVE
+    assert judge(replace(run, scenario=wanted)).verdict is DrillVerdict.INCONCLUSIVE
 
 
 def test_a_blown_budget_outranks_everything() -> None:
     run = somebody_elses_id(write_loss())
     judged = judge(replace(run, events=(*run.events, event("budget", STOPPED, text="too long"))))
-    assert judged.verdict is Verdict.FAIL
+    assert judged.verdict is DrillVerdict.FAIL
     assert judged.reasons[0] == "too long"
     assert judged.reasons[1].startswith("I1 ")
 
 
 def test_a_run_that_failed_after_it_was_cleaned_keeps_its_verdict() -> None:
-    assert judge(without(write_loss(), "ended")).verdict is Verdict.PASS
+    assert judge(without(write_loss(), "ended")).verdict is DrillVerdict.PASS
 
 
 @pytest.mark.parametrize(
@@ -584,7 +584,7 @@ def test_a_cut_is_proven_by_words_in_it(length_s: float, across_s: list[float], 
     events = tuple(
         event("kill", FORK + 0.01 + length_s, None, [VICTIM]) if one.name == "kill" else one for one in run.events
     )
-    cut = verified_cut(replace(run, events=events))
+    cut = prove_cut(replace(run, events=events))
     assert (cut.verified, cut.cut_ms) == (verified, length_s * 1000)
 
 
@@ -592,21 +592,21 @@ def test_a_cut_is_proven_by_words_in_it(length_s: float, across_s: list[float], 
 def test_a_cut_ends_when_its_canaries_can_tell_no_more(end: str) -> None:
     run = without(write_loss(), "kill", "heal")
     events = tuple(sorted((*run.events, event(end, FORK + 0.51, None, [VICTIM])), key=lambda one: one.at_s))
-    assert verified_cut(replace(run, events=events)).cut_ms == 500.0
+    assert prove_cut(replace(run, events=events)).cut_ms == 500.0
 
 
 def test_a_cut_that_nothing_ended_lasts_as_long_as_the_load() -> None:
-    assert verified_cut(without(write_loss(), "kill", "heal")).cut_ms == (STOPPED - FORK - 0.01) * 1000
+    assert prove_cut(without(write_loss(), "kill", "heal")).cut_ms == (STOPPED - FORK - 0.01) * 1000
 
 
 def test_an_unmeasured_account_has_lost_nothing_that_is_known() -> None:
-    history = client("majority", batch(0, [Outcome.ADMITTED], 1.0, 1.1))
+    history = client("majority", batch(0, [OpOutcome.ADMITTED], 1.0, 1.1))
     found = account(history, SHARD, None)
     assert (found.is_measured, found.lost, found.unexpected) == (False, (), frozenset())
 
 
 def test_operations_that_went_nowhere_have_no_node() -> None:
-    history = client("majority", batch(0, [Outcome.REFUSED | HOT], 1.0, 1.1, node=255))
+    history = client("majority", batch(0, [OpOutcome.REFUSED | HOT], 1.0, 1.1, node=255))
     assert [op.node for op in account(history, (VICTIM, OTHER), ledger(())).hot] == [""]
 
 
@@ -621,7 +621,7 @@ def test_operations_that_went_nowhere_have_no_node() -> None:
 )
 def test_how_far_a_loss_is_from_the_lag_that_was_injected(span_s: float, off_ms: float) -> None:
     first, last = FORK + 0.005, FORK + 0.005 + span_s
-    lost = client("majority", *(batch(n, [Outcome.ADMITTED], at_s, at_s) for n, at_s in enumerate((first, last))))
+    lost = client("majority", *(batch(n, [OpOutcome.ADMITTED], at_s, at_s) for n, at_s in enumerate((first, last))))
     run = with_final(replace(write_loss(), clients=(lost,)), "majority", ledger(()))
     assert judge(run).metrics[Metric.LOST_SPAN_OFF] == off_ms
 
@@ -638,7 +638,7 @@ def test_only_its_end_ends_a_cut() -> None:
     run = write_loss()
     burst = event("burst", FORK + 0.1)
     events = tuple(sorted((*run.events, burst), key=lambda one: one.at_s))
-    assert verified_cut(replace(run, events=events)) == verified_cut(run)
+    assert prove_cut(replace(run, events=events)) == prove_cut(run)
 
 
 def test_what_another_node_suffered_is_not_the_victims() -> None:

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from rlctl.drills.judge.verdict import Verdict, judge
+from rlctl.drills.judge.verdict import DrillVerdict, judge
 from rlctl.drills.record.evidence import Event, ProbePing
 from rlctl.drills.record.ledger import Ledger
 from rlctl.drills.record.load import read_evidence
-from rlctl.drills.record.ops import Outcome
+from rlctl.drills.record.ops import OpOutcome
 from rlctl.drills.scenario.model import ClientLoad, LoadMode, Scenario
 from rlctl.lab.run_folder import RunFolder
 from tests.unit.drill_runs import OTHER, SHARD, VICTIM, batch, look, scenario
 
 LEDGER = b"*2\r\n$10\r\n000000000+\r\n$10\r\n000000001-\r\n"
-BATCH = batch(0, [Outcome.ADMITTED, Outcome.DENIED, Outcome.REFUSED], 10.1, 10.2)
+BATCH = batch(0, [OpOutcome.ADMITTED, OpOutcome.DENIED, OpOutcome.REFUSED], 10.1, 10.2)
 SAMPLE = {"t": 10.0, "event": "sample", "node": VICTIM, "alive": True, "role": "master", "epoch": 1, "link": ""}
 LINES: list[dict[str, object]] = [
     {"t": 9.0, "event": "begin", "victim": VICTIM, "shard": SHARD, "clients": {"majority": SHARD}, "method": "rules"},
@@ -76,7 +76,7 @@ def test_a_killed_run_has_what_it_has(folder: RunFolder) -> None:
 def test_a_run_that_was_killed_before_it_began(tmp_path: Path) -> None:
     found = read_evidence(RunFolder(tmp_path / "nothing"), scenario())
     assert (found.victim, found.shard, found.clients, found.events) == ("", (), (), ())
-    assert judge(found).verdict is Verdict.INCONCLUSIVE
+    assert judge(found).verdict is DrillVerdict.INCONCLUSIVE
 
 
 def test_a_client_that_noted_nothing(folder: RunFolder) -> None:

@@ -12,9 +12,9 @@ from rlctl.drills.record.ops import (
     NOWHERE,
     WAITED,
     Batch,
-    Outcome,
-    of_error,
+    OpOutcome,
     outcome,
+    outcome_of_error,
     unpack,
 )
 
@@ -23,7 +23,7 @@ ADMIT = b"*6\r\n:1\r\n:0\r\n:4\r\n:0\r\n:600000\r\n:1763469600000000\r\n"
 DENY = b"*6\r\n:0\r\n:1\r\n:0\r\n:1200\r\n:600000\r\n:1763469600000000\r\n"
 MOVED = b"-MOVED 3999 127.77.0.2:7001\r\n"
 NOSCRIPT = b"-NOSCRIPT No matching script.\r\n"
-A, D, R, U = Outcome.ADMITTED, Outcome.DENIED, Outcome.REFUSED, Outcome.INDETERMINATE
+A, D, R, U = OpOutcome.ADMITTED, OpOutcome.DENIED, OpOutcome.REFUSED, OpOutcome.INDETERMINATE
 
 
 def work(**changes: object) -> ClientWork:
@@ -62,7 +62,7 @@ WAITING = BatchBuilder(work(wait_replicas=1))
     ids=lambda text: text.split(" ")[0],
 )
 def test_these_errors_come_before_any_effect(text: str) -> None:
-    assert of_error(text) is Outcome.REFUSED
+    assert outcome_of_error(text) is OpOutcome.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_these_errors_come_before_any_effect(text: str) -> None:
     ],
 )
 def test_after_these_errors_nothing_is_sure(text: str) -> None:
-    assert of_error(text) is Outcome.INDETERMINATE
+    assert outcome_of_error(text) is OpOutcome.INDETERMINATE
 
 
 def test_a_batch_of_decisions_names_key_ledger_arguments_and_number() -> None:

@@ -8,7 +8,7 @@ import pytest
 from rlctl.drills.judge.result import MOST_POINTS, run_json, series
 from rlctl.drills.judge.verdict import judge
 from rlctl.drills.record.evidence import Evidence
-from rlctl.drills.record.ops import Outcome
+from rlctl.drills.record.ops import OpOutcome
 from rlctl.drills.scenario.model import ClientLoad, Expectation, LoadMode, Metric
 from tests.unit.drill_runs import (
     FORK,
@@ -138,7 +138,7 @@ def test_refusals_are_those_of_all_clients() -> None:
 
 def test_losses_after_the_cut_was_mended_are_told_apart() -> None:
     run, _truth = simulate_run([answered("minority", Phase.OLD, 2)], is_split=True)
-    late = batch(2, [Outcome.ADMITTED] * 3, 16.1, 16.15)
+    late = batch(2, [OpOutcome.ADMITTED] * 3, 16.1, 16.15)
     minority = replace(run.clients[1], batches=(*run.clients[1].batches, late))
     told = replace(run, clients=(run.clients[0], minority), attempted={"majority": 0, "minority": 5})
     metrics = judge(told).metrics
@@ -150,7 +150,7 @@ def test_losses_after_the_cut_was_mended_are_told_apart() -> None:
 )
 def test_what_an_old_map_still_got_acknowledged(sent_s: float, count: int) -> None:
     run = loss()
-    stale = client("stale", batch(0, [Outcome.ADMITTED], sent_s, sent_s + 0.01))
+    stale = client("stale", batch(0, [OpOutcome.ADMITTED], sent_s, sent_s + 0.01))
     told = replace(
         with_final(run, "stale", ledger_of([0])),
         clients=(*run.clients, stale),
@@ -181,7 +181,7 @@ def test_a_client_that_was_never_undisturbed_has_no_rate(early_s: float) -> None
 def test_latencies_are_told_to_the_microsecond() -> None:
     run = loss()
     times_ms = [1.23456, 2.34567, 9.87654, 100.00049]
-    batches = [batch(n, [Outcome.ADMITTED], LOADED, LOADED + ms / 1000) for n, ms in enumerate(times_ms)]
+    batches = [batch(n, [OpOutcome.ADMITTED], LOADED, LOADED + ms / 1000) for n, ms in enumerate(times_ms)]
     [only] = document(replace(run, clients=(replace(run.clients[0], batches=tuple(batches)),)))["clients"]  # type: ignore[misc]
     assert (only["p50_ms"], only["p99_ms"]) == (9.877, 100.0)
 
@@ -208,7 +208,7 @@ def test_series_tell_when_what_happened() -> None:
 
 def test_what_happened_outside_the_load_is_in_no_bin() -> None:
     run = loss()
-    outside = [batch(100, [Outcome.ADMITTED], at_s, at_s + 0.001) for at_s in (LOADED - 1, STOPPED + 1)]
+    outside = [batch(100, [OpOutcome.ADMITTED], at_s, at_s + 0.001) for at_s in (LOADED - 1, STOPPED + 1)]
     told = replace(run, clients=(replace(run.clients[0], batches=(*run.clients[0].batches, *outside)),))
     rates: dict[str, dict[str, list[int]]] = series(judge(told))["rates"]  # type: ignore[assignment]
     assert sum(rates["majority"]["acked"]) == 45
@@ -216,8 +216,8 @@ def test_what_happened_outside_the_load_is_in_no_bin() -> None:
 
 def test_thinned_latencies_keep_the_slowest() -> None:
     run = loss()
-    many = [batch(n, [Outcome.ADMITTED], LOADED, LOADED + 0.001) for n in range(3 * MOST_POINTS)]
-    slow = batch(0, [Outcome.ADMITTED], LOADED, LOADED + 5)
+    many = [batch(n, [OpOutcome.ADMITTED], LOADED, LOADED + 0.001) for n in range(3 * MOST_POINTS)]
+    slow = batch(0, [OpOutcome.ADMITTED], LOADED, LOADED + 5)
     told = replace(run, clients=(replace(run.clients[0], batches=(*many, slow)),))
     latency: dict[str, list[tuple[float, float]]] = series(judge(told))["latency"]  # type: ignore[assignment]
     assert len(latency["majority"]) <= 2 * MOST_POINTS

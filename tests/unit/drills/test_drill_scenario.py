@@ -172,9 +172,9 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(HEAD + BODY.replace("[cluster]", "[]"), 8, "at least one of cluster, sentinel", id="no kinds"),
         pytest.param(HEAD + BODY.replace("[cluster]", "[swarm]"), 8, "`swarm` is none of", id="kind"),
         pytest.param(HEAD + BODY.replace("[cluster]", "cluster"), 8, "must be a list", id="no list"),
-        pytest.param(HEAD + steps("[{explode: all}]"), 9, "one step is one of hold, await", id="step"),
-        pytest.param(HEAD + steps("[{hold: 1s, kill: victim}]"), 9, "one step is one of", id="two in one"),
-        pytest.param(HEAD + steps("[{only: cluster}]"), 9, "one step is one of", id="none in one"),
+        pytest.param(HEAD + steps("[{explode: all}]"), 9, "a step is one of hold, await", id="step"),
+        pytest.param(HEAD + steps("[{hold: 1s, kill: victim}]"), 9, "a step is one of", id="two in one"),
+        pytest.param(HEAD + steps("[{only: cluster}]"), 9, "a step is one of", id="none in one"),
         pytest.param(HEAD + steps("[{hold: 1s, only: clutser}]"), 9, "`clutser` is no kind", id="for nothing"),
         pytest.param(HEAD + steps("[hold]"), 9, "must be a mapping", id="step is no mapping"),
         pytest.param(HEAD + steps("[{kill: everybody}]"), 9, "`everybody` is none of victim", id="who"),
@@ -185,22 +185,22 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(HEAD + steps("[{await: soon}]"), 9, "must be a mapping", id="await without deadline"),
         pytest.param(HEAD + steps("[{await: {soon: 1s}}]"), 9, "await is one of promoted", id="await what"),
         pytest.param(
-            HEAD + steps("[{await: {silent: 1s}}]"), 9, "wants a client on side `minority`", id="nobody there"
+            HEAD + steps("[{await: {silent: 1s}}]"), 9, "needs a client on side `minority`", id="nobody there"
         ),
         pytest.param(
-            HEAD + steps("[{await: {used_up: 1s}}]", "load: {mode: bits}\n"), 9, "asks the victim's", id="no decisions"
+            HEAD + steps("[{await: {used_up: 1s}}]", "load: {mode: bits}\n"), 9, "from the victim's", id="no decisions"
         ),
         pytest.param(
-            HEAD + steps("[{await: {used_up: 1s}}]", "load: {sides: [others]}\n"), 9, "asks the victim's", id="no hot"
+            HEAD + steps("[{await: {used_up: 1s}}]", "load: {sides: [others]}\n"), 9, "from the victim's", id="no hot"
         ),
         pytest.param(HEAD + steps("[{cut: {flow: data, nodes: victim}}]"), 9, "`data` is none of", id="flow"),
         pytest.param(HEAD + steps("[{cut: {flow: replication}}]"), 9, "`nodes` is missing", id="cut of nobody"),
         pytest.param(HEAD + steps("[{cut: {flow: replication, nods: x}}]"), 9, "`nods` is unknown", id="cut key"),
-        pytest.param(HEAD + expectations("[{metric: lost}]"), 10, "wants `least`, `most` or both", id="no bound"),
+        pytest.param(HEAD + expectations("[{metric: lost}]"), 10, "needs `least`, `most` or both", id="no bound"),
         pytest.param(HEAD + expectations("[{most: 1}]"), 10, "`metric` is missing", id="no metric"),
         pytest.param(HEAD + expectations("[{metric: luck, most: 1}]"), 10, "`luck` is none of acked", id="metric"),
         pytest.param(HEAD + expectations("[{metric: lost, most: many}]"), 10, "`many`", id="bound"),
-        pytest.param(HEAD + BODY + "load: {sides: []}\n", NEXT, "at least one belongs here", id="nobody loads"),
+        pytest.param(HEAD + BODY + "load: {sides: []}\n", NEXT, "name at least one", id="nobody loads"),
         pytest.param(HEAD + BODY + "load: {sides: [stale, stale]}\n", NEXT, "each only once", id="twice the same side"),
         pytest.param(HEAD + BODY + "load: {rate: 0}\n", NEXT, "`0` is not a whole number from 1", id="no rate"),
         pytest.param(HEAD + BODY + "load: {limit: 0}\n", NEXT, "`0` is not a whole number from 1", id="no limit"),
@@ -213,7 +213,7 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(
             HEAD + BODY + "settings: {cluster.node_timeout: soon}\n", NEXT, "cluster.node_timeout: ", id="value"
         ),
-        pytest.param(HEAD + BODY + "variants: [{lag: 1s}]\n", NEXT, "a variant wants a `name`", id="nameless variant"),
+        pytest.param(HEAD + BODY + "variants: [{lag: 1s}]\n", NEXT, "a variant needs a `name`", id="nameless variant"),
         pytest.param(HEAD + BODY + "variants: [{name: a}, {name: a}]\n", NEXT, "has this name", id="same variant"),
         pytest.param(
             HEAD + BODY + "variants: [{name: a, lag: 1s}]\n", 1, "`lag`, which is no parameter", id="set what"

@@ -8,12 +8,12 @@ import pytest
 from rlctl.drills.judge.times import Times, longest_gap_ms, promotions, sampler_gap_ms, times
 from rlctl.drills.judge.verdict import judge
 from rlctl.drills.record.evidence import Event, Evidence, TimedSample
-from rlctl.drills.record.ops import Batch, Outcome
+from rlctl.drills.record.ops import Batch, OpOutcome
 from rlctl.drills.scenario.model import Metric
 from rlctl.topology.model import Kind
 from tests.unit.drill_runs import OTHER, SHARD, VICTIM, batch, client, event, look, scenario
 
-ACK, NO = [Outcome.ADMITTED], [Outcome.REFUSED]
+ACK, NO = [OpOutcome.ADMITTED], [OpOutcome.REFUSED]
 NOTHING: dict[str, float | None] = dict.fromkeys(("detect", "elect", "serve", "divergence", "overlap", "converge"))
 AT_REST = (look(0.0, VICTIM, "master"), look(0.0, OTHER, "slave"))
 
@@ -74,7 +74,7 @@ CRASH = Line(
         ),
         *(look(22.0, VICTIM, "slave", 4, link="down"), look(23.0, VICTIM, "slave", 4)),
     ],
-    majority=[(4.98, 4.999, 0, ACK), (5.5, 6.5, 0, [Outcome.INDETERMINATE]), (7.9, 8.0, 1, ACK)],
+    majority=[(4.98, 4.999, 0, ACK), (5.5, 6.5, 0, [OpOutcome.INDETERMINATE]), (7.9, 8.0, 1, ACK)],
 )
 BY_OTHER = [replace(one, sample=replace(one.sample, epoch=one.sample.epoch + 1)) for one in CRASH.looks]
 WRITE_LOSS = replace(
@@ -332,7 +332,7 @@ def test_longest_gap(acked_s: list[float], gap_ms: float | None) -> None:
 
 
 def test_a_gap_is_ended_by_one_acknowledgement_and_not_by_refusals() -> None:
-    mixed = batch(0, [Outcome.REFUSED, Outcome.DENIED], 9.9, 10.0)
+    mixed = batch(0, [OpOutcome.REFUSED, OpOutcome.DENIED], 9.9, 10.0)
     refused = batch(2, NO, 14.9, 15.0)
     assert longest_gap_ms(client("majority", mixed, refused), 1.0, 20.0) == 10_000.0
 

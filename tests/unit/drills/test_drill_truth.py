@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlctl.drills.judge.result import run_json, series
-from rlctl.drills.judge.verdict import Judged, Verdict, judge, totals
+from rlctl.drills.judge.verdict import DrillVerdict, Judged, judge, totals
 from rlctl.drills.record.evidence import Evidence
 from tests.unit.drill_runs import BatchSpec, Fate, Phase, Truth, simulate_run
 
@@ -106,7 +106,7 @@ def test_admission_is_joined_with_what_was_lost(run: tuple[Evidence, Truth]) -> 
 def test_a_run_in_which_all_is_explained_passes(run: tuple[Evidence, Truth]) -> None:
     judged = judge(run[0])
     assert [check for check in judged.checks if not check.ok] == []
-    assert judged.verdict is Verdict.PASS
+    assert judged.verdict is DrillVerdict.PASS
 
 
 @settings(deadline=None)
