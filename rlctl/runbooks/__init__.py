@@ -1,4 +1,4 @@
-"""Runbooks: incident pages that people read, that rlctl carries out, and that are tried against real faults.
+"""Runbooks: incident pages that operators read, rlctl carries out, and rehearsals test against real faults.
 
 Pure: `page`, `rehearsal`, `variables`.
 """

@@ -1,4 +1,4 @@
-"""The pages that rlctl ships, and those that a team keeps in files of its own."""
+"""The runbooks that rlctl ships, and those in a team's own files."""
 
 from functools import cache
 from pathlib import Path
@@ -14,13 +14,13 @@ INDEX = "README.md"
 
 @cache
 def all_shipped() -> tuple[Runbook, ...]:
-    """Every page, by its number."""
+    """All pages, ordered by id."""
     paths = sorted(path for path in asset_folder("runbooks").glob("*.md") if path.name != INDEX)
     return tuple(read_page(path.read_text(encoding="utf-8"), path.name) for path in paths)
 
 
 def find(name: str) -> Runbook:
-    """A page by its id, its slug or both, or a file of one by its path."""
+    """The page with this id, slug or full name, or in this file."""
     if name.endswith(".md"):
         text = read_text(Path(name))
         if text is None:
@@ -34,5 +34,5 @@ def find(name: str) -> Runbook:
 
 
 def page_reference(page: Runbook) -> str:
-    """By which another process finds the same page, wherever it runs."""
+    """A name by which another process finds the same page, in any working folder."""
     return page.id if page in all_shipped() else str(Path(page.source).absolute())

@@ -1,4 +1,4 @@
-"""Brings a throw-away fleet into the faults that the pages are for."""
+"""Injects the faults that pages are for into a throw-away fleet."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -25,10 +25,10 @@ from rlctl.system.redis import CommandFailed, NodeLink
 from rlctl.topology.model import EvictionPolicy, Kind
 from rlctl.topology.nodes import NodeSpec, data_nodes
 
-# A replica that heard nothing for so long is not elected, see the settings of the rehearsal that uses this.
+# Without data for this long a replica is not elected; see the settings of the rehearsal that uses the fault.
 TOO_OLD_S = 13
 NEARLY_FULL = 0.88
-# A server that evicts is never full: no more than so many times its memory is written.
+# A server that evicts is never full: write at most this many times its memory.
 MOST_FILLED = 2
 _FILLER_BYTES = 64 * 1024
 _FILLER_TTL_S = 3_600
@@ -37,7 +37,6 @@ _OTHER_RELEASE = Registered(release="99.0.0", digest="0" * 40, state="applied")
 
 
 def inject(fault: Fault, injector: FaultInjector) -> None:
-    """Break the fleet."""
     FAULTS[fault](injector)
 
 
@@ -46,26 +45,26 @@ def _kill_primary(injector: FaultInjector) -> None:
 
 
 def _kill_replica(injector: FaultInjector) -> None:
-    """One of those that the primary needs for its writes: it lives, and refuses."""
+    """Kill a replica that min-replicas needs, and wait until the primary refuses writes."""
     injector.processes.kill(injector.roles.of(LabRole.REPLICA))
     primary = injector.roles.victim.name
     injector.wait_until(lambda seen: lacks_replicas(seen.node(primary)), f"{primary} refusing writes")
 
 
 def _kill_shard(injector: FaultInjector) -> None:
-    """A primary with everybody who could take over from it."""
+    """Kill a primary and all its replicas."""
     injector.processes.kill(injector.roles.shard)
 
 
 def _prevent_election(injector: FaultInjector) -> None:
-    """A replica that has not heard from its primary for long is not elected when that dies."""
+    """Lock the replicas out until they are too old to be elected, then kill the primary."""
     _lock_replicas_out(injector)
     replica = injector.roles.replicas[0]
     wait_until(
         lambda: _silence_s(injector, replica) > TOO_OLD_S,
         timeout_s=DEADLINE_S,
         clock=injector.fleet.clock,
-        what=f"{replica.name} out of touch for too long",
+        what=f"{replica.name} without data from its primary for too long",
         every_s=LOOK_EVERY_S,
     )
     injector.processes.kill([injector.roles.victim])
@@ -82,7 +81,7 @@ def _cut_primary_off(injector: FaultInjector) -> None:
 
 
 def _promote_rival(injector: FaultInjector) -> None:
-    """Nobody watches, and somebody makes a replica a primary by hand."""
+    """Make a replica a second primary, without Sentinel or the cluster knowing."""
     rival = injector.roles.replicas[0]
     if injector.fleet.topology.kind is Kind.CLUSTER:
         injector.send(rival, ("CLUSTER", "RESET", "SOFT"))
@@ -92,7 +91,7 @@ def _promote_rival(injector: FaultInjector) -> None:
 
 
 def _fence_primary(injector: FaultInjector) -> None:
-    """Somebody fenced the loser of a split, and it has become the primary again since."""
+    """Fence the primary: a fence that was forgotten on the loser of a split, which is the primary again."""
     injector.send(injector.roles.victim, ("CONFIG", "SET", FENCE_SETTING, FENCED_VALUE))
 
 
@@ -129,7 +128,7 @@ def _fill_up(injector: FaultInjector) -> None:
 
 
 def _evict(injector: FaultInjector) -> None:
-    """Somebody sets a policy that evicts, and the memory is full."""
+    """Set an eviction policy, and fill the memory until keys are evicted."""
     for spec in data_nodes(injector.fleet.topology):
         injector.send(spec, ("CONFIG", "SET", "maxmemory-policy", EvictionPolicy.ALLKEYS_LRU.value))
     for node, spec in _primaries(injector):
@@ -138,7 +137,7 @@ def _evict(injector: FaultInjector) -> None:
 
 
 def _fill(injector: FaultInjector, node: NodeFacts, spec: NodeSpec, share: float | None) -> None:
-    """Keys that live for an hour, up to a share of the memory, or until the server takes no more."""
+    """Write keys up to a share of the memory, or until the server refuses them. They expire after an hour."""
     limit = injector.fleet.topology.memory.maxmemory_bytes
     start = 0
     with closing(injector.link(spec)) as link:
@@ -146,7 +145,9 @@ def _fill(injector: FaultInjector, node: NodeFacts, spec: NodeSpec, share: float
             replies = link.pipeline(_fillers(node, _BATCH if share is None else 1, start=start))
             start += len(replies)
             if start * _FILLER_BYTES > MOST_FILLED * limit:
-                raise Unreachable(f"{spec.name} takes more than its memory: it evicts", hint="use the fault evicting")
+                raise Unreachable(
+                    f"{spec.name} accepts more than its memory, so it evicts", hint="use the fault evicting"
+                )
             if any(isinstance(reply, CommandFailed) for reply in replies):
                 return
 
@@ -156,7 +157,7 @@ def _used_bytes(link: NodeLink) -> int:
 
 
 def _fillers(node: NodeFacts, count: int, *, start: int) -> list[tuple[object, ...]]:
-    """SETs of keys that this primary owns."""
+    """SET commands for keys in this primary's slots."""
     found: list[tuple[object, ...]] = []
     number = start * 8
     while len(found) < count:
@@ -183,7 +184,7 @@ def _flush_scripts(injector: FaultInjector) -> None:
 
 
 def _register_other_release(injector: FaultInjector) -> None:
-    """Somebody with another rlctl applied another release: it is registered, and this one's scripts are gone."""
+    """Register another release, and flush this one's scripts, as another version of rlctl would."""
     fleet = injector.fleet
     spec = primary_for_key(fleet, fleet.observe(), RELEASE_KEY)
     assert spec is not None
@@ -196,8 +197,8 @@ def _kill_sentinels(injector: FaultInjector) -> None:
     injector.processes.kill(injector.roles.of(LabRole.SENTINELS))
 
 
-def _reborn_empty(injector: FaultInjector) -> None:
-    """A supervisor starts the primary that held the rules again before anybody noticed that it was gone."""
+def _restart_empty(injector: FaultInjector) -> None:
+    """Kill the primary that holds the rules, and start it again before a replica is promoted."""
     fleet = injector.fleet
     spec = primary_for_key(fleet, fleet.observe(), POINTER_KEY)
     assert spec is not None
@@ -214,7 +215,7 @@ def _is_back(observed: Observed, spec: NodeSpec) -> bool:
 
 
 def _lock_limiter_out(injector: FaultInjector) -> None:
-    """On one primary alone: services of the other shards notice nothing."""
+    """Switch the limiter's user off on one primary only. The other shards go on deciding."""
     *_others, (_node, last) = _primaries(injector)
     injector.send(last, ("ACL", "SETUSER", User.LIMITER.value, "off"))
 
@@ -247,6 +248,6 @@ FAULTS: Mapping[Fault, Callable[[FaultInjector], None]] = {
     Fault.SCRIPTS_FLUSHED: _flush_scripts,
     Fault.OTHER_RELEASE: _register_other_release,
     Fault.QUORUM_KILLED: _kill_sentinels,
-    Fault.PRIMARY_REBORN_EMPTY: _reborn_empty,
+    Fault.PRIMARY_REBORN_EMPTY: _restart_empty,
     Fault.LIMITER_LOCKED_OUT: _lock_limiter_out,
 }

@@ -1,4 +1,4 @@
-"""One trial of a page: which fault, on what fleet, which steps are left out; and what came of it. Pure."""
+"""The request and the result of one rehearsal, and its throw-away fleet. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -9,7 +9,7 @@ from rlctl.runbooks.page.model import Rehearsal
 from rlctl.topology.model import MIB, Engine, Flavor, Kind, TargetName, Topology
 
 NAME = "rehearsal"
-# The patience after the last step, beside those for steps.
+# Key in `patience_s` for the wait after the last step.
 REST = "*rest*"
 MEMORY_BYTES = 16 * MIB
 TIMER_MS = 2_000
@@ -18,7 +18,7 @@ DIRECTIVE = "redis."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalRequest:
-    """What a trial is told; `patience_s` bounds single steps, and the rest after the last."""
+    """One rehearsal: page, fault and omitted step; `patience_s` limits steps, and the wait after the last (REST)."""
 
     page: str
     kind: Kind
@@ -27,18 +27,16 @@ class RehearsalRequest:
     patience_s: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
-        """As the child is handed it."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RehearsalRequest":
-        """The reading half of `to_json`."""
         return cls(**{**data, "kind": Kind(data["kind"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalResult:
-    """What came of a trial; times are from the first step on, and None where it did not come so far."""
+    """Outcome of a rehearsal. `recovered_s` counts from the first step; None if the fleet did not recover."""
 
     steps: tuple[Mapping[str, Any], ...]
     why: str | None
@@ -47,21 +45,18 @@ class RehearsalResult:
 
     @property
     def is_green(self) -> bool:
-        """Whether the page led from the fault to health and left nothing behind."""
+        """Whether the page led from the fault to a healthy fleet, and left nothing behind."""
         return self.why is None and not self.residue
 
     @property
     def reason(self) -> str:
-        """Why it is not green."""
         return self.why or "; ".join(self.residue)
 
     def to_json(self) -> dict[str, object]:
-        """As the child hands it back."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RehearsalResult":
-        """The reading half of `to_json`."""
         return cls(**{**data, "steps": tuple(data["steps"]), "residue": tuple(data["residue"])})
 
 
@@ -74,6 +69,6 @@ def rehearsal_fleet(kind: Kind, rehearsal: Rehearsal, flavor: Flavor) -> Topolog
 
 
 def split_settings(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Directives of the server, spelled `redis.NAME`, and settings of the topology, spelled `section.key`."""
+    """Split settings into Redis directives (`redis.NAME`) and settings of the topology (`section.key`)."""
     directives = {key.removeprefix(DIRECTIVE): text for key, text in settings.items() if key.startswith(DIRECTIVE)}
     return directives, {key: text for key, text in settings.items() if not key.startswith(DIRECTIVE)}

@@ -1,4 +1,4 @@
-"""Proves pages: each is followed from every fault to health, and again without each step that changes something."""
+"""Rehearses pages: each is carried out after every fault, and again without each step that changes something."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +19,15 @@ from rlctl.system.sandbox import why_unavailable
 from rlctl.topology.model import Kind
 
 WORKER = "rlctl.runbooks.rehearse_worker"
-# Without a step, the others get this many times what they needed with it, and no less than so many seconds.
+# When a step is omitted, each other step gets this many times its usual time, and at least so many seconds.
 PATIENCE_FACTOR = 3.0
 LEAST_PATIENCE_S = 6.0
 REST_PATIENCE_S = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageRehearsal:
-    """A page followed from one fault, on one kind of fleet."""
+class RehearsedPage:
+    """A page carried out after one fault, on one kind of fleet."""
 
     page: Runbook
     kind: Kind
@@ -36,15 +36,14 @@ class PageRehearsal:
 
     @property
     def rehearsal(self) -> Rehearsal:
-        """The fault and the fleet."""
         return self.page.rehearsals[self.index]
 
     def took(self, step: Step) -> bool:
-        """Whether the step was taken, and not left out as not called for."""
+        """Whether the step was carried out, not skipped."""
         return any(one["id"] == step.id and one["outcome"] == "done" for one in self.result.steps)
 
     def to_json(self) -> dict[str, object]:
-        """As `runbook test -o json` shows it."""
+        """The JSON that `runbook test -o json` prints."""
         recovered_s = self.result.recovered_s
         return {
             "runbook": self.page.id,
@@ -59,7 +58,7 @@ class PageRehearsal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """A step that was left out, or that no fault calls for; `noticed` says what went wrong without it."""
+    """A step that was omitted, or that no fault calls for; `noticed` says what went wrong without it."""
 
     page: Runbook
     kind: Kind
@@ -67,102 +66,105 @@ class Omission:
     noticed: str | None
 
     def to_json(self) -> dict[str, object]:
-        """As `runbook test -o json` shows it."""
+        """The JSON that `runbook test -o json` prints."""
         return {"runbook": self.page.id, "kind": self.kind, "step": self.step.id, "noticed": self.noticed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalReport:
-    """All passages, and what leaving steps out did.
+    """All rehearsals, and the effects of omitting steps.
 
-    `unused` steps were never taken. `repeated` says why trials were made twice.
+    `unused` steps were never carried out. `repeated` says why rehearsals were made twice.
     """
 
-    passages: tuple[PageRehearsal, ...]
+    rehearsals: tuple[RehearsedPage, ...]
     omissions: tuple[Omission, ...]
     unused: tuple[Omission, ...]
     repeated: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
-        """Whether every page leads to health, and has no step too many."""
-        return all(one.result.is_green for one in self.passages) and not self.dead and not self.unused
+        """Whether every page leads to a healthy fleet, and has no needless step."""
+        return all(one.result.is_green for one in self.rehearsals) and not self.unnoticed and not self.unused
 
     @property
-    def dead(self) -> tuple[Omission, ...]:
-        """Steps that nobody misses."""
+    def unnoticed(self) -> tuple[Omission, ...]:
+        """Steps whose omission made no difference."""
         return tuple(one for one in self.omissions if one.noticed is None)
 
 
-class FleetNotBuilt(Exception):
-    """A trial whose process says itself why it could not be made; one that crashed says nothing, and is a bug."""
+class RehearsalNotMade(Exception):
+    """A rehearsal whose worker recorded why it could not be made. A worker that crashed records nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearser:
-    """Makes trials, some at the same time: each has a network and processes of its own."""
+    """Rehearses pages, several at a time, each in its own namespaces."""
 
     home: Home
     jobs: int
     progress: Progress
     stop: StopFlag
     is_detailed: bool = False
-    passages_only: bool = False
+    without_omissions: bool = False
     _repeated: list[str] = field(default_factory=list)
 
-    def prove(self, pages: Sequence[Runbook], kinds: Sequence[Kind]) -> RehearsalReport:
-        """Every page on every kind of fleet that it is for; Refused where this machine gives no namespaces."""
+    def rehearse_all(self, pages: Sequence[Runbook], kinds: Sequence[Kind]) -> RehearsalReport:
+        """Rehearse every page on every kind of fleet that it is for. Refused without namespaces."""
         reason = why_unavailable(ProcessRunner())
         if reason is not None:
             raise Refused(
-                f"a runbook is tried in namespaces of its own, which is not possible here: {reason}",
+                f"rehearsals need namespaces, which are not possible here: {reason}",
                 hint="run it where unprivileged namespaces are allowed",
             )
         note_cleaned_up(clean_up_throw_away(self.home, self.progress), self.progress)
         wanted = [(page, kind, index) for page in pages for kind in kinds for index in _rehearsals(page, kind)]
         with ThreadPoolExecutor(max_workers=self.jobs) as pool:
-            passages = tuple(pool.map(lambda one: self._follow(*one), wanted))
-            to_omit = [] if self.passages_only else list(_to_omit(passages))
+            rehearsals = tuple(pool.map(lambda one: self._follow(*one), wanted))
+            to_omit = [] if self.without_omissions else list(_to_omit(rehearsals))
             omissions = tuple(pool.map(lambda one: self._leave_out(*one), to_omit))
         self.stop.check()
         return RehearsalReport(
-            passages=passages, omissions=omissions, unused=tuple(_unused(passages)), repeated=tuple(self._repeated)
+            rehearsals=rehearsals,
+            omissions=omissions,
+            unused=tuple(_unused(rehearsals)),
+            repeated=tuple(self._repeated),
         )
 
-    def _follow(self, page: Runbook, kind: Kind, index: int) -> PageRehearsal:
+    def _follow(self, page: Runbook, kind: Kind, index: int) -> RehearsedPage:
         result = self._try(RehearsalRequest(page=page_reference(page), kind=kind, rehearsal=index))
-        passage = PageRehearsal(page=page, kind=kind, index=index, result=result)
-        told = f"green after {result.recovered_s:.1f} s" if result.is_green and result.recovered_s else result.reason
-        self.progress.note(f"{page.id} {kind} {passage.rehearsal.fault}: {told}")
-        return passage
+        rehearsed = RehearsedPage(page=page, kind=kind, index=index, result=result)
+        outcome = f"green after {result.recovered_s:.1f} s" if result.is_green and result.recovered_s else result.reason
+        self.progress.note(f"{page.id} {kind} {rehearsed.rehearsal.fault}: {outcome}")
+        return rehearsed
 
-    def _leave_out(self, step: Step, passages: Sequence[PageRehearsal]) -> Omission:
-        noticed = missed(step, (self._without(step, passage) for passage in passages))
-        page, kind = passages[0].page, passages[0].kind
-        told = f"noticed, {noticed}" if noticed else "nobody notices"
-        self.progress.note(f"{page.id} {kind} without {step.id}: {told}")
+    def _leave_out(self, step: Step, rehearsals: Sequence[RehearsedPage]) -> Omission:
+        noticed = effect_of_omission(step, (self._without(step, rehearsed) for rehearsed in rehearsals))
+        page, kind = rehearsals[0].page, rehearsals[0].kind
+        outcome = f"noticed: {noticed}" if noticed else "makes no difference"
+        self.progress.note(f"{page.id} {kind} without {step.id}: {outcome}")
         return Omission(page=page, kind=kind, step=step, noticed=noticed)
 
-    def _without(self, step: Step, passage: PageRehearsal) -> RehearsalResult:
+    def _without(self, step: Step, rehearsed: RehearsedPage) -> RehearsalResult:
         request = RehearsalRequest(
-            page=page_reference(passage.page),
-            kind=passage.kind,
-            rehearsal=passage.index,
+            page=page_reference(rehearsed.page),
+            kind=rehearsed.kind,
+            rehearsal=rehearsed.index,
             omitted=step.id,
-            patience_s=patience(passage.result.steps),
+            patience_s=patience(rehearsed.result.steps),
         )
         return self._try(request)
 
     def _try(self, request: RehearsalRequest) -> RehearsalResult:
-        """A fleet that cannot be built on a busy machine says nothing of a page: try once more, and keep the reason."""
+        """Rehearse; repeat once if the fleet could not be built, since a busy machine says nothing about the page."""
         try:
             return self._try_once(request)
-        except FleetNotBuilt as failure:
+        except RehearsalNotMade as failure:
             self._repeated.append(str(failure))
-            self.progress.note(f"{failure}; once more")
+            self.progress.note(f"{failure}; trying once more")
         try:
             return self._try_once(request)
-        except FleetNotBuilt as failure:
+        except RehearsalNotMade as failure:
             raise Unreachable(str(failure), hint="run it with -v") from failure
 
     def _try_once(self, request: RehearsalRequest) -> RehearsalResult:
@@ -180,7 +182,7 @@ class Rehearser:
             return RehearsalResult.from_json(result)
         what = f"a rehearsal of {request.page} could not be made"
         if failure is not None:
-            raise FleetNotBuilt(f"{what}: {failure.message}")
+            raise RehearsalNotMade(f"{what}: {failure.message}")
         raise Unreachable(f"{what}: {ended.last_errors or f'exit {ended.code}'}", hint="run it with -v")
 
     def _show(self, request: RehearsalRequest, text: str) -> None:
@@ -188,11 +190,11 @@ class Rehearser:
             self.progress.note(f"  {request.page} {request.kind}: {text}")
 
 
-def missed(step: Step, results: Iterable[RehearsalResult]) -> str | None:
-    """What went wrong without a step, where it was taken; None says that it is dead.
+def effect_of_omission(step: Step, results: Iterable[RehearsalResult]) -> str | None:
+    """What went wrong without a step; None if it made no difference, and the step is needless.
 
-    A step is alive when one of the faults that call for it cannot be got over without it. What may lose data has to be
-    missed after each of them: else it was taken needlessly. No more trials are made than that takes.
+    A step is needed when the fleet does not recover from one of its faults without it. A step that may lose data must
+    be needed after each of its faults. `results` is read no further than that takes.
     """
     reason = None
     for result in results:
@@ -204,7 +206,7 @@ def missed(step: Step, results: Iterable[RehearsalResult]) -> str | None:
 
 
 def patience(steps: Sequence[Mapping[str, object]]) -> dict[str, float]:
-    """How long each step may take when another is missing; what waits in vain would else wait to its end."""
+    """Time limits for steps while another step is omitted, so that a wait in vain does not take its full timeout."""
     needed = {str(one["id"]): float(str(one["elapsed_s"])) for one in steps}
     return {
         **{step: max(LEAST_PATIENCE_S, PATIENCE_FACTOR * took) for step, took in needed.items()},
@@ -216,24 +218,24 @@ def _rehearsals(page: Runbook, kind: Kind) -> list[int]:
     return [index for index, rehearsal in enumerate(page.rehearsals) if kind in rehearsal.kinds]
 
 
-def _groups(passages: Sequence[PageRehearsal]) -> Iterator[list[PageRehearsal]]:
-    """The passages of one page on one kind."""
-    keys = dict.fromkeys((one.page.source, one.kind) for one in passages)
+def _groups(rehearsals: Sequence[RehearsedPage]) -> Iterator[list[RehearsedPage]]:
+    """The rehearsals of one page on one kind of fleet, group by group."""
+    keys = dict.fromkeys((one.page.source, one.kind) for one in rehearsals)
     for key in keys:
-        yield [one for one in passages if (one.page.source, one.kind) == key]
+        yield [one for one in rehearsals if (one.page.source, one.kind) == key]
 
 
-def _to_omit(passages: Sequence[PageRehearsal]) -> Iterator[tuple[Step, list[PageRehearsal]]]:
-    """Every step that changes something, with the passages that took it; nothing is learned where one failed."""
-    for group in _groups(passages):
+def _to_omit(rehearsals: Sequence[RehearsedPage]) -> Iterator[tuple[Step, list[RehearsedPage]]]:
+    """Every step that changes something, with the rehearsals that carried it out; none of a group with a failure."""
+    for group in _groups(rehearsals):
         if all(one.result.is_green for one in group):
             for step in group[0].page.steps_for(group[0].kind):
                 if step.mutates and (taken := [one for one in group if one.took(step)]):
                     yield step, taken
 
 
-def _unused(passages: Sequence[PageRehearsal]) -> Iterator[Omission]:
-    for group in _groups(passages):
+def _unused(rehearsals: Sequence[RehearsedPage]) -> Iterator[Omission]:
+    for group in _groups(rehearsals):
         if all(one.result.is_green for one in group):
             for step in group[0].page.steps_for(group[0].kind):
                 if not any(one.took(step) for one in group):

@@ -1,4 +1,4 @@
-"""Carries the steps of a page out one after another, and says of each what became of it."""
+"""Carries out the steps of a page one after another, and reports the outcome of each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,6 @@ from rlctl.topology.model import Kind
 
 
 class StepOutcome(StrEnum):
-    """What became of a step."""
-
     DONE = "done"
     SKIPPED = "skipped"
     FAILED = "failed"
@@ -25,7 +23,7 @@ class StepOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRun:
-    """A step with its command as it was run; `why` says what was wrong, or why it was left out."""
+    """A step, its command as it ran, and its outcome; `why` says why it failed or was skipped."""
 
     step: Step
     command: str
@@ -38,11 +36,11 @@ class StepRun:
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """What it printed, in a few lines."""
+        """What the command printed, in a few lines."""
         return summary(self.output, self.errors)
 
     def to_json(self) -> dict[str, object]:
-        """As `runbook run -o json` shows it."""
+        """The JSON that `runbook run -o json` prints."""
         return {
             "id": self.step.id,
             "section": self.step.section,
@@ -57,44 +55,43 @@ class StepRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """All steps that were reached; `recovered_s` is the time until the last check said that it is over."""
+    """All steps that were reached. `recovered_s` is the time until the last check passed; None after a failure."""
 
     results: tuple[StepRun, ...]
     recovered_s: float | None
 
     @property
     def failed(self) -> StepRun | None:
-        """The step at which it ended, if it did not come to its end."""
+        """The step that failed, if one did."""
         return next((one for one in self.results if one.outcome is StepOutcome.FAILED), None)
 
 
 class CommandRunner(Protocol):
-    """Whoever runs the commands of a page."""
+    """Runs the commands of a page."""
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
-        """One command of rlctl; one that takes too long is told to end."""
+        """Run one command of rlctl; after the timeout, stop it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RlctlRunner:
-    """This very rlctl, on the fleet of one topology file, with nobody to ask."""
+    """Runs this rlctl on the fleet of a topology file, without a terminal to ask at."""
 
     runner: GracefulRunner
     file: Path
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
-        """One command of rlctl; one that takes too long is told to end."""
+        """Run one command of rlctl; after the timeout, stop it."""
         argv = [*OWN_PYTHON, "-m", "rlctl", "--file", str(self.file), *words(command)[1:]]
         return self.runner.run(argv, timeout_s=timeout_s)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageRun:
-    """One passage through a page.
+    """One run of a page.
 
-    `announce` says a step and its command before it is taken, for some take minutes. `agree` raises Declined where a
-    step that mutates is not wanted; `omitted` steps are left out, and `patience_s`
-    shortens the time that single steps get.
+    `announce` is called before each step, since some take minutes. `agree` raises Declined when the operator does not
+    want a step that changes something. `patience_s` shortens the timeouts of single steps.
     """
 
     page: Runbook
@@ -110,7 +107,7 @@ class PageRun:
     patience_s: Mapping[str, float] = field(default_factory=dict)
 
     def carry_out(self) -> RunResult:
-        """Step by step, until one fails or all are done."""
+        """Carry out the steps until one fails or all are done."""
         started = self.clock.monotonic()
         outputs: dict[str, str] = {}
         values = dict(self.values)
@@ -135,23 +132,23 @@ class PageRun:
         command = filled(step.command, values)
         self.announce(step, command)
         if step.when is not None and not jmespath.holds(step.when.query, outputs.get(step.when.step, "")):
-            why = f"{step.when.step} did not say: {step.when.query}"
+            why = f"{step.when.step} did not print: {step.when.query}"
             return StepRun(step=step, command=command, outcome=StepOutcome.SKIPPED, why=why)
         if unknown := [name for name in variables(step.command) if name not in values]:
-            why = f"nothing before it told ${unknown[0]}"
+            why = f"no step before it set ${unknown[0]}"
             return StepRun(step=step, command=command, outcome=StepOutcome.FAILED, why=why)
         if step.mutates:
             self.agree(step, command)
         result = self._run(step, command)
         if result.outcome is StepOutcome.DONE:
-            values |= _told(step, result.output)
+            values |= _variables_from(step, result.output)
         return result
 
     def _run(self, step: Step, command: str) -> StepRun:
         timeout_s = min(step.timeout_ms / 1000, self.patience_s.get(step.id, float("inf")))
         started = self.clock.monotonic()
         done = self.runner.run(command, timeout_s=timeout_s)
-        why = f"did not end within {timeout_s:g} s" if done.timed_out else _wrong(step, done)
+        why = f"did not end within {timeout_s:g} s" if done.timed_out else _unexpected(step, done)
         return StepRun(
             step=step,
             command=command,
@@ -164,8 +161,8 @@ class PageRun:
         )
 
 
-def _wrong(step: Step, done: Finished) -> str:
-    """How an ending is not as the page expects."""
+def _unexpected(step: Step, done: Finished) -> str:
+    """How the result differs from what the page expects; empty if it does not."""
     if done.code not in step.exits:
         return f"exit {done.code}, expected {' or '.join(map(str, sorted(step.exits)))}"
     if step.expect is not None and not jmespath.holds(step.expect, done.output):
@@ -173,9 +170,9 @@ def _wrong(step: Step, done: Finished) -> str:
     return ""
 
 
-def _told(step: Step, output: str) -> dict[str, str]:
-    """What later steps take from this one; what it did not tell stays unknown."""
-    answers = {name: jmespath.ask(expression, output) for name, expression in step.sets.items()}
+def _variables_from(step: Step, output: str) -> dict[str, str]:
+    """The variables that this step sets for later ones; a value that is not in its output stays unset."""
+    answers = {name: jmespath.search(expression, output) for name, expression in step.sets.items()}
     return {
         name: str(expected_answer)
         for name, expected_answer in answers.items()

@@ -1,4 +1,4 @@
-"""The transcript of a passage: what was run, when, with what outcome, for the review afterwards."""
+"""The transcript of a run: each command with its time, outcome and output, for the review afterwards."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +14,14 @@ _MOST_CHARACTERS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """A Markdown file that grows step by step, so that it is there whatever becomes of us."""
+    """A Markdown file that grows with each step, so that a killed run leaves it too."""
 
     path: Path
     clock: Clock
 
     @classmethod
     def begin(cls, home: Home, clock: Clock, page: Runbook, fleet: str, operator: str) -> "Transcript":
-        """A new file in the state folder."""
+        """Start a transcript in the state folder."""
         home.open_for_writing()
         make_private_folder(home.transcripts)
         now = clock.now()
@@ -32,7 +32,7 @@ class Transcript:
         return transcript
 
     def step(self, result: StepRun) -> None:
-        """One step, with what it printed."""
+        """Add a step and its output."""
         now = self.clock.now().isoformat(timespec="seconds")
         lines = [f"## {now} {result.step.section}: {result.step.id}: {result.outcome}", "", f"    {result.command}", ""]
         if result.why:
@@ -44,15 +44,15 @@ class Transcript:
         self._write("\n" + "\n".join(lines).rstrip() + "\n")
 
     def declined(self, command: str) -> None:
-        """A step that nobody wanted."""
+        """Add a step that the operator declined."""
         self._write(f"\nDeclined: `{command}`\n")
 
     def interrupted(self, message: str) -> None:
-        """Somebody stopped it."""
+        """Add that the operator stopped the run."""
         self._write(f"\nInterrupted: {message}.\n")
 
     def end(self, run: RunResult) -> None:
-        """How it ended."""
+        """Add how the run ended."""
         failed = run.failed
         if failed is not None:
             self._write(f"\nEnded at {failed.step.id}: {failed.why}.\n")

@@ -1,4 +1,4 @@
-"""What every page may use without a step that tells it, filled in from the topology. Pure."""
+"""Variables that every page may use, filled in from the topology. Pure."""
 
 from pathlib import PurePath
 
@@ -7,9 +7,9 @@ from rlctl.runbooks.page.blocks import ELECTION, FLEET, FOLDER
 from rlctl.topology.model import Kind, Topology
 
 LEAST_MS = 10_000
-# A cluster's primary is held for dead after one node time-out or two, and a lost vote is repeated after four.
+# A cluster marks a primary as failed after one or two node timeouts, and repeats a lost vote after four.
 NODE_TIMEOUTS = 6
-# Sentinel repeats a failover that came to nothing after twice its failover-timeout.
+# Sentinel repeats a failed failover after twice its failover-timeout.
 FAILOVER_TIMEOUTS = 2
 
 
@@ -23,7 +23,7 @@ def fixed_variables(topology: Topology, folder: PurePath) -> dict[str, str]:
 
 
 def _election_ms(topology: Topology) -> int:
-    """Until a second vote must be over."""
+    """Time by which a second vote must be over."""
     if topology.kind is Kind.CLUSTER:
         return NODE_TIMEOUTS * topology.cluster.node_timeout_ms
     return topology.sentinel.down_after_ms + FAILOVER_TIMEOUTS * topology.sentinel.failover_timeout_ms

@@ -165,11 +165,11 @@ def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None, pas
         progress=app.output,
         stop=stop,
         is_detailed=app.verbose,
-        passages_only=passages_only,
+        without_omissions=passages_only,
     )
     started_s = SystemClock().monotonic()
     with stop.armed():
-        proof = rehearser.prove(wanted, kinds)
+        proof = rehearser.rehearse_all(wanted, kinds)
     show_proof(app, proof, SystemClock().monotonic() - started_s)
     return Exit.OK if proof.holds else Exit.DRILL_FAILED
 

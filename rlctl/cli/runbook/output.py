@@ -174,7 +174,7 @@ def show_proof(app: App, proof: RehearsalReport, elapsed_s: float) -> None:
                 "schema": "rlctl.runbook-test/1",
                 "verdict": "pass" if proof.holds else "fail",
                 "elapsed_s": round(elapsed_s, 1),
-                "passages": [passage.to_json() for passage in proof.passages],
+                "passages": [passage.to_json() for passage in proof.rehearsals],
                 "omissions": [omission.to_json() for omission in proof.omissions],
                 "unused": [{"runbook": one.page.id, "kind": one.kind, "step": one.step.id} for one in proof.unused],
                 "repeated": list(proof.repeated),
@@ -190,22 +190,22 @@ def show_proof(app: App, proof: RehearsalReport, elapsed_s: float) -> None:
             "-" if one.result.recovered_s is None else f"{one.result.recovered_s:.1f} s",
             str(sum(1 for step in one.result.steps if step["outcome"] == "done")),
         ]
-        for one in proof.passages
+        for one in proof.rehearsals
     ]
     app.output.table(["VERDICT", "RUNBOOK", "KIND", "FAULT", "RECOVERED IN", "STEPS"], rows)
-    for passage in proof.passages:
+    for passage in proof.rehearsals:
         if not passage.result.is_green:
             app.output.line(f"fail {passage.page.id} {passage.kind} {passage.rehearsal.fault}: {passage.result.reason}")
-    for omission in proof.dead:
+    for omission in proof.unnoticed:
         app.output.line(f"fail {_where(omission)} is dead: the fleet recovers without it")
     for omission in proof.unused:
         app.output.line(f"fail {_where(omission)} is run by no rehearsal")
     for reason in proof.repeated:
         app.output.line(f"rehearsed twice: {reason}")
-    noticed = len(proof.omissions) - len(proof.dead)
+    noticed = len(proof.omissions) - len(proof.unnoticed)
     missed = f"{noticed} of {len(proof.omissions)} steps proved necessary" if proof.omissions else "no step left out"
     app.output.line(
-        f"{'pass' if proof.holds else 'fail'}: {len(proof.passages)} rehearsals, {missed}, {elapsed_s:.0f} s"
+        f"{'pass' if proof.holds else 'fail'}: {len(proof.rehearsals)} rehearsals, {missed}, {elapsed_s:.0f} s"
     )
 
 

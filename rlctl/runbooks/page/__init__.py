@@ -1,1 +1,1 @@
-"""A page as a value: read, checked, and compared with what commands print. Pure."""
+"""Runbook pages as values, read and checked. Pure."""

@@ -1,4 +1,4 @@
-"""The command blocks of a page: a fence, its attributes, one command. Pure."""
+"""The command blocks of a page: attributes and one command each. Pure."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from rlctl.runbooks.page import jmespath
 from rlctl.runbooks.page.model import PageSection, Risk, Step, StepCondition
 from rlctl.topology.model import Kind
 
-# What every page may use: the fleet's name, the folder of its topology file, and how long an election may take in it.
+# Variables of every page: the fleet's name, the folder of its topology file, and how long an election may take.
 FLEET, FOLDER, ELECTION = "RL_FLEET", "RL_DIR", "RL_ELECTION"
 FIXED_VARIABLES = frozenset({FLEET, FOLDER, ELECTION})
 VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
@@ -20,23 +20,23 @@ _FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})\s*(?P<info>.*)")
 _STEP_ID = re.compile(r"[a-z][a-z0-9-]*")
 _NAME = re.compile(r"RL_[A-Z][A-Z_]*")
 _ATTRIBUTES = ("id", "risk", "expect-exit", "expect", "timeout", "when", "only", "sets")
-# What looks and changes nothing; with --dry-run or --peek nothing else does either.
-_LOOKS = frozenset(
+# Commands that only read; with --dry-run or --peek every command does.
+_READ_COMMANDS = frozenset(
     {
         *("status", "doctor", "history", "capacity measure", "capacity plan", "capacity predict"),
         *("scripts list", "scripts plan", "scripts status", "scripts verify", "scripts history"),
         *("rules plan", "rules status", "rules explain", "failover-drill list", "failover-drill show"),
     }
 )
-_ONLY_LOOK = frozenset({"--dry-run", "--peek"})
-_AGREES = frozenset({"--yes", "--confirm"})
-# What prints secrets has no place in a transcript.
-_SECRETIVE = frozenset({"env", "secrets"})
+_READ_ONLY_OPTIONS = frozenset({"--dry-run", "--peek"})
+_AGREEING_OPTIONS = frozenset({"--yes", "--confirm"})
+# Commands that print secrets, which a transcript must not contain.
+_PRINTS_SECRETS = frozenset({"env", "secrets"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block as it stands: where, what its first line says after the fence, and the lines in it."""
+    """A fenced block: its line number, the text after the opening fence, and its lines."""
 
     line: int
     info: str
@@ -44,7 +44,7 @@ class Block:
 
 
 def fenced(lines: list[tuple[int, str]]) -> tuple[list[Block], list[tuple[int, str]]]:
-    """The fenced blocks among numbered lines, and the lines outside of them."""
+    """Split numbered lines into fenced blocks and the lines outside of them."""
     blocks: list[Block] = []
     outside: list[tuple[int, str]] = []
     rest = iter(lines)
@@ -63,14 +63,14 @@ def fenced(lines: list[tuple[int, str]]) -> tuple[list[Block], list[tuple[int, s
 
 
 def read_step(block: Block, section: PageSection, mistakes: Mistakes) -> Step | None:
-    """The step that a block is; text blocks are none, and what is wrong with one is noted."""
+    """Read a block as a step, and collect its mistakes; None for a block without attributes."""
     attributes = _attributes(block, mistakes)
     command = " ".join(line.strip() for line in block.content).strip()
     if attributes is None:
         if command.startswith("rlctl "):
-            mistakes.add(block.line, "a command nobody carries out: give the block an id and a risk")
+            mistakes.add(block.line, "this command would never run: give the block an id and a risk")
         return None
-    reading = _Reading(block.line, attributes, mistakes)
+    reading = _AttributeReader(block.line, attributes, mistakes)
     if len(block.content) != 1 or not command.startswith("rlctl "):
         mistakes.add(block.line, "a block holds one command of rlctl, on one line")
         return None
@@ -87,23 +87,23 @@ def read_step(block: Block, section: PageSection, mistakes: Mistakes) -> Step | 
         only=reading.only(),
         sets=reading.sets(),
     )
-    for wrong in _wrong_with(step):
+    for wrong in _mistakes_in(step):
         mistakes.add(block.line, f"{step.id}: {wrong}")
     return step
 
 
 def words(command: str) -> list[str]:
-    """A command as the shell would take it apart."""
+    """Split a command as a shell would."""
     return shlex.split(command)
 
 
 def variables(command: str) -> list[str]:
-    """The names of the variables in a command."""
+    """Names of the variables in a command."""
     return [braced or bare for braced, bare in VARIABLE.findall(command)]
 
 
 def filled(command: str, values: Mapping[str, str]) -> str:
-    """The command with the values that are known; others stay as they are."""
+    """Fill in the known variables of a command; unknown ones stay."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -129,8 +129,8 @@ def _attributes(block: Block, mistakes: Mistakes) -> dict[str, str] | None:
     return found
 
 
-class _Reading:
-    """The attributes of one block."""
+class _AttributeReader:
+    """Reads the attributes of one block."""
 
     def __init__(self, line: int, attributes: Mapping[str, str], mistakes: Mistakes) -> None:
         self._line = line
@@ -140,20 +140,20 @@ class _Reading:
     def id(self) -> str:
         found = self._attributes.get("id", "")
         if not _STEP_ID.fullmatch(found):
-            self._wrong(f"id: {shown(found)} is none; write a lower-case word")
+            self._wrong(f"id: {shown(found)} is no id; write a lower-case word")
         return found
 
     def risk(self) -> Risk:
         found = self._attributes.get("risk", "")
         if found not in set(Risk):
-            self._wrong(f"risk: {shown(found)} is none; write one of {', '.join(Risk)}")
+            self._wrong(f"risk: {shown(found)} is no risk; write one of {', '.join(Risk)}")
             return Risk.DANGER
         return Risk(found)
 
     def exits(self) -> frozenset[int]:
         codes = self._attributes.get("expect-exit", "0").split(",")
         if not all(code.isdigit() for code in codes):
-            self._wrong("expect-exit: exit codes belong here, such as 0,11")
+            self._wrong("expect-exit: write exit codes, such as 0,11")
             return frozenset()
         return frozenset(map(int, codes))
 
@@ -198,39 +198,41 @@ class _Reading:
         return found
 
     def _check(self, key: str, expression: str) -> None:
-        if wrong := jmespath.refuse(expression):
+        if wrong := jmespath.why_invalid(expression):
             self._wrong(f"{key}: {wrong}")
 
     def _wrong(self, text: str) -> None:
         self._mistakes.add(self._line, text)
 
 
-def _wrong_with(step: Step) -> list[str]:
-    """What a command may not be, or lacks."""
+def _mistakes_in(step: Step) -> list[str]:
+    """What is wrong with a step's command."""
     try:
-        fixed_variables = words(step.command)[1:]
+        arguments = words(step.command)[1:]
     except ValueError as failure:
-        return [f"the command cannot be taken apart: {failure}"]
+        return [f"the command cannot be split into words: {failure}"]
     wrong = []
-    if fixed_variables[:1] and fixed_variables[0].startswith("-"):
+    if arguments[:1] and arguments[0].startswith("-"):
         wrong.append("the command's name comes first, its options after it")
-    if fixed_variables[:1] and fixed_variables[0] in _SECRETIVE:
-        wrong.append("what prints secrets has no place on a page: a transcript is kept")
-    if not step.mutates and not _looks(fixed_variables):
-        wrong.append("this command changes something, risk=read says that it does not")
-    if step.mutates and not _AGREES & set(fixed_variables):
-        wrong.append("nobody can be asked while it runs: it needs --yes, or --confirm where data can be lost")
-    if ("--confirm" in fixed_variables) != (step.risk is Risk.DANGER):
-        wrong.append("risk=danger is what wants --confirm, and nothing else is")
-    if (step.expect or step.sets) and not _is_json(fixed_variables):
-        wrong.append("expressions are asked of JSON: the command needs -o json")
+    if arguments[:1] and arguments[0] in _PRINTS_SECRETS:
+        wrong.append("this command prints secrets, and a transcript is kept")
+    if not step.mutates and not _only_reads(arguments):
+        wrong.append("this command changes something, but has risk=read")
+    if step.mutates and not _AGREEING_OPTIONS & set(arguments):
+        wrong.append("a page cannot ask: the command needs --yes, or --confirm where data can be lost")
+    if ("--confirm" in arguments) != (step.risk is Risk.DANGER):
+        wrong.append("risk=danger needs --confirm, and no other risk has it")
+    if (step.expect or step.sets) and not _is_json(arguments):
+        wrong.append("expect and sets read JSON: the command needs -o json")
     return wrong
 
 
-def _looks(fixed_variables: list[str]) -> bool:
-    plain = [word for word in fixed_variables if not word.startswith("-")]
-    return bool(_ONLY_LOOK & set(fixed_variables)) or bool({" ".join(plain[:2]), " ".join(plain[:1])} & _LOOKS)
+def _only_reads(arguments: list[str]) -> bool:
+    plain = [word for word in arguments if not word.startswith("-")]
+    return bool(_READ_ONLY_OPTIONS & set(arguments)) or bool(
+        {" ".join(plain[:2]), " ".join(plain[:1])} & _READ_COMMANDS
+    )
 
 
-def _is_json(fixed_variables: list[str]) -> bool:
-    return any(pair == ("-o", "json") for pair in pairwise(fixed_variables))
+def _is_json(arguments: list[str]) -> bool:
+    return any(pair == ("-o", "json") for pair in pairwise(arguments))

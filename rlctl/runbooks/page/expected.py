@@ -1,4 +1,4 @@
-"""What a good answer to a step looks like, in words that a person can compare with what was printed. Pure."""
+"""The expected result of a step, in words. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,8 +9,8 @@ from rlctl.runbooks.page.model import Step
 _MEANING: Mapping[int, str] = {
     Exit.OK: "well, or done",
     Exit.DENIED: "login refused",
-    Exit.NOT_FOUND: "not there",
-    Exit.UNREACHABLE: "nobody answers",
+    Exit.NOT_FOUND: "not found",
+    Exit.UNREACHABLE: "no node answers",
     Exit.GUARD: "refused, nothing was changed",
     Exit.CHANGES: "there is something to do",
     Exit.DEGRADED: "degraded",
@@ -21,7 +21,7 @@ _MEANING: Mapping[int, str] = {
 
 
 def expected_answer(step: Step) -> str:
-    """One line for the reader: how the step ends when all goes as the page expects, and when it is taken at all."""
+    """One line: the exit, output and time that the page expects of a step, and its condition."""
     return "; ".join(_parts(step))
 
 

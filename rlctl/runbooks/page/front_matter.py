@@ -1,4 +1,4 @@
-"""The front matter of a page: who it is for, and how it is tried. Pure."""
+"""The front matter of a page: which faults it answers, and how it is rehearsed. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMatter:
-    """What stands before the page's text."""
+    """The keys before a page's text."""
 
     id: str
     title: str
@@ -57,7 +57,7 @@ class FrontMatter:
 
 
 def read_front(source: str, mistakes: Mistakes) -> FrontMatter:
-    """Read the YAML of a page; `source` begins with the lines that stand before it, so that line numbers are right."""
+    """Read the YAML of a page. `source` has the lines before it too, so that line numbers are right."""
     reader = NodeReader(mistakes)
     entries = reader.keys(compose(source.encode(), mistakes), _KEYS, _KEYS)
 
@@ -72,7 +72,7 @@ def read_front(source: str, mistakes: Mistakes) -> FrontMatter:
     rehearsals = tuple(one for one in read if one is not None)
     if mode is not None and len(rehearsals) == len(read):
         _check_rehearsals(mistakes, entries, mode, rehearsals, lists["drills"])
-    # Whatever is missing below was noted as a mistake above.
+    # Each missing key is a mistake above.
     mistakes.raise_any()
     assert page_id is not None
     assert title is not None
@@ -102,7 +102,7 @@ def _list(reader: NodeReader, entries: Mapping[str, Entry], key: str, kind: Valu
 
 
 def _rehearsals(reader: NodeReader, entries: Mapping[str, Entry]) -> list[Rehearsal | None]:
-    """None in the place of one that cannot be read."""
+    """The rehearsals; None for each that cannot be read."""
     nodes = reader.items(entries["rehearsals"].value, "rehearsals") if "rehearsals" in entries else ()
     return [_rehearsal(reader, node) for node in nodes]
 
@@ -133,7 +133,7 @@ def _check_rehearsals(
     rehearsals: tuple[Rehearsal, ...],
     drills: tuple[str, ...],
 ) -> None:
-    """A kind that no rehearsal tries is a promise that nobody keeps, and the other way round."""
+    """Check that rehearsals and `mode` name the same kinds of fleet."""
     if "rehearsals" not in entries:
         return
     line = entries["rehearsals"].line

@@ -1,4 +1,4 @@
-"""Questions to what a command printed: JMESPath over its JSON. Pure."""
+"""JMESPath over the JSON that a command printed. Pure."""
 
 import json
 from typing import Any
@@ -10,19 +10,19 @@ _LISTS = frozenset({"filter_projection", "projection", "value_projection", "sube
 _EMPTY: tuple[object, ...] = ("", [], {})
 
 
-def refuse(query: str) -> str:
-    """Why an expression is none; "" for one that can be asked."""
+def why_invalid(query: str) -> str:
+    """Why an expression is invalid; empty for a valid one."""
     try:
         tree = compile_query(query).parsed
     except JMESPathError as failure:
         return f"no JMESPath expression: {str(failure).splitlines()[0]}"
     if tree["type"] in _LISTS and query.startswith("!"):
-        return "the `!` concerns only the first word; write !(...) around what it is to deny"
+        return "`!` negates only the first word; write !(...) around the whole expression"
     return ""
 
 
-def ask(query: str, output: str) -> Any:  # noqa: ANN401  JSON holds anything
-    """What the expression finds in an output; None where that is no JSON."""
+def search(query: str, output: str) -> Any:  # noqa: ANN401  JSON holds anything
+    """What the expression finds in an output; None if the output is no JSON."""
     try:
         document = json.loads(output)
     except ValueError:
@@ -30,11 +30,11 @@ def ask(query: str, output: str) -> Any:  # noqa: ANN401  JSON holds anything
     try:
         return compile_query(query).search(document)
     except JMESPathError:
-        # Asked of something that has another shape than the expression speaks of.
+        # The document has another shape than the expression expects.
         return None
 
 
 def holds(query: str, output: str) -> bool:
-    """Whether the answer counts as true, as JMESPath counts: 0 does."""
-    expected_answer = ask(query, output)
-    return expected_answer is not None and expected_answer is not False and expected_answer not in _EMPTY
+    """Whether the result is true for JMESPath, where 0 is true."""
+    found = search(query, output)
+    return found is not None and found is not False and found not in _EMPTY

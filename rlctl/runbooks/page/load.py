@@ -1,4 +1,4 @@
-"""From the text of a page to a Runbook, or to every mistake in it with its line. Pure."""
+"""Reads a page into a Runbook, or reports every mistake with its line. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _ROW = re.compile(r"\|(?P<says>.+)\|(?P<go_to>[^|]+)\|\s*")
 _TARGET = re.compile(r"`(?P<step>[a-z][a-z0-9-]*)`|(?P<page>RB-[0-9]{2})|(?P<escalate>escalate)")
 _PAGE_ID = re.compile(r"RB-[0-9]{2}")
 _HINT = "`rlctl runbook show RB-01` shows a page that works"
-_LOOKING = frozenset({PageSection.LOOK, PageSection.VERIFY})
+_READ_ONLY_SECTIONS = frozenset({PageSection.LOOK, PageSection.VERIFY})
 Lines = list[tuple[int, str]]
 
 
@@ -70,7 +70,7 @@ def _slug(front: FrontMatter, path: str, mistakes: Mistakes) -> str:
 
 
 def _sections(front: FrontMatter, body: Lines, mistakes: Mistakes) -> dict[PageSection, Lines]:
-    """The text under each heading; the headings are given, in their order."""
+    """The text under each heading; the headings and their order are fixed."""
     heads = [(position, number, line) for position, (number, line) in enumerate(body) if re.match(r"#{1,2} ", line)]
     wanted = [f"# {front.id} {front.title}", *(f"## {section}" for section in PageSection)]
     found_heads = [line for _, _, line in heads]
@@ -78,12 +78,12 @@ def _sections(front: FrontMatter, body: Lines, mistakes: Mistakes) -> dict[PageS
         right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(found_heads, wanted, strict=False)))
         number = heads[min(right, len(heads) - 1)][1] if heads else 1
         belongs = shown(wanted[min(right, len(wanted) - 1)])
-        mistakes.stop(number, f"the headings are, in this order: {', '.join(PageSection)}; here belongs {belongs}")
+        mistakes.stop(number, f"the headings are, in this order: {', '.join(PageSection)}; expected here: {belongs}")
     ends = [position for position, _, _ in heads[2:]] + [len(body)]
     found = {section: body[head[0] + 1 : end] for section, head, end in zip(PageSection, heads[1:], ends, strict=True)}
     for (section, lines), head in zip(found.items(), heads[1:], strict=True):
         if not any(line.strip() for _, line in lines):
-            mistakes.add(head[1], f"{section}: says nothing")
+            mistakes.add(head[1], f"{section} is empty")
     return found
 
 
@@ -97,24 +97,27 @@ def _steps(sections: Mapping[PageSection, Lines], mistakes: Mistakes) -> tuple[S
                 continue
             *before, last = [line for number, line in outside if number < block.line] or [""]
             if last != label(step, found):
-                mistakes.add(block.line, f"{step.id}: the line before it is for the reader: {label(step, found)}")
+                mistakes.add(block.line, f"{step.id}: the line before it must be: {label(step, found)}")
             prose = _last_paragraph(before)
             if step.risk is Risk.DANGER and not prose:
-                mistakes.add(block.line, f"{step.id}: the paragraph above says what may be lost: it is the question")
+                mistakes.add(
+                    block.line,
+                    f"{step.id}: the paragraph above must say what may be lost",
+                )
             if section is PageSection.VERIFY and not prose:
-                mistakes.add(block.line, f"{step.id}: the paragraph above says what a good answer looks like")
+                mistakes.add(block.line, f"{step.id}: the paragraph above must say what a good answer looks like")
             found.append(replace(step, prose=prose))
     return tuple(found)
 
 
 def _last_paragraph(lines: Sequence[str]) -> str:
-    """What the page says right before, in one line."""
+    """The last paragraph before a step, in one line."""
     paragraph = "\n".join(lines).strip().rpartition("\n\n")[2]
     return "" if paragraph.startswith("**`") else " ".join(paragraph.split())
 
 
 def label(step: Step, earlier: Sequence[Step]) -> str:
-    """What stands above a command: only machines see its attributes, and Decide names steps by their ids."""
+    """The line above a command, for readers, who do not see the block's attributes."""
     used = variables(step.command)
     sources = [f"`${name}` from `{one.id}`" for one in earlier for name in one.sets if name in used]
     only = [f"only {step.only}"] if step.only else []
@@ -122,13 +125,13 @@ def label(step: Step, earlier: Sequence[Step]) -> str:
 
 
 def _decisions(sections: Mapping[PageSection, Lines], mistakes: Mistakes) -> tuple[DecideRow, ...]:
-    """The rows of the table under Decide, but for its head."""
+    """The rows of the table under Decide, without its head."""
     rows = [(number, row) for number, line in sections[PageSection.DECIDE] if (row := _ROW.fullmatch(line.strip()))]
     found = []
     for number, row in rows[2:]:
         target = _TARGET.search(row["go_to"])
         if target is None:
-            mistakes.add(number, "a row ends with a `step`, a page such as RB-04, or escalate")
+            mistakes.add(number, "a row must end with a `step`, a page such as RB-04, or escalate")
             continue
         go_to = next(name for name in target.groups() if name)
         found.append(DecideRow(line=number, says=row["says"].strip(), go_to=go_to))
@@ -141,7 +144,7 @@ def _wrong_steps(front: FrontMatter, steps: Sequence[Step]) -> Iterator[tuple[in
         yield 1, f"{PageSection.LOOK}: there are {len(first)}"
     checks = [step for step in steps if step.section is PageSection.VERIFY and step.when is None]
     unsure = [kind for kind in front.mode.kinds if not any(step.only in {None, kind} for step in checks)]
-    yield from ((1, f"{PageSection.VERIFY}: on {kind} nothing tells in every case that it is over") for kind in unsure)
+    yield from ((1, f"{PageSection.VERIFY}: no check that always runs shows recovery on {kind}") for kind in unsure)
     greatest = max((step.risk for step in steps), key=list(Risk).index, default=Risk.READ)
     if front.risk is not greatest:
         yield 1, f"risk: the steps go up to {greatest}, not {front.risk}"
@@ -149,8 +152,8 @@ def _wrong_steps(front: FrontMatter, steps: Sequence[Step]) -> Iterator[tuple[in
     for step in steps:
         if ids.count(step.id) > 1:
             yield step.line, f"{step.id}: the id is given twice"
-        if step.section in _LOOKING and step.mutates:
-            yield step.line, f"{step.id}: {step.section} only looks"
+        if step.section in _READ_ONLY_SECTIONS and step.mutates:
+            yield step.line, f"{step.id}: {step.section} must only read"
         yield from _wrong_references(steps, step)
     for rehearsal in front.rehearsals:
         if rehearsal.mended_before is not None and rehearsal.mended_before not in ids:
@@ -158,7 +161,7 @@ def _wrong_steps(front: FrontMatter, steps: Sequence[Step]) -> Iterator[tuple[in
 
 
 def _wrong_references(steps: Sequence[Step], step: Step) -> Iterator[tuple[int, str]]:
-    """Steps speak only of what came before them."""
+    """Steps may refer only to steps before them."""
     before = steps[: steps.index(step)]
     if step.when is not None:
         source = next((one for one in before if one.id == step.when.step), None)
@@ -175,11 +178,11 @@ def _wrong_references(steps: Sequence[Step], step: Step) -> Iterator[tuple[int, 
 def _wrong_decisions(steps: Sequence[Step], decisions: Sequence[DecideRow]) -> Iterator[tuple[int, str]]:
     ids = {step.id for step in steps}
     if len(decisions) < 2:
-        yield 1, f"{PageSection.DECIDE}: a table of two rows or more tells which way to go"
+        yield 1, f"{PageSection.DECIDE}: needs a table of two rows or more"
     for decision in decisions:
         if decision.go_to not in ids and decision.go_to != ESCALATE and not _PAGE_ID.fullmatch(decision.go_to):
             yield decision.line, f"{PageSection.DECIDE}: there is no step {decision.go_to}"
     targets = {decision.go_to for decision in decisions}
     for step in steps:
         if step.when is not None and step.section in {PageSection.STOP, PageSection.FIX} and step.id not in targets:
-            yield step.line, f"{step.id}: taken only sometimes, and {PageSection.DECIDE} does not say when"
+            yield step.line, f"{step.id}: has a condition, and {PageSection.DECIDE} does not name it"

@@ -1,4 +1,4 @@
-"""A runbook as a value: who it is for, its sections, and the steps in the order in which they are taken. Pure."""
+"""A runbook page as a value: what it answers, its sections, and its steps in order. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from rlctl.topology.model import Kind
 
 
 class Risk(StrEnum):
-    """What a step may do: look, change what can be changed back, or lose something."""
+    """What a step may do: read, make a reversible change, or lose data."""
 
     READ = "read"
     MUTATE = "mutate"
@@ -16,7 +16,7 @@ class Risk(StrEnum):
 
 
 class PageSeverity(StrEnum):
-    """Whom the fault wakes: s1 and s2 page, s3 waits for the morning."""
+    """Urgency of the fault: s1 and s2 page an operator, s3 waits for working hours."""
 
     S1 = "s1"
     S2 = "s2"
@@ -24,20 +24,17 @@ class PageSeverity(StrEnum):
 
 
 class FleetKinds(StrEnum):
-    """Which fleets a page is for."""
-
     CLUSTER = "cluster"
     SENTINEL = "sentinel"
     BOTH = "both"
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of fleet that it means."""
         return tuple(Kind) if self is FleetKinds.BOTH else (Kind(self.value),)
 
 
 class Fault(StrEnum):
-    """What a throw-away fleet can be brought into."""
+    """Faults that a rehearsal can inject."""
 
     PRIMARY_KILLED = "primary-killed"
     REPLICA_KILLED = "replica-killed"
@@ -60,7 +57,7 @@ class Fault(StrEnum):
 
 
 class PageSection(StrEnum):
-    """The headings of every page, in this order."""
+    """Headings of every page, in their order."""
 
     SYMPTOM = "Symptom"
     EFFECT = "Effect on limiting"
@@ -77,7 +74,7 @@ class PageSection(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCondition:
-    """A step is taken only when what an earlier step printed satisfies a JMESPath expression."""
+    """Runs a step only if an earlier step's output satisfies a JMESPath expression."""
 
     step: str
     query: str
@@ -85,7 +82,7 @@ class StepCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One command of a page, and what the page says of it; `sets` names what later steps take from its output."""
+    """One command of a page and what is expected of it; `sets` are variables that later steps take from its output."""
 
     id: str
     section: PageSection
@@ -102,13 +99,12 @@ class Step:
 
     @property
     def mutates(self) -> bool:
-        """Whether it changes anything."""
         return self.risk is not Risk.READ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecideRow:
-    """A row of `Decide`: when the output says this, go there: a step, another runbook, or `escalate`."""
+    """A row of `Decide`: an observation, and where to go: a step, another page, or `escalate`."""
 
     line: int
     says: str
@@ -117,9 +113,9 @@ class DecideRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """How the page is tried: the fault on a fleet of these settings; somebody else mends it before a step.
+    """How the page is rehearsed: a fault on a fleet with these settings; its network is healed before `mended_before`.
 
-    `drill` is the scenario that shows what the same fault does to counters and clients, where there is one.
+    `drill` is the scenario that shows the effect of the same fault on counters and clients, if there is one.
     """
 
     fault: Fault
@@ -131,7 +127,7 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runbook:
-    """A whole page.
+    """One page.
 
     It answers `findings` of status and doctor, `error_codes` of rlctl, and `causes` that keep decisions from Redis.
     """
@@ -159,15 +155,15 @@ class Runbook:
 
     @property
     def name(self) -> str:
-        """As its file is called, without the ending."""
+        """File name without its extension."""
         return f"{self.id}-{self.slug}"
 
     @property
     def risk(self) -> Risk:
-        """The greatest of its steps'."""
+        """The highest risk of its steps."""
         order = list(Risk)
         return max((step.risk for step in self.steps), key=order.index, default=Risk.READ)
 
     def steps_for(self, kind: Kind) -> tuple[Step, ...]:
-        """Those that concern fleets of this kind."""
+        """The steps for this kind of fleet."""
         return tuple(step for step in self.steps if step.only in {None, kind})

@@ -1,17 +1,17 @@
-"""What a command's JSON says, in a few lines for a tired reader. Pure."""
+"""Summary of a command's JSON in a few lines. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
 MOST_LINES = 8
-# Where the documents of rlctl keep what is worth a line, and under which of their keys it is told.
+# Keys of rlctl's documents whose entries get a line each, and the keys of an entry with its text.
 _LISTS = ("findings", "conflicts", "checks", "steps", "drift", "warnings")
 _TEXTS = ("text", "evidence", "class")
 _WELL = frozenset({"ok"})
 
 
 def summary(output: str, errors: str) -> tuple[str, ...]:
-    """The findings, conflicts, failed checks or steps that an output names; an error's own words."""
+    """The findings, conflicts, failed checks or steps in an output, and the message of an error."""
     lines = [*_from_document(_parsed(output)), *_from_error(errors)]
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more"]
@@ -25,7 +25,7 @@ def _from_document(document: object) -> Iterator[str]:
         entries = document.get(key)
         found = entries if isinstance(entries, Sequence) and not isinstance(entries, str) else ()
         ill = [entry for entry in found if isinstance(entry, Mapping) and entry.get("severity") not in _WELL]
-        # Of many scripts that one node lacks, a line for the node.
+        # A node that lacks many scripts gets one line.
         yield from dict.fromkeys(line for entry in sorted(ill, key=_urgency) for line in _told(entry))
     if isinstance(document.get("source"), str):
         yield f"decided by {document['source']} ({document.get('reason')})"
@@ -40,12 +40,12 @@ def _told(entry: Mapping[str, object]) -> Iterator[str]:
 
 
 def _urgency(entry: Mapping[str, object]) -> bool:
-    """What is critical comes first."""
+    """Sort key: critical entries first."""
     return entry.get("severity") != "critical"
 
 
 def _from_error(errors: str) -> Iterator[str]:
-    """The error is the last line; what comes before it is progress."""
+    """Read the error on the last line of standard error; progress comes before it."""
     last = errors.strip().splitlines()[-1:]
     document = _parsed(last[0]) if last else None
     error = document.get("error") if isinstance(document, Mapping) else None

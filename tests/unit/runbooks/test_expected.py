@@ -35,19 +35,19 @@ from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
 )
 def test_what_holds(expression: str, *, holds: bool) -> None:
     output = json.dumps({"state": "healthy", "findings": [], "nodes": [{"alive": True, "shard": 0}]})
-    assert jmespath.refuse(expression) == ""
+    assert jmespath.why_invalid(expression) == ""
     assert jmespath.holds(expression, output) is holds
 
 
 @pytest.mark.parametrize("output", ["", "no JSON", "{", "null"])
 def test_nothing_holds_of_no_document(output: str) -> None:
     assert not jmespath.holds("state", output)
-    assert jmespath.ask("state", output) is None
+    assert jmespath.search("state", output) is None
 
 
 @pytest.mark.parametrize("expression", ["", "a[", "a ==", "!a[?b]", "!a.b"])
 def test_what_is_no_question(expression: str) -> None:
-    assert jmespath.refuse(expression)
+    assert jmespath.why_invalid(expression)
 
 
 @pytest.mark.parametrize(

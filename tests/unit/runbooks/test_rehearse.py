@@ -13,7 +13,7 @@ from rlctl.execute.stop import StopFlag
 from rlctl.runbooks.page.load import read_page
 from rlctl.runbooks.page.model import Risk
 from rlctl.runbooks.rehearsal import RehearsalRequest, RehearsalResult
-from rlctl.runbooks.rehearse import FleetNotBuilt, Rehearser, missed
+from rlctl.runbooks.rehearse import RehearsalNotMade, Rehearser, effect_of_omission
 from rlctl.state.home import Home
 from rlctl.topology.model import Kind
 from tests.unit.runbooks.test_reading_pages import BODY, FRONT, NAME
@@ -44,7 +44,7 @@ def test_danger_has_to_be_needed_each_time(
             made.append(result)
             yield result
 
-    reason = missed(replace(STEP, risk=risk), make())
+    reason = effect_of_omission(replace(STEP, risk=risk), make())
     assert reason == (RED.reason if is_missed else None)
     assert len(made) == trials
 
@@ -53,8 +53,8 @@ def test_danger_has_to_be_needed_each_time(
     ("failures", "trials", "is_repeated"),
     [
         pytest.param([], 1, False, id="made"),
-        pytest.param([FleetNotBuilt("x: not so after 60 s")], 2, True, id="not built"),
-        pytest.param([FleetNotBuilt("x: not so after 60 s")] * 2, 2, True, id="not built twice"),
+        pytest.param([RehearsalNotMade("x: not so after 60 s")], 2, True, id="not built"),
+        pytest.param([RehearsalNotMade("x: not so after 60 s")] * 2, 2, True, id="not built twice"),
         pytest.param([Unreachable("exit -9")], 1, False, id="crashed"),
     ],
 )
@@ -92,9 +92,9 @@ def test_passages_alone_leave_no_step_out(
     monkeypatch.setattr(Rehearser, "_try_once", make)
     monkeypatch.setattr("rlctl.runbooks.rehearse.why_unavailable", lambda _runner: None)
     rehearser = Rehearser(
-        home=Home(tmp_path), jobs=1, progress=SILENT_PROGRESS, stop=StopFlag(), passages_only=passages_only
+        home=Home(tmp_path), jobs=1, progress=SILENT_PROGRESS, stop=StopFlag(), without_omissions=passages_only
     )
-    proof = rehearser.prove([page], [Kind.CLUSTER])
-    assert proof.holds
+    report = rehearser.rehearse_all([page], [Kind.CLUSTER])
+    assert report.holds
     assert [order.omitted for order in orders if order.omitted] == omitted
-    assert [one.step.id for one in proof.omissions] == omitted
+    assert [one.step.id for one in report.omissions] == omitted

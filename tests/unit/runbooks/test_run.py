@@ -131,7 +131,7 @@ def test_a_step_of_the_other_kind() -> None:
         ({"deploy": [LATE]}, "fix", "did not end within 120 s"),
         ({"status": [printed(ILL, 11), printed(ILL)]}, "well", "expected: state=='healthy'"),
         ({"status": [printed(ILL, 11), Finished(code=0, output="no JSON", errors="")]}, "well", "expected: state"),
-        ({"status": [printed({"findings": []}), printed(WELL)]}, "unfence", "nothing before it told $RL_NODE"),
+        ({"status": [printed({"findings": []}), printed(WELL)]}, "unfence", "no step before it set $RL_NODE"),
     ],
 )
 def test_it_ends_where_something_is_not_as_expected(changes: dict[str, list[Finished]], step: str, why: str) -> None:
