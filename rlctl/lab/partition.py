@@ -39,7 +39,7 @@ ANYWHERE = ClientSource()
 class Partition:
     """Pairs of nodes that lose contact; in a replication cut the first of each pair is the primary.
 
-    The clients in `shut_out` cannot reach the first nodes either.
+    The clients in `blocked_clients` cannot reach the first nodes either.
     """
 
     flow: Flow

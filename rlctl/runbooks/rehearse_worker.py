@@ -90,7 +90,7 @@ def rehearse(request: RehearsalRequest, folder: RunFolder, progress: Progress) -
             clock=fleet.clock,
             agree=lambda _step, _command: None,
             report=lambda result: _report(progress, result),
-            # What other teams repair in a real incident: the network.
+            # In a real incident another team repairs the network.
             before=lambda step: partitioner.heal() if step.id == rehearsal.mended_before else None,
             omitted=frozenset({request.omitted} if request.omitted else ()),
             patience_s=request.patience_s,
@@ -107,7 +107,7 @@ def _build(topology: Topology, home: Home, runner: RlctlRunner, progress: Progre
         deploy_twin(held, ARGV, progress, stop, stock_timers=False)
     done = runner.run(f"rlctl rules apply {runner.file.parent / 'rules.yaml'} --yes -o json", timeout_s=DEPLOY_S)
     if done.code:
-        raise Unreachable(f"the fleet takes no rules: {done.errors}", hint="try `rlctl rules apply` by hand")
+        raise Unreachable(f"the fleet refuses the rules: {done.errors}", hint="try `rlctl rules apply` by hand")
 
 
 def _residue(file: Path, home: Home, before: Snapshot, rest_s: float) -> tuple[str, ...]:

@@ -27,11 +27,11 @@ def clean_up(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
         return ()
     request = RunRequest.from_json(document)
     done = []
-    if request.live and not _is_over(folder):
-        done = [*_resume(folder, request), *_heal_fleet(folder, request, progress)]
+    if request.live and not _is_cleaned_up(folder):
+        done = [*_resume_nodes(folder, request), *_heal_fleet(folder, request, progress)]
     elif not request.live and folder.twin.exists():
         if not request.sandbox:
-            done = _resume(folder, request)
+            done = _resume_nodes(folder, request)
             _remove_twin(folder, request, progress)
         remove_twin_folder(folder)
         done.append("removed the twin")
@@ -40,13 +40,13 @@ def clean_up(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
     return tuple(done)
 
 
-def _is_over(folder: RunFolder) -> bool:
+def _is_cleaned_up(folder: RunFolder) -> bool:
     """Whether the run itself, or an earlier clean-up, has healed the fleet."""
     events = {line["event"] for line in journal_lines(folder)}
     return "swept" in events or "ended" in events
 
 
-def _resume(folder: RunFolder, request: RunRequest) -> list[str]:
+def _resume_nodes(folder: RunFolder, request: RunRequest) -> list[str]:
     """Resume nodes that the run had paused. This comes before the lock, which a paused node would delay."""
     stopped = {name for line in journal_lines(folder) if line["event"] == PAUSING for name in line["nodes"]}
     if not stopped:
@@ -66,10 +66,10 @@ def _heal_fleet(folder: RunFolder, request: RunRequest, progress: Progress) -> l
             return ["nothing: the fleet is gone"]
         _heal_partition(held, folder)
         held.fleet.target.suspend_restarts(0)
-        done = _forget(held, folder)
+        done = _remove_fixtures(held, folder)
         report = repair(held, progress, StopFlag())
         # The keys of a shard without a primary can only be removed now, when it has one again.
-        done += _forget(held, folder)
+        done += _remove_fixtures(held, folder)
         return [*done, "healed all cuts", *(describe(result.step) for result in report.results)]
 
 
@@ -78,7 +78,7 @@ def _heal_partition(held: LockedFleet, folder: RunFolder) -> None:
         partitioner.heal()
 
 
-def _forget(held: LockedFleet, folder: RunFolder) -> list[str]:
+def _remove_fixtures(held: LockedFleet, folder: RunFolder) -> list[str]:
     """Remove the run's user and keys; a run that never began has none."""
     begin = next((line for line in journal_lines(folder) if line["event"] == "begin"), None)
     if begin is None:

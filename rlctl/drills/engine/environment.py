@@ -80,9 +80,9 @@ def open_environment(setup: RunSetup) -> Iterator[Environment]:
             yield Environment(held=held, partitioner=partitioner, sources=OWN_ADDRESSES)
         return
     with watchdog_for(setup.folder, setup.scenario.budget.run_ms) as watchdog:
-        place = _fleet if setup.request.live else _twin_beside
-        with place(setup) as found:
-            yield replace(found, breaking=watchdog.breaking)
+        open_fleet_of = _fleet if setup.request.live else _twin_beside
+        with open_fleet_of(setup) as environment:
+            yield replace(environment, breaking=watchdog.breaking)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def _fleet(setup: RunSetup) -> Iterator[Environment]:
                 raise
             _heal(setup, held, partitioner)
         journal.end("done")
-        _remember(setup, held)
+        _add_to_history(setup, held)
 
 
 def _heal(setup: RunSetup, held: LockedFleet, partitioner: Partitioner) -> None:
@@ -134,7 +134,7 @@ def _heal(setup: RunSetup, held: LockedFleet, partitioner: Partitioner) -> None:
     repair(held, setup.progress, StopFlag())
 
 
-def _remember(setup: RunSetup, held: LockedFleet) -> None:
+def _add_to_history(setup: RunSetup, held: LockedFleet) -> None:
     """Add the drill to the history that the fleet keeps."""
     spec = primary_for_key(held.fleet, held.fleet.observe(), HISTORY_KEY)
     if spec is None:
@@ -155,11 +155,13 @@ def _check_steady(held: LockedFleet) -> None:
     held.fleet.check_deployable()
     observed = held.fleet.observe()
     held.take_key(observed)
-    found = assess(held.fleet.desired(observed), observed)
+    environment = assess(held.fleet.desired(observed), observed)
     if not observed.exists:
         raise Refused("the fleet does not exist", hint="deploy it first, or run the drill without --live on a twin")
-    if found:
-        raise Refused(f"the fleet is not in a steady state: {found[0].text}", hint="`rlctl deploy` repairs it first")
+    if environment:
+        raise Refused(
+            f"the fleet is not in a steady state: {environment[0].text}", hint="`rlctl deploy` repairs it first"
+        )
 
 
 def _keep_logs(held: LockedFleet, folder: RunFolder) -> None:

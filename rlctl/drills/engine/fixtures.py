@@ -84,16 +84,14 @@ class Fixtures:
                 answers = link.pipeline(commands)
             refused = [str(answer) for answer in answers if isinstance(answer, CommandFailed)]
             if refused or (with_script and answers[-1] != self.script.sha1):
-                raise Unreachable(
-                    f"{spec.name} does not take the drill's script or user: {refused}", hint="see its log"
-                )
+                raise Unreachable(f"{spec.name} refuses the drill's script or user: {refused}", hint="see its log")
 
     def load_release(self, spec: NodeSpec) -> None:
         """Load the shipped scripts that a restarted node lacks."""
         with self._link(spec) as link:
             failure = load_scripts(link, self.fleet.release.scripts)
         if failure is not None:
-            raise Unreachable(f"{spec.name} does not take the release: {failure}", hint="see its log")
+            raise Unreachable(f"{spec.name} refuses the release: {failure}", hint="see its log")
 
     def take_down(self) -> tuple[str, ...]:
         """Remove the user and the keys from every node. Return what could not be removed."""

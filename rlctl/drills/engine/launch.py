@@ -89,7 +89,7 @@ class DrillLauncher:
         with open_fleet(self._like, self.home) as fleet:
             observed = fleet.observe()
             if not any(node.role is Role.PRIMARY for node in observed.up):
-                raise Unreachable("no primary of the fleet answers", hint="`rlctl status` shows how it stands")
+                raise Unreachable("no primary of the fleet answers", hint="rlctl status")
             return assign_roles(fleet.topology, observed)
 
     def _planned_twin(self, scenario: Scenario) -> Topology:
@@ -109,7 +109,7 @@ class DrillLauncher:
         ended = program.run(folder, lambda text: progress.note(f"  {text}"), stop)
         if ended.code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
             raise stop.kind(
-                f"run {folder.id} was stopped; everything it had broken is healed",
+                f"run {folder.id} was stopped; everything that it broke is healed",
                 hint=f"`rlctl failover-drill report {folder.id}` shows how far it came",
             )
         if ended.code == Exit.OK:

@@ -60,7 +60,7 @@ class Run:
                 self._run_scenario(fixtures, clients, sampler)
         finally:
             clients.kill()
-            # The stack runs these from the last to the first, and the next one also when one fails.
+            # The stack runs these from the last to the first; when one fails, it still runs the others.
             with ExitStack() as cleaning:
                 cleaning.callback(self._clean_up, fixtures, before)
                 cleaning.callback(self.context.injector.processes.resume_all)

@@ -76,7 +76,7 @@ class Account:
 
 
 def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger | None) -> Account:
-    """Compare one client's history with the surviving ledger; None if that could not be read."""
+    """Compare one client's history with the surviving ledger, which is None if it could not be read."""
     kept = survivors or EMPTY
     groups: dict[OpOutcome, list[int]] = {one: [] for one in OpOutcome}
     waited: list[int] = []

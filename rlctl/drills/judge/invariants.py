@@ -36,7 +36,7 @@ class InvariantCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutProof:
-    """Proof of a cut; `verified` is None if the cut was too short for a PING."""
+    """Proof that a cut was in effect; `verified` is None if the cut was too short for a PING."""
 
     verified: bool | None
     cut_ms: float | None

@@ -117,7 +117,7 @@ def _last_paragraph(lines: Sequence[str]) -> str:
 
 
 def label(step: Step, earlier: Sequence[Step]) -> str:
-    """The line above a command, for readers, who do not see the block's attributes."""
+    """The line above a command, for readers: a rendered page hides the attributes of the block."""
     used = variables(step.command)
     sources = [f"`${name}` from `{one.id}`" for one in earlier for name in one.sets if name in used]
     only = [f"only {step.only}"] if step.only else []

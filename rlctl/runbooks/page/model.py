@@ -74,7 +74,7 @@ class PageSection(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCondition:
-    """Runs a step only if an earlier step's output satisfies a JMESPath expression."""
+    """Condition of a step: an earlier step's output satisfies a JMESPath expression."""
 
     step: str
     query: str

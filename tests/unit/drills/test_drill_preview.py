@@ -63,7 +63,7 @@ def test_the_whole_of_a_flagship() -> None:
             "serve_ms at most 30000",
         ],
         "expected_loss": 7500,
-        "breaks": "the data flow between one primary and all its replicas, then that primary",
+        "breaks": "the replication between one primary and all its replicas, then that primary",
     }
 
 
