@@ -86,7 +86,7 @@ class DrillLauncher:
     def _roles(self, scenario: Scenario) -> Roles:
         if not self.live:
             return planned_roles(self._planned_twin(scenario))
-        with open_fleet(self._like, self.home) as fleet:
+        with open_fleet(self._fleet_topology, self.home) as fleet:
             observed = fleet.observe()
             if not any(node.role is Role.PRIMARY for node in observed.up):
                 raise Unreachable("no primary of the fleet answers", hint="rlctl status")
@@ -94,11 +94,11 @@ class DrillLauncher:
 
     def _planned_twin(self, scenario: Scenario) -> Topology:
         settings, stock_timers = scenario.settings, self.stock_timers
-        if self._like.target is TargetName.LOCAL:
-            return twin_of(self._like, self.kind, settings, stock_timers=stock_timers)
+        if self._fleet_topology.target is TargetName.LOCAL:
+            return twin_of(self._fleet_topology, self.kind, settings, stock_timers=stock_timers)
         port = self._base_port()
         return twin_beside_fleet(
-            self._like, self.kind, settings, name=TWIN_NAME, base_port=port, stock_timers=stock_timers
+            self._fleet_topology, self.kind, settings, name=TWIN_NAME, base_port=port, stock_timers=stock_timers
         )
 
     def _one(self, file: ScenarioFile, scenario: Scenario, progress: Progress, stop: StopFlag) -> dict[str, object]:
@@ -124,7 +124,7 @@ class DrillLauncher:
         cuts = [action for action in scenario.actions if isinstance(action, Cut) and action.flow is Flow.EVERYTHING]
         if not cuts:
             pass
-        elif self.live and self._like.target is TargetName.LOCAL:
+        elif self.live and self._fleet_topology.target is TargetName.LOCAL:
             raise Refused(
                 f"{scenario.name} cuts nodes off, and the nodes of a live local fleet share one address",
                 hint="run it without --live, on a twin, where every node has an address of its own",
@@ -138,20 +138,20 @@ class DrillLauncher:
                 hint="run it without --live, on a twin",
             )
 
-        if not self.live and self._like.target is TargetName.HOSTS and not self._like.drills.allow:
+        if not self.live and self._fleet_topology.target is TargetName.HOSTS and not self._fleet_topology.drills.allow:
             raise Refused(
                 "a twin on the fleet's own hosts takes memory and ports there, and the topology does not allow drills",
                 hint="write `drills: {allow: true}`, or drill on target local: the same file with `target: local`",
             )
 
     @cached_property
-    def _like(self) -> Topology:
+    def _fleet_topology(self) -> Topology:
         """The topology of the live fleet, which twins take their shape from."""
         return load_topology(self.topology.encode(), "topology.yaml")
 
     @property
     def _wants_sandbox(self) -> bool:
-        return not self.live and self._like.target is TargetName.LOCAL
+        return not self.live and self._fleet_topology.target is TargetName.LOCAL
 
     @cached_property
     def _why_no_sandbox(self) -> str | None:
@@ -184,9 +184,9 @@ class DrillLauncher:
 
     def _base_port(self) -> int:
         """First port of the twin: free ones on this machine; on hosts, above the fleet's."""
-        if self._like.target is TargetName.HOSTS:
-            return hosts_base_port(self._like)
-        return free_base_port(len(all_nodes(self._like)) + MORE_NODES)
+        if self._fleet_topology.target is TargetName.HOSTS:
+            return hosts_base_port(self._fleet_topology)
+        return free_base_port(len(all_nodes(self._fleet_topology)) + MORE_NODES)
 
 
 def conclude(folder: RunFolder) -> dict[str, object]:

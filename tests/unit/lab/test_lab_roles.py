@@ -184,7 +184,7 @@ def test_rules_are_removed_by_name_whether_they_are_there_or_not() -> None:
 SHUT_IN = ClientSource(address="127.79.0.2")
 
 
-def crew(load: ClientLoad) -> dict[str, tuple[list[str], bool, ClientSource]]:
+def client_views(load: ClientLoad) -> dict[str, tuple[list[str], bool, ClientSource]]:
     parts = assign_roles(CLUSTER, fleets.healthy(CLUSTER))
     keys = dict.fromkeys(Side, Keys(run="r1", tag="t1"))
     found = client_specs(load, parts, keys, "a" * 40, {Side.MINORITY: SHUT_IN}, NOW)
@@ -192,7 +192,7 @@ def crew(load: ClientLoad) -> dict[str, tuple[list[str], bool, ClientSource]]:
 
 
 def test_each_side_has_a_client_that_reaches_what_it_can() -> None:
-    assert crew(ClientLoad(sides=tuple(Side))) == {
+    assert client_views(ClientLoad(sides=tuple(Side))) == {
         "majority": (["node-0", "node-3"], False, ANYWHERE),
         "minority": (["node-0"], True, SHUT_IN),
         "others": (["node-2"], False, ANYWHERE),
