@@ -7,6 +7,7 @@ import sys
 # Imported modules are never garbage. A collection every 700 objects, Python's default, takes 7 % of a short command.
 _GC_THRESHOLD = 20_000
 _OUT_OF_MEMORY = b"rlctl: not enough memory to start\n  hint: set `ulimit -v unlimited`, or free memory\n"
+_NO_OPERATOR = "rlctl: the package {} is not installed\n  hint: pip install 'rlctl[operator]'\n"
 
 
 def main() -> None:
@@ -27,8 +28,14 @@ def _run() -> int:
     from rlctl.cli.streams import prepare  # noqa: PLC0415  keeps `import rlctl` free of the command line
 
     prepare()
-    from rlctl.cli.main import run  # noqa: PLC0415  likewise
-
+    try:
+        from rlctl.cli.main import run  # noqa: PLC0415  likewise
+    except ModuleNotFoundError as missing:
+        # A service installs rlctl without the extra `operator`, for rlctl.limiter.
+        if missing.name is None or missing.name.startswith("rlctl"):
+            raise
+        sys.stderr.write(_NO_OPERATOR.format(missing.name))
+        return 5
     return run(sys.argv[1:])
 
 

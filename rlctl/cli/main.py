@@ -14,7 +14,7 @@ from rlctl.cli.options import common_options
 from rlctl.cli.output import write_stderr
 from rlctl.cli.shortage import shortage
 from rlctl.cli.streams import ReaderGone
-from rlctl.errors import Exit, ResourceLimit, RlctlError, Unreachable
+from rlctl.errors import Exit, NotFound, ResourceLimit, RlctlError, Unreachable
 
 # Command -> module:function and the first line of its help, so that `rlctl --help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -126,8 +126,15 @@ def run(argv: Sequence[str]) -> int:
     except (click.ClickException, click.Abort, KeyboardInterrupt, RlctlError) as failure:
         return _report(argv, failure)
     except Exception as failure:  # noqa: BLE001  a bug: the user gets a report, not a traceback
-        named = shortage(failure) or _unwritable(failure)
+        named = shortage(failure) or _unwritable(failure) or _not_installed(failure)
         return _report(argv, named) if named else _report_bug(argv, failure)
+
+
+def _not_installed(failure: Exception) -> RlctlError | None:
+    # A service may have click by itself, and rlctl without the extra `operator`.
+    if isinstance(failure, ModuleNotFoundError) and failure.name and not failure.name.startswith("rlctl"):
+        return NotFound(f"the package {failure.name} is not installed", hint="pip install 'rlctl[operator]'")
+    return None
 
 
 def _unwritable(failure: Exception) -> RlctlError | None:

@@ -21,7 +21,12 @@ PYTHONS = ("3.11", "3.12", "3.13")
 
 def direct() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["dev"])]
+    extras = project["optional-dependencies"]
+    return [Requirement(text) for text in (*extras["operator"], *extras["dev"])]
+
+
+def test_the_library_alone_needs_no_package() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"] == []
 
 
 def environment(python: str) -> dict[str, str]:
