@@ -4,6 +4,7 @@ import _thread
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ from rlctl.execute.stop import StopFlag, ended_by_signals
 
 PATIENCE_S = 20
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+
+
+@pytest.fixture(autouse=True)
+def _hears_hangups() -> Iterator[None]:
+    """Under nohup SIGHUP is ignored, and rlctl leaves it so."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize(
