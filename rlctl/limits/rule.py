@@ -29,7 +29,7 @@ class RuleClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """Parameters for `share` of 10,000 identities."""
+    """Parameters for `share` of every 10,000 identities."""
 
     share: int
     parameters: Parameters
@@ -57,7 +57,7 @@ class Definition:
 
     @property
     def share(self) -> int:
-        """The share of the canary, of 10,000; 0 without a canary."""
+        """How many of every 10,000 identities are in the canary; 0 without a canary."""
         return self.canary.share if self.canary is not None else 0
 
     def effective(self, tier: str | None, *, in_canary: bool) -> dict[str, int]:
@@ -144,7 +144,7 @@ class RuleSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """The revision in force. The digest distinguishes it from a revision of the same number lost in a failover."""
+    """The revision in force. The digest distinguishes it from a revision of the same number that a failover lost."""
 
     revision: int
     digest: str
@@ -219,7 +219,7 @@ def revision_key(number: int) -> str:
 
 
 def percent(share: int) -> int | float:
-    """A share of 10,000 in percent, as an integer where possible."""
+    """Convert a share of 10,000 to percent, as an integer if possible."""
     return share * 100 // WHOLE if share * 100 % WHOLE == 0 else share * 100 / WHOLE
 
 

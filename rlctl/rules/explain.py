@@ -1,4 +1,4 @@
-"""Explains a rule for one identity: parameters, key, node and count. Reads only; counts nothing."""
+"""Explains a rule for one identity: parameters, key, node and count. Only reads: the identity is charged nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

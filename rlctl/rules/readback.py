@@ -67,7 +67,7 @@ def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]
 
 
 def _deposed_node(observed: Observed, spec: NodeSpec) -> NodeRules:
-    """The entry of a deposed primary. It is not read, because its data is discarded when it follows."""
+    """The entry of a deposed primary, which is not read: it will discard its data to follow the new primary."""
     facts = observed.node(spec.name)
     return NodeRules(
         name=spec.name,

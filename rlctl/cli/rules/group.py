@@ -176,7 +176,7 @@ def explain(app: App, rule: str, identity: str, tier: str | None, service: str |
     """Show limit, key, slot, node and count of one identity.
 
     IDENTITY is the value that RULE counts by, or one NAME=VALUE for each if there are several: user=ada,endpoint=/x.
-    The command counts nothing.
+    The command only reads: the identity is charged nothing.
 
     Examples:
       rlctl rules explain api-per-key ada --tier free

@@ -20,7 +20,7 @@ from rlctl.limits.resp import Incomplete, Reply, decision_numbers, parse
 
 # A connection whose oldest call is this late is closed: the node or the network is gone.
 _SILENT_S = 0.5
-# The node has at most this many calls at once. Later calls wait here, so that their time does not run in its queue.
+# The node has at most this many calls at once. Later calls wait here, because their time starts when they are sent.
 _MOST_UNDER_WAY = 32
 # A call waits to be sent for at most this many times the time that the node has for it.
 _MOST_TIMES = 32
@@ -33,7 +33,7 @@ _Given = ParamSpec("_Given")
 def _callback(
     method: Callable[Concatenate["AsyncConnection", _Given], None],
 ) -> Callable[Concatenate["AsyncConnection", _Given], None]:
-    """Close the connection if its callback raises: the event loop only logs it, and calls would wait on."""
+    """Close the connection if its callback raises: the event loop would only log it, and calls would hang."""
 
     @wraps(method)
     def guarded(link: "AsyncConnection", /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
@@ -172,7 +172,7 @@ class AsyncConnection(asyncio.Protocol):
 
     @_callback
     def data_received(self, data: bytes) -> None:
-        """Deliver the replies in order. While `listen` waits, data only ends the wait."""
+        """Deliver the replies in order. While `listen` waits, arriving data only ends that wait."""
         if self._heard is not None:
             self._heard.set()
             return
@@ -275,7 +275,7 @@ class AsyncConnection(asyncio.Protocol):
         self._unsent = deque(call for call in self._unsent if not call.future.done())
 
     def _next_due_s(self) -> float:
-        """When the next call becomes late, or the connection has been silent for too long."""
+        """The next time at which a call becomes late or the connection has been silent for too long."""
         due_s = [call.due_s for call in self._waiting if not call.future.done()]
         silent_s = [call.due_s + _SILENT_S for call in islice(self._waiting, 1)]
         unsent_s = [call.due_s for call in islice(self._unsent, 1)]

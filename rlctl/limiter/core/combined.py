@@ -67,7 +67,7 @@ class CombinedDecision:
         return self._decisions()
 
     def _peek(self) -> Generator[tuple[Command, ...], list[CommandResult], None]:
-        """Read the units left of each rule; counts nothing, neither in Redis nor in the stats."""
+        """Read the remaining units of each rule; changes no counter, neither in Redis nor in the stats."""
         results = yield from _sent([_command(part, part.call.message(part.bound.tag, 0)) for part in self._parts])
         for part, result in zip(self._parts, results, strict=True):
             read = self._read(part, result)

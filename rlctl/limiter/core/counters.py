@@ -14,7 +14,7 @@ from rlctl.limits.failures import Cause, Failure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """A snapshot of a limiter's counters, all since the limiter was made.
+    """A snapshot of a limiter's counters, which count from its creation.
 
     - `decisions`: decisions by source and reason.
     - `errors`: failures of servers and networks, by cause. Includes redirections that were followed; excludes calls
@@ -25,8 +25,8 @@ class Stats:
     - `shadow_denials`: requests that a rule in shadow would have denied, by rule.
     - `refunds`, `unrefunded`: charges of requests that another rule then denied, by rule: charges that were refunded,
       and charges that stay until they expire.
-    - `rules_revision`, `rules_age_s`: the revision that decides, and seconds since the fleet last confirmed it; None
-      if no rules were read.
+    - `rules_revision`, `rules_age_s`: the revision by which the limiter decides, and seconds since the fleet last
+      confirmed it; None if no rules were read.
 
     Example: `limiter.stats.to_json()["decisions"]` is `{"redis/ok": 120, "local/over_limit": 3}`.
     """

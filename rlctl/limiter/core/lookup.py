@@ -52,7 +52,10 @@ def find_one(node: Endpoint) -> Lookup:
 
 
 def find_slots(nodes: Iterable[Endpoint]) -> Lookup:
-    """Query one node after the other for the slot map. The map of a node without quorum is used only if all lack it."""
+    """Query the nodes in turn for the slot map.
+
+    The map of a node whose cluster state is not ok is used only if no node reports ok.
+    """
     second_best: FleetMap | None = None
     failure = Failure(Cause.UNREACHABLE, "no node to ask")
     for node in nodes:

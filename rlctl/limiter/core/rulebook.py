@@ -37,7 +37,7 @@ class BoundCall:
 
 
 class PreparedRule:
-    """A rule with its calls packed. Making it raises on a rule that this version cannot decide by."""
+    """A rule with its calls packed. The constructor raises if this version cannot decide by the rule."""
 
     def __init__(self, rule: Rule, service: str | None = None) -> None:
         definition = rule.definition
@@ -135,7 +135,7 @@ class RuleBook:
         return self._known.rules.get(rule_id)
 
     def costed_rules(self) -> tuple[PreparedRule | str, ...]:
-        """The rules of one revision that take a cost, in the file's order; `*`, which no rule has, before the first."""
+        """The rules that take a cost, in the file's order; before the first revision only `*`, the id of no rule."""
         known = self._known
         return ("*",) if known.version is None else known.costed_rules
 
@@ -158,7 +158,7 @@ class RuleBook:
                 raise Failure(Cause.ERROR, f"not a pointer to rules: {reply!r}")
 
     def learn(self, version: Version, reply: Reply) -> None:
-        """Decide by this revision from now on. If it is missing or unusable, the old one stays; counted and logged."""
+        """Decide by this revision from now on. If it is missing or unusable, count and log it, and keep the old one."""
         try:
             revision = read_revision(reply if isinstance(reply, bytes) else b"")
             rules = {rule.id: PreparedRule(rule, self._service) for rule in revision.rules.rules}
@@ -188,7 +188,7 @@ class RuleBook:
         )
 
     def rule_missing(self, rule_id: str) -> None:
-        """Record a decision without its rule, by the failure policy."""
+        """Record that the failure policy decided, because the rule is unknown."""
         known = "no rules were read yet" if self.is_empty else f"the rules are {', '.join(self._known.rules)}"
         self.counters.failed(Failure(Cause.NO_RULE, f"no rule {rule_id}: {known}"))
         self._log_rarely("rule %s is not known, the failure policy decides: %s", rule_id, known)
@@ -201,7 +201,7 @@ class RuleBook:
 
 
 def _check_texts(definition: Definition) -> None:
-    """Refuse values that are not text now: decisions would fail on them one by one."""
+    """Raise ValueError for values that are not text: every decision would fail on them."""
     patterns = (pattern for patterns in definition.match.values() for pattern in patterns)
     texts = (definition.on_failure, *definition.keys, *definition.match, *patterns)
     if not all(isinstance(text, str) for text in texts):
@@ -221,7 +221,7 @@ def read_command(version: Version) -> bytes:
 
 
 def require_success(reply: Reply, asked: Endpoint) -> Reply:
-    """The reply, unless it is an error: then Failure."""
+    """Return the reply; raise Failure if it is an error."""
     if isinstance(reply, ErrorReply):
         raise failure_of(reply, asked)
     return reply

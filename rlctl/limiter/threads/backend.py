@@ -68,7 +68,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Commands that one node was sent in one packet, and the connection that receives the replies."""
+    """Commands that were sent to one node in one packet, and the connection that receives the replies."""
 
     node: Node
     commands: list[Command]
@@ -120,7 +120,7 @@ class Backend(NodeDirectory[Node]):
     def _by_node(
         self, commands: Sequence[Command], deadline_s: float, results: dict[Command, CommandResult]
     ) -> dict[Node, dict[Command, None]]:
-        """The commands of each node; commands that no node may be sent now get a Failure in `results`."""
+        """The commands for each node; a command that cannot be sent to any node now gets a Failure in `results`."""
         found: dict[Node, dict[Command, None]] = {}
         for command in commands:
             try:
@@ -149,7 +149,7 @@ class Backend(NodeDirectory[Node]):
         return [_Sent(node, list(commands), link)]
 
     def _receive(self, sent: _Sent, now_s: float, deadline_s: float, results: dict[Command, CommandResult]) -> None:
-        # A node that used up all the time takes none from the next one, whose replies may have arrived already.
+        # Even if an earlier node used up the time, read this one briefly: its replies may have arrived already.
         until_s = max(deadline_s, time.monotonic() + LEAST_EXCHANGE_S)
         replies = sent.node.receive(sent.link, len(sent.commands), now_s, until_s)
         for command, reply in zip(sent.commands, replies, strict=True):
