@@ -39,12 +39,12 @@ class NodeFiles:
 
     @property
     def follow_conf(self) -> PurePath:
-        """The primary of a server that starts with a fixed command. rlctl writes the file before a start."""
+        """The file that names the primary of a server with a fixed start command. rlctl writes it before a start."""
         return self.folder / "follow.conf"
 
     @property
     def static_conf(self) -> PurePath:
-        """Configuration by rlctl. It is included last, so it takes precedence."""
+        """Configuration file that rlctl writes. It is included last, so it takes precedence."""
         return self.settings / "static.conf"
 
     @property

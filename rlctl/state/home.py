@@ -133,7 +133,7 @@ class FleetFolder:
 
     @property
     def server(self) -> Path:
-        """The server program and version that the image of a Docker fleet has."""
+        """The file with the server program and version of a Docker fleet's image."""
         return self.root / "server.json"
 
     @property

@@ -16,8 +16,8 @@ from rlctl.system.process import OWN_PYTHON
 
 LOOK_EVERY_S = 0.05
 END_S = 10.0
-# Runs `python -m ansible`. On Linux the kernel ends it when rlctl is killed (1 is PR_SET_PDEATHSIG). The threshold
-# saves a tenth of the time: Ansible keeps nearly every object that it creates, so early collections find nothing.
+# Runs `python -m ansible`. On Linux the kernel ends it when rlctl is killed (1 is PR_SET_PDEATHSIG). The higher garbage
+# collection threshold saves a tenth of the time: Ansible keeps nearly every object, so early collections find nothing.
 _ATTACHED = (
     "import ctypes, gc, runpy, signal, sys; gc.set_threshold(50_000); "
     "sys.platform.startswith('linux') and ctypes.CDLL(None).prctl(1, signal.SIGTERM); "
@@ -82,7 +82,10 @@ def playbook_argv(call: Playbook, variables: Path) -> list[str]:
 def playbook_environment(
     own: Mapping[str, str], call: Playbook, settings: AnsibleSettings, folder: Path
 ) -> dict[str, str]:
-    """The environment of a run: `own` without ANSIBLE_* variables, which may change results; ANSIBLE_VAULT_* stay."""
+    """The environment of a playbook run.
+
+    It is `own` without the ANSIBLE_* variables, which could change results; the ANSIBLE_VAULT_* variables are kept.
+    """
     kept = {
         name: value
         for name, value in own.items()
@@ -154,7 +157,7 @@ def _is_running(process: "subprocess.Popen[bytes]") -> bool:
 def _end(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is not None:
         return
-    # The whole process group: Ansible's workers keep running when only Ansible ends.
+    # Signal the whole process group: Ansible's workers keep running if only Ansible itself ends.
     os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(END_S)

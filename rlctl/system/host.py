@@ -62,7 +62,7 @@ def own_addresses() -> frozenset[str]:
 
 
 def routed_networks() -> tuple[IPv4Network, ...]:
-    """The networks in this machine's routing table, without the default route; empty if it cannot be read."""
+    """The networks in this machine's routing table, without the default route; empty if the table cannot be read."""
     return parse_routes(_text(_ROUTES))
 
 

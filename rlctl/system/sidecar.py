@@ -35,7 +35,7 @@ class Sidecars:
         self._run = run
 
     def image(self, base: str, recipe: Path) -> str:
-        """Tag of the fleet's image with a packet filter added; builds it if it is missing."""
+        """Tag of an image that adds a packet filter to the fleet's image. Builds this image if it is missing."""
         base_id = self._engine.image_id(base) or ""
         digest = hashlib.sha256(base_id.encode() + (recipe / "Dockerfile").read_bytes()).hexdigest()[:12]
         tag = f"rlctl-faults:{digest}"
@@ -55,7 +55,7 @@ class Sidecars:
     def start(self, image: str, container: str, node: str, *, undo: str, after_s: float) -> Sidecar:
         """Start a sidecar for a node's container. After `after_s` it loads the rules in `undo` and ends by itself.
 
-        So the fault ends also if the drill or the whole run was killed.
+        The fault therefore ends even if the drill or the whole run is killed.
         """
         script = f"sleep {after_s:g}; printf %s '{undo}' | nft -f -"
         identity = self._engine.checked_output(
@@ -71,6 +71,6 @@ class Sidecars:
         return PacketFilter(self._runner, self._engine.argv("exec", "--interactive", sidecar.id, "nft"))
 
     def remove(self, sidecar: Sidecar) -> None:
-        """End and remove a sidecar; ignores failures, as it ends by itself."""
+        """End and remove a sidecar; ignores failures, since a sidecar also ends by itself."""
         with contextlib.suppress(Unreachable, TimedOut):
             self._engine.checked_output("rm", "--force", "--volumes", sidecar.id)

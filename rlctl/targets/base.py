@@ -39,7 +39,10 @@ class HostDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackagesLeft:
-    """Packages that rlctl installed on hosts without a fleet: whether some were removed, and by host which stay."""
+    """Packages that rlctl installed on hosts that have no fleet any more.
+
+    `changed`: some packages were removed. `kept`: the packages that stay on each host, or why they stay.
+    """
 
     changed: bool = False
     kept: Mapping[str, str] = field(default_factory=dict)
@@ -87,15 +90,15 @@ class Target(Protocol):
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
         """Directives of the section `redis` that the server of the next start refuses.
 
-        None if that server is not on this machine yet; `fetch` pulls it first. Empty for hosts: their `drift` has
-        what they refuse.
+        None if that server is not on this machine yet; `fetch` pulls it first. Empty for target hosts, whose `drift`
+        has the refused directives.
         """
 
     def route(self, spec: NodeSpec) -> Address:
         """The address at which this machine reaches a node. Other machines and nodes use the node's own address."""
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """Why another process than the node may listen at the node's address; None if it is proven to be the node.
+        """The reason to doubt that the node itself listens at its address; None if that is proven.
 
         Called before a password is sent without TLS.
         """
@@ -134,10 +137,10 @@ class Target(Protocol):
         """Send a signal to the servers of these nodes; skips a node that does not run."""
 
     def suspend_restarts(self, seconds: float) -> None:
-        """Suspend automatic restarts of dead nodes for `seconds`, also if rlctl ends meanwhile; 0 resumes them."""
+        """Suspend automatic restarts of dead nodes for `seconds`, even if rlctl ends meanwhile; 0 resumes them."""
 
     def log(self, name: NodeName) -> str:
         """The log of a node's server."""
 
     def rotate_logs(self) -> None:
-        """Rotate long logs, unless another program does."""
+        """Rotate long logs, unless another program rotates them."""

@@ -214,7 +214,7 @@ class DockerTarget(OnThisMachine):
         return container_name(self._topology.name, name)
 
     def _containers(self) -> dict[NodeName, Container]:
-        """The project's containers by node, also those of another RLCTL_HOME."""
+        """The project's containers by node, including those that another RLCTL_HOME made."""
         found = self._engine.containers(project_name(self._topology.name))
         return {NodeName(one.labels[LABEL_NODE]): one for one in found if LABEL_NODE in one.labels}
 
@@ -262,7 +262,7 @@ class DockerTarget(OnThisMachine):
         write_private(self._folder.compose_variables, f"{USER_VARIABLE}={os.getuid()}:{os.getgid()}\n")
 
     def _create(self, specs: Sequence[NodeSpec]) -> None:
-        """Create the missing containers. Repeats while that adds some: a killed rlctl's compose may still run."""
+        """Create the missing containers. Repeats while new ones appear: the compose of a killed rlctl may still run."""
         self._remove_without_network(specs)
         before = self._containers()
         while missing := [str(spec.name) for spec in specs if spec.name not in before]:

@@ -19,7 +19,7 @@ from rlctl.topology.nodes import NodeSpec, all_nodes, host_name
 HELD_S = 1.0
 # A server that was just started opens its port a moment later, so a negative answer is valid for a short time only.
 FREE_S = 0.2
-# A host that could not be asked is asked again after this time.
+# A host that could not be queried is queried again after this time.
 OFF_S = 2.0
 # A log-in takes a second, on a busy machine up to six. This limits how long `status` waits for a host whose ssh hangs.
 ANSWER_S = 8.0
@@ -29,7 +29,7 @@ OPEN_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """Whether each node's unit holds its port, or why that is not known, and the time of the answer."""
+    """Whether each node's unit holds its port, or why that is unknown, and the time of the answer."""
 
     at: float
     held: Mapping[str, bool] | RlctlError
@@ -53,7 +53,7 @@ class HostProofs:
         self._answers: dict[str, _Answer] = {}
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """Why another process than the node may listen at its address; None if its host confirms the node's unit."""
+        """The reason to doubt that the node itself listens at its address; None if its host confirms it."""
         assert spec.host is not None
         held = self._held(spec.host, spec.name)
         if isinstance(held, RlctlError):

@@ -287,7 +287,7 @@ class HostsTarget:
 def _removal_problem(
     held: set[str] | RlctlError, left: set[str] | RlctlError, problems: Mapping[str, str | None]
 ) -> str | None:
-    """Why a node was not removed completely, or a later failure on its host; None if neither."""
+    """Why parts of a node are left, or what failed on its host after the removal; None if nothing failed."""
     if isinstance(left, RlctlError):
         return left.message
     if left:
