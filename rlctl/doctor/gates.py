@@ -29,7 +29,7 @@ _IDENTITY: Final = dict.fromkeys(
 _ROLES: Final = dict.fromkeys(("two-primaries", "views-split", "failing-over", "node-loading"), _WARNING)
 _ANSWERS: Final = dict.fromkeys(("node-down", "node-hung", "node-maxclients", "node-unknown"), _WARNING)
 _SERVES: Final = dict.fromkeys(("no-primary", "slots-uncovered", "cluster-fail"), _WARNING)
-# With these a failover may lack a candidate or the quorum to decide it, or the candidate may refuse.
+# With these problems a failover may lack a candidate or the quorum to decide it, or the candidate may refuse.
 _FAILOVER: Final = dict.fromkeys(
     (
         *("no-replica", "link-down", "wrong-role", "not-joined", "users-drift", "scripts-missing", "node-fenced"),
@@ -41,8 +41,8 @@ _FAILOVER: Final = dict.fromkeys(
 _CAPACITY: Final = dict.fromkeys(("memory-used", "memory-full", "disk"), _CRITICAL)
 # Deploy refuses such a file, and a live drill ends with a deploy.
 _FILE: Final = {"topology-differs": _WARNING}
-# The severity from which a check closes the gate. Deploy repairs nodes that are down or have drifted, so these do not
-# close its gate. A release of scripts must reach every node.
+# The lowest severity at which a check closes the gate. Nodes that are down or have drifted do not close the gate of a
+# deploy, since a deploy repairs them. A release of scripts must reach every node.
 GATES: Final[Mapping[GatedOperation, Mapping[str, CheckSeverity]]] = {
     GatedOperation.DEPLOY: _FILE | _IDENTITY | _ROLES | _CAPACITY | {"server": _CRITICAL, "host-facts": _CRITICAL},
     GatedOperation.FAILOVER: _IDENTITY | _ROLES | _ANSWERS | _SERVES | _FAILOVER,

@@ -173,7 +173,7 @@ class Executor:
             case AssignSlots():
                 return self._formation.assign_slots(_only(AssignSlots, batch))
             case Replicate():
-                # The elected node may be one that the plan makes a replica: it must not replicate itself.
+                # A failover may have elected the node of this step as the primary: it must not replicate itself.
                 return self._formation.replicate([s for s in _only(Replicate, batch) if s.node != s.primary])
             case MonitorPrimary():
                 return self._formation.monitor(_only(MonitorPrimary, batch))
@@ -220,7 +220,7 @@ class Executor:
         return {}
 
     def _election_s(self) -> float:
-        """Seconds that the sentinels need for a failover; after a recent one they start none for minutes."""
+        """Seconds that the sentinels need for a failover; after a recent failover they start no other for minutes."""
         return self._fleet.topology.sentinel.down_after_ms / 1000 + ELECTION_S
 
     def _take_over(self, batch: Sequence[TakeOver]) -> Errors:
@@ -232,7 +232,7 @@ class Executor:
         return {}
 
     def _await_replica_role(self, step: TakeOver) -> None:
-        """Wait until Redis has made a node that started with an outdated claim a replica of the shard's owner."""
+        """Wait until a node that restarted with an outdated claim to its slots has become a replica of their owner."""
 
         def is_replica() -> bool:
             self._stop.check()

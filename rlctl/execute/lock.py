@@ -175,7 +175,10 @@ class FleetLock:
             self._taken_over = any(foreign)
 
     def _ask(self, ask: Callable[[NodeLink], bool]) -> bool:
-        """Whether `ask` is True on one of the nodes; during a failover possibly on none, while the file lock holds."""
+        """Whether `ask` returns True for one of the nodes.
+
+        During a failover the key may be missing on all of them; the file lock still protects this machine.
+        """
         for link in self._open_links():
             with closing(link), suppress(LinkFailure, CommandFailed):
                 if ask(link):

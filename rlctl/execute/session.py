@@ -104,7 +104,7 @@ class FleetSession:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the stored record is this topology."""
+        """Whether the stored record equals this topology."""
         return FleetRecord.load(self.folder.record) == FleetRecord(topology=self.topology)
 
     @property
@@ -133,7 +133,7 @@ def save(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, foun
 
 
 def check_savable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
-    """Raise AccessDenied if new passwords were generated and RLCTL_SECRETS is set: rlctl does not write that file."""
+    """Raise AccessDenied if new passwords would have to be stored in RLCTL_SECRETS: rlctl does not write that file."""
     added = added_services(secrets, found)
     if added and vault.is_from_environment():
         raise AccessDenied(
@@ -200,7 +200,7 @@ def check_refusals(found: Sequence[RefusedEdit]) -> None:
 def open_fleet_for_removal(
     topology: Topology, home: Home, listener: ProgressListener = NO_PROGRESS_LISTENER
 ) -> Iterator[FleetSession]:
-    """Open a fleet for `rlctl destroy`, also if its secrets are missing or its topology has changed."""
+    """Open a fleet for `rlctl destroy`, even if its secrets are missing or its topology has changed."""
     home.check()
     found = vault.read(home.fleet(topology.name).secrets, topology.name)
     with _opened(topology, home, found, load_release(), listener) as fleet:

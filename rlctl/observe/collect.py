@@ -119,8 +119,8 @@ class Collector:
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
         """The presence of a node after a failed query.
 
-        A server that refuses rlctl or does not answer counts as a node of the fleet if the process of the node runs, or
-        if its files cannot tell.
+        A server that refuses rlctl or does not answer is taken for the node, unless rlctl can tell that the node's own
+        process does not run.
         """
         presence = _PRESENCE[failure.reason]
         if disk.running and isinstance(failure, HandshakeDropped):
@@ -138,7 +138,7 @@ class Collector:
     def _data_commands(self) -> tuple[Command, ...]:
         return (
             ("INFO", *_SECTIONS),
-            # Redis lowers maxclients if the limit of open files is too low, also if the topology does not set it.
+            # Redis lowers maxclients if the limit of open files is too low, even if the topology does not set it.
             ("CONFIG", "GET", *tunables(self._topology), MAXCLIENTS),
             ("ACL", "GETUSER", REVISION_USER),
             ("SCRIPT", "EXISTS", *self._sha1s),

@@ -23,7 +23,7 @@ class CommandStats:
 
 
 class ServerInfo:
-    """An answer to INFO. A property is None where the field is missing, and raises BadReply where it is malformed."""
+    """An answer to INFO. A property is None if its field is missing, and raises BadReply if it is malformed."""
 
     def __init__(self, reply: object) -> None:
         self._fields = _fields(reply)
@@ -35,7 +35,7 @@ class ServerInfo:
 
     @property
     def version(self) -> str:
-        """The version of the server; BadReply where it is missing."""
+        """The version of the server; BadReply if it is missing."""
         version = self._fields.get(f"{self.flavor}_version")
         if version is None or _VERSION.match(version) is None:
             raise BadReply("not the version of a server", version)
@@ -79,7 +79,7 @@ class ServerInfo:
 
     @property
     def link_down_s(self) -> int | None:
-        """For how many seconds a replica has had no link; -1 where it had none since it started."""
+        """Seconds since a replica lost its link; -1 if it had none since it started."""
         return self._number("master_link_down_since_seconds")
 
     @property
@@ -101,7 +101,7 @@ class ServerInfo:
 
     @property
     def second_offset(self) -> int | None:
-        """The offset after the last write of a former primary; -1 where the server was never promoted."""
+        """The offset after the last write of a former primary; -1 if the server was never promoted."""
         return self._number("second_repl_offset")
 
     @property
@@ -116,7 +116,7 @@ class ServerInfo:
 
     @property
     def good_replicas(self) -> int | None:
-        """How many replicas count for `min-replicas-to-write`; servers report it only where that is set."""
+        """How many replicas count for `min-replicas-to-write`; servers report it only if that is set."""
         return self._number("min_slaves_good_slaves")
 
     @property
@@ -163,7 +163,7 @@ class ServerInfo:
 
     @property
     def clients(self) -> int | None:
-        """Connections of clients, this one included."""
+        """Open client connections, including the one of rlctl."""
         return self._number("connected_clients")
 
     @property
@@ -187,10 +187,10 @@ class ServerInfo:
 
     @property
     def tilt_s(self) -> int | None:
-        """For how many seconds a sentinel has been in TILT, 0 where it does not say; None outside TILT."""
+        """Seconds that a sentinel has been in TILT, 0 if it does not report them; None outside TILT."""
         if self._fields.get("sentinel_tilt") != "1":
             return None
-        # Where the clock was set back during TILT, the server's difference is negative.
+        # If the clock was set back during TILT, the server's difference is negative.
         return max(0, self._number("sentinel_tilt_since_seconds") or 0)
 
     def command(self, name: str) -> CommandStats:
@@ -229,7 +229,7 @@ class ClusterInfo:
 
 
 def cluster_info(reply: object) -> ClusterInfo:
-    """The answer to CLUSTER INFO; BadReply where it is none."""
+    """Parse an answer to CLUSTER INFO; raises BadReply if it is malformed."""
     fields = _fields(reply)
     return ClusterInfo(
         is_ok=fields.get("cluster_state") == "ok",

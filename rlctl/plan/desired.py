@@ -12,7 +12,7 @@ from rlctl.topology.change import RefusedEdit
 from rlctl.topology.model import Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
-# Settings that CONFIG SET changes on a running server; a change of any other needs a restart.
+# Settings that CONFIG SET changes on a running server. A change of any other setting needs a restart.
 LIVE_SETTINGS = frozenset(
     {
         *("maxmemory", "maxmemory-policy", "maxmemory-samples", "maxmemory-clients", "maxclients", "hz", "timeout"),

@@ -46,7 +46,10 @@ class _Case:
 
     @property
     def candidate(self) -> NodeFacts | None:
-        """The replica that will take over; Sentinel selects it by itself, and this order is Sentinel's."""
+        """The replica that will take over.
+
+        In a Sentinel fleet the Sentinels choose it; rlctl predicts their choice with Sentinel's own order.
+        """
         if self.is_cluster:
             return successor(self.desired, replace(self.shard, members=(self.owner, *self._preferred)))
         electable = [node for node in self.replicas if _is_electable(node) and not never_synced(node)]
@@ -56,7 +59,7 @@ class _Case:
 
     @property
     def _preferred(self) -> tuple[NodeFacts, ...]:
-        """Replicas on other hosts where there are any, because a planned failover often precedes work on the host."""
+        """Replicas on other hosts if there are any, because a planned failover often precedes work on the host."""
         specs = self.desired.specs
         away = tuple(node for node in self.replicas if specs[node.name].host != specs[self.owner.name].host)
         return away if away and self.mode is FailoverMode.PLANNED else self.replicas
@@ -65,7 +68,7 @@ class _Case:
     def sentinel(self) -> NodeFacts | None:
         """The Sentinel that starts the failover.
 
-        It watches this primary; preferred are Sentinels out of TILT, with a usable quorum, that reach the candidate.
+        It watches this primary. rlctl prefers one that is not in TILT, has a usable quorum and reaches the candidate.
         """
         candidate = self.candidate
         watching = [node for node in observed_sentinels(self.desired, self.state) if self._watches(node)]

@@ -18,7 +18,7 @@ from rlctl.topology.nodes import NodeName, data_nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One node's view: the primaries that it names by shard, the nodes that it doubts or does not know."""
+    """What one node reports: each shard's primary, and the nodes that it marks as failed, suspects or does not know."""
 
     node: NodeName
     role: Role | None
