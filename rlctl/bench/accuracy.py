@@ -17,7 +17,7 @@ from rlctl.limits.release import Release, Script
 LIMIT = 100
 WINDOW_MS = 60_000
 WINDOW_US = WINDOW_MS * 1000
-# Midnight: a window of any length that divides a day starts there.
+# A midnight: every window whose length divides a day can start there.
 START_US = 1_800_000_000_000_000 // 86_400_000_000 * 86_400_000_000
 RULES: dict[str, Costed] = {
     one.name: one

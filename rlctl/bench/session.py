@@ -26,7 +26,7 @@ from rlctl.topology.model import MIB
 from rlctl.topology.nodes import NodeName, all_nodes
 
 TIMEOUT_S = 5.0
-# All keys of a bench take less. A server that is nearly full would evict keys of services for them.
+# The keys of a bench take less than this. On a fuller server, they could evict keys of services.
 HEADROOM_BYTES = 16 * MIB
 _AT_ONCE = 500
 

@@ -65,9 +65,9 @@ class Forecast:
 
 
 def server_memory(info: ServerInfo, malloc_stats: str, at_s: float) -> ServerMemory:
-    """The memory of a server from INFO and MEMORY MALLOC-STATS; BadReply where it does not say what it uses."""
+    """The memory of a server from INFO and MEMORY MALLOC-STATS; BadReply if INFO has no used_memory."""
     used_bytes = required(info.used_bytes, "used_memory")
-    # Connections come and go, and the backlog grows to its size and stays: neither is state that fills the server.
+    # Connections come and go, and the backlog stops growing at its configured size: neither fills the server.
     buffer_bytes = (info.client_buffer_bytes or 0) + (info.replication_buffer_bytes or 0)
     state_bytes = used_bytes - buffer_bytes
     policies = {policy.value: policy for policy in EvictionPolicy}
@@ -96,7 +96,7 @@ def server_memory(info: ServerInfo, malloc_stats: str, at_s: float) -> ServerMem
 def forecast(series: Mapping[NodeName, Sequence[ServerMemory]]) -> Forecast | None:
     """Forecast from the readings of the primaries, oldest first.
 
-    Where a primary has only one reading, or restarted, its growth since its start counts. None where that is unknown.
+    If a primary has only one reading, or restarted, the growth of each since its start counts. None if that is unknown.
     """
     if not series:
         return None
@@ -119,7 +119,7 @@ def _is_one_run(readings: Sequence[ServerMemory]) -> bool:
 
 
 def growth_rate(first: ServerMemory, last: ServerMemory) -> float:
-    """Growth in bytes a second; 0 where it is within the noise of housekeeping."""
+    """Growth in bytes a second; 0 if the change is within the noise of housekeeping."""
     grown = last.state_bytes - first.state_bytes
     return 0.0 if abs(grown) < _NOISE_BYTES else grown / (last.at_s - first.at_s)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 HEADER_BYTES = 7
-# The largest integer for each size of an entry, in bytes with the back length: 7, 13, 16, 24 and 32 bits.
+# The largest integer of 7, 13, 16, 24 and 32 bits, and the bytes of its entry, back length included.
 _INTEGERS = ((127, 2), (4_095, 3), (32_767, 4), (8_388_607, 5), (2_147_483_647, 6))
 _LONGEST_INTEGER = 10
 _TEXT = re.compile(r"text:([0-9]{1,5})")
@@ -73,7 +73,7 @@ def parse_form(text: str, *, score: bool = False) -> Form:
 
 
 def _sequence(count: int) -> tuple[EntryRun, ...]:
-    """Runs of 1, 2, 3, ..., which grow by value as entries and by digits as text."""
+    """Runs of the integers 1, 2, 3, ...; a new run begins where the entry or its text becomes longer."""
     edges = sorted({most for most, _size in _INTEGERS} | {10**digits - 1 for digits in range(1, 19)})
     runs = []
     for below, upto in pairwise((0, *edges)):

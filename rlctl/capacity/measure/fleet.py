@@ -68,7 +68,7 @@ class MeasuredNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetMeasurement:
-    """A measured fleet. Totals are None where a shard is missing."""
+    """A measured fleet. Totals are None if a shard is missing."""
 
     name: str
     nodes: tuple[MeasuredNode, ...]
@@ -110,7 +110,7 @@ class FleetMeasurer:
         self._states = {script.name: script.state for script in fleet.release.scripts}
 
     def run(self) -> FleetMeasurement:
-        """Measure; NotFound where no fleet is deployed, Unreachable where no data node answers."""
+        """Measure; NotFound if no fleet is deployed, Unreachable if no data node answers."""
         observed = self._fleet.observe()
         status = status_of(self._fleet.desired(observed), observed)
         known = [node for node in status.nodes if node.name in self._specs]
@@ -166,7 +166,7 @@ class FleetMeasurer:
             return None
 
     def _chosen(self, nodes: Sequence[MeasuredNode]) -> list[MeasuredNode]:
-        """One server for each shard: of the preferred role if possible, and no replica that lags."""
+        """One server for each shard: of the preferred role if possible, but never a replica that lags."""
         usable = [node for node in nodes if node.status.role is Role.PRIMARY or _is_in_sync(node)]
         ordered = sorted(usable, key=lambda node: node.status.role is not self._options.prefer)
         first: dict[int | None, MeasuredNode] = {}
@@ -198,7 +198,7 @@ class FleetMeasurer:
             return None
 
     def _watch(self, primaries: Sequence[MeasuredNode]) -> dict[NodeName, list[ServerMemory]]:
-        """Read the primaries repeatedly until the interval is over, without those that fail meanwhile."""
+        """Read the primaries repeatedly until the interval is over; drop those that fail meanwhile."""
         series = {node.status.name: [node.memory] for node in primaries}
         for _ in range(READINGS):
             self._check_stop()

@@ -1,4 +1,4 @@
-"""Samples the keys of a server with reads only, bounded in keys and time, and with rests that keep its load low."""
+"""Samples the keys of a server with reads only, bounded in keys and time, and with pauses that keep its load low."""
 
 import random
 from collections import defaultdict
@@ -18,7 +18,7 @@ NAMES_PER_KEY = 30
 # One part in three is taken evenly from all rules, to learn which rules need more.
 PILOT_PART = 3
 _SCAN_COUNT = 200
-# The share of the time for names.
+# The share of the time limit that may be spent on reading names.
 _NAMES_PART = 0.6
 _DETAILS = 20
 # The pause after a round trip, as a multiple of its duration.
@@ -141,7 +141,7 @@ def _commands(key: str) -> list[tuple[object, ...]]:
 
 
 def _sampled(key: str, replies: Sequence[Reply | CommandFailed]) -> SampledKey | None:
-    """The sampled key; None where it has expired meanwhile."""
+    """The sampled key; None if it has expired meanwhile."""
     usage, encoding, end_ms, size, *members = replies
     if not isinstance(usage, int) or not isinstance(encoding, str) or end_ms == _GONE:
         return None
