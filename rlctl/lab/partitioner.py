@@ -126,7 +126,7 @@ class NetworkPartitioner:
         self._replication.heal()
 
     def residue(self) -> Iterable[str]:
-        """Tables that are still there, hosts that could not be asked, and replicas that are refused."""
+        """Tables that are still there, hosts that could not be queried, and replicas that are refused."""
         tables = self._on_all(self._filters, lambda one: table_name(self._run) in one.listing())
         for one, found in zip(self._filters, tables, strict=True):
             if isinstance(found, RlctlError):
@@ -145,7 +145,7 @@ class NetworkPartitioner:
 
     @staticmethod
     def _on_all(filters: Sequence[RemotePacketFilter], do: Callable[[RemotePacketFilter], T]) -> list[T | RlctlError]:
-        """Call `do` on all at once, as a cut that spreads slowly is another fault. Return results or errors."""
+        """Call `do` on all at once: a cut that spreads slowly is a different fault. Return results or errors."""
 
         def tried(one: RemotePacketFilter) -> T | RlctlError:
             try:
@@ -212,7 +212,7 @@ class ReplicationPartitioner:
         return "off" in answer[1] if self._has_users else _WRONG in answer
 
     def _send(self, spec: NodeSpec, *commands: tuple[str, ...]) -> list[Reply]:
-        """Use a new connection: Sentinel ends the open ones of a node that it promotes."""
+        """Send commands over a new connection, as Sentinel closes the existing ones of a node that it promotes."""
         link = self._fleet.connector.separate_link(spec)
         try:
             answers = link.pipeline(commands)

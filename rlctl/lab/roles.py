@@ -13,7 +13,7 @@ WITNESSES = 3
 
 
 class LabRole(StrEnum):
-    """A role of nodes in a run, as scenarios name it."""
+    """The role of a node in a run, by the name that scenarios use."""
 
     VICTIM = "victim"
     REPLICAS = "replicas"
@@ -56,7 +56,7 @@ class Roles:
         return self._with_neighbours(self.victim) if self.victim.host else (self.victim, *self.sentinels[:1])
 
     def cut_off(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
-        """The nodes that are cut off when a role is: a host can only be cut off as a whole."""
+        """The nodes that are cut off together with a role: a host can only be cut off as a whole."""
         if role is LabRole.VICTIM:
             return self.isolated
         return tuple(dict.fromkeys(near for spec in self.of(role, promoted) for near in self._with_neighbours(spec)))

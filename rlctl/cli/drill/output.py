@@ -31,7 +31,7 @@ def show_run(output: Output, run: Document) -> None:
 
 
 def scenario_json(file: ScenarioFile, variants: Sequence[Scenario]) -> dict[str, object]:
-    """Return the JSON of a scenario. All variants have the same texts."""
+    """Return the JSON of a scenario. Its description is the same for all variants."""
     one = variants[0]
     return {
         "name": file.name,

@@ -68,7 +68,7 @@ def _heal_fleet(folder: RunFolder, request: RunRequest, progress: Progress) -> l
         held.fleet.target.suspend_restarts(0)
         done = _remove_fixtures(held, folder)
         report = repair(held, progress, StopFlag())
-        # The keys of a shard without a primary can only be removed now, when it has one again.
+        # The first call cannot remove keys of a shard without a primary; the repair restores the primary.
         done += _remove_fixtures(held, folder)
         return [*done, "healed all cuts", *(describe(result.step) for result in report.results)]
 

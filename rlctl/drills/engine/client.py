@@ -28,7 +28,7 @@ FLUSH_S = 0.05
 CONNECT_S = 0.25
 # Delay before a refused client tries again, as in a service with a short back-off.
 BACK_OFF_S = 0.01
-# Operations that are late by more than this are dropped, since a service's callers would have gone.
+# Operations that are late by more than this are dropped: a service's callers would have given up.
 BACKLOG_S = 0.1
 
 
@@ -85,7 +85,7 @@ class ControlledClient:
         self.refusals.update(error.split(" ", 1)[0] for error in errors)
 
     def run(self, threads: Sequence[threading.Thread]) -> None:
-        """Run the threads until the engine says stop, or has gone."""
+        """Run the threads until the engine says stop or has ended."""
         with self._history.open("ab") as sink:
             commands = _Commands(self)
             commands.wait_for_go()
@@ -128,7 +128,7 @@ class _Commands:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def wait_for_go(self) -> None:
-        """Return when the engine says go, or has gone."""
+        """Wait until the engine says go or has ended."""
         _report({"ready": True})
         self._go.wait()
 
@@ -157,7 +157,7 @@ class _Connection:
         self._between_s = client.settings.depth * client.settings.connections / client.settings.rate
 
     def run(self) -> None:
-        """Send at a fixed rate (open loop): every batch is due at its time, also when the one before is late."""
+        """Send at a fixed rate (open loop): every batch is due at its time, even if the one before is late."""
         due_s = time.monotonic() + self._between_s * self._number / self._settings.connections
         while not self._client.stopped.is_set():
             late_s = time.monotonic() - due_s

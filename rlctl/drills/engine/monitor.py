@@ -21,7 +21,7 @@ class BudgetExceeded(Exception):
 
 
 class RunMonitor:
-    """Evaluates conditions by the samples and by the clients' histories."""
+    """Evaluates conditions from samples of the nodes and from the clients' histories."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class RunMonitor:
             self._context.clock.sleep(min(left_s, LOOK_S))
 
     def wait_for(self, condition: AwaitedCondition, within_ms: int) -> bool:
-        """Wait until the condition holds or the time is up; record and return which."""
+        """Wait until the condition holds or the time is up; record and return whether it holds."""
         self._context.progress.note(f"wait: {condition}")
         started_s = self._context.clock.monotonic()
         end_s = started_s + within_ms / 1000

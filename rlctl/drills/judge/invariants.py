@@ -45,14 +45,14 @@ class CutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossWindow:
-    """A time in which operations that one node acknowledges can get lost."""
+    """The period in which operations that one node acknowledges can get lost."""
 
     node: str
     start_s: float
     end_s: float
 
     def has(self, op: Op) -> bool:
-        """Whether the node handled the operation within this time."""
+        """Whether the node handled the operation within this period."""
         return op.node == self.node and self.start_s <= op.done_s and op.sent_s <= self.end_s
 
 

@@ -140,7 +140,7 @@ def read_scenario(text: bytes, path: str) -> ScenarioFile:
     mistakes.raise_any()
     name, title = read.text(entries["name"].value), read.text(entries["title"].value)
     if not _NAME.fullmatch(name):
-        mistakes.stop(entries["name"].line, f"{shown(name)} is no name: use lower-case letters, digits and hyphens")
+        mistakes.stop(entries["name"].line, f"{shown(name)} is not a name: use lower-case letters, digits and hyphens")
     found = ScenarioFile(path=path, text=text, name=name, title=title, kinds=kinds, variants=variants)
     for kind in kinds:
         found.for_kind(kind)
@@ -171,7 +171,7 @@ class _ScenarioReader:
         given = root.entries.get("parameters")
         defaults = {} if given is None else _texts(plain, plain.mapping(given.value, "parameters"))
         for key in variant.values.keys() - defaults.keys():
-            mistakes.add(root.line, f"a variant sets `{key}`, which is no parameter")
+            mistakes.add(root.line, f"a variant sets `{key}`, which is not a parameter")
         self._root = root
         self._kind = kind
         self._variant = variant.name
@@ -219,7 +219,7 @@ class _ScenarioReader:
             return True
         word = self._read.text(node.entries["only"].value)
         if word not in self._words:
-            self._read.mistakes.add(node.line, f"only: {shown(word)} is no kind, no variant and no parameter's value")
+            self._read.mistakes.add(node.line, f"only: {shown(word)} is not a kind, a variant or a parameter's value")
         return word in {self._kind, self._variant, *self._parameters.values()}
 
     def _step(self, node: Map, load: ClientLoad) -> Action:

@@ -39,7 +39,7 @@ class Reader(NodeReader):
         return self._parameters.get(text, text)
 
     def word(self, node: Node, members: type[E]) -> E:
-        """A member of an enum."""
+        """A member of the enum `members`; its first member if the text names none."""
         text = self.given(node)
         try:
             return members(text)

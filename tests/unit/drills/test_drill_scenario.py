@@ -165,8 +165,8 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(BODY, 1, "`name` is missing", id="missing"),
         pytest.param(HEAD + BODY + "colour: red\n", NEXT, "the key `colour` is unknown", id="unknown key"),
         pytest.param(HEAD.replace("version: 1", "version: 2") + BODY, 1, "version 1", id="version"),
-        pytest.param(HEAD.replace("name: x", "name: ../x") + BODY, 2, "`../x` is no name", id="name of a path"),
-        pytest.param(HEAD.replace("name: x", "name: X y") + BODY, 2, "`X y` is no name", id="name with a space"),
+        pytest.param(HEAD.replace("name: x", "name: ../x") + BODY, 2, "`../x` is not a name", id="name of a path"),
+        pytest.param(HEAD.replace("name: x", "name: X y") + BODY, 2, "`X y` is not a name", id="name with a space"),
         pytest.param(HEAD.replace("title: t", "title: []") + BODY, 3, "a text belongs here", id="no text"),
         pytest.param(HEAD.replace("title: t", "title:") + BODY, 3, "a text belongs here", id="empty text"),
         pytest.param(HEAD + BODY.replace("[cluster]", "[]"), 8, "at least one of cluster, sentinel", id="no kinds"),
@@ -175,7 +175,7 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(HEAD + steps("[{explode: all}]"), 9, "a step is one of hold, await", id="step"),
         pytest.param(HEAD + steps("[{hold: 1s, kill: victim}]"), 9, "a step is one of", id="two in one"),
         pytest.param(HEAD + steps("[{only: cluster}]"), 9, "a step is one of", id="none in one"),
-        pytest.param(HEAD + steps("[{hold: 1s, only: clutser}]"), 9, "`clutser` is no kind", id="for nothing"),
+        pytest.param(HEAD + steps("[{hold: 1s, only: clutser}]"), 9, "`clutser` is not a kind", id="for nothing"),
         pytest.param(HEAD + steps("[hold]"), 9, "must be a mapping", id="step is no mapping"),
         pytest.param(HEAD + steps("[{kill: everybody}]"), 9, "`everybody` is none of victim", id="who"),
         pytest.param(HEAD + steps("[{hold: 500}]"), 9, "`500` has no unit", id="duration without unit"),
@@ -216,7 +216,7 @@ def test_durations_and_what_parameters_add_up_to(text: str, hold_ms: int) -> Non
         pytest.param(HEAD + BODY + "variants: [{lag: 1s}]\n", NEXT, "a variant needs a `name`", id="nameless variant"),
         pytest.param(HEAD + BODY + "variants: [{name: a}, {name: a}]\n", NEXT, "has this name", id="same variant"),
         pytest.param(
-            HEAD + BODY + "variants: [{name: a, lag: 1s}]\n", 1, "`lag`, which is no parameter", id="set what"
+            HEAD + BODY + "variants: [{name: a, lag: 1s}]\n", 1, "`lag`, which is not a parameter", id="set what"
         ),
         pytest.param(HEAD + BODY + "parameters: [a]\n", NEXT, "must be a mapping", id="parameters"),
     ],
