@@ -16,10 +16,10 @@ def main() -> None:
     try:
         code = _run()
     except MemoryError:
-        # To format an error as usual would need more memory.
+        # Formatting the error as usual would need more memory.
         os.write(2, _OUT_OF_MEMORY)
         code = 6
-    # At its end Python looks for garbage among all that was imported, which takes as long as a tenth of `status`.
+    # At exit Python would search every imported module for garbage, which takes a tenth of the time of `status`.
     gc.freeze()
     sys.exit(code)
 

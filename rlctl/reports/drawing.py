@@ -22,7 +22,7 @@ LETTER_PT = 5.0
 _LEFT, _PANEL_WIDTH = 0.075, 0.905
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _SVG = "{http://www.w3.org/2000/svg}"
-# The CSS variable for each colour that stands for one while matplotlib draws.
+# The CSS variable for each stand-in colour with which matplotlib draws.
 _VARIABLES: dict[str, str] = {}
 
 
@@ -36,7 +36,7 @@ def css_colour(name: str) -> str:
 INK, LINE, CARD = css_colour("ink"), css_colour("line"), css_colour("card")
 SERIES = tuple(css_colour(f"series-{number}") for number in range(1, 7))
 
-# matplotlib types the keys with a literal that differs from version to version.
+# Typed as Any, because the type that matplotlib declares for the keys differs between its versions.
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",
@@ -70,7 +70,7 @@ _STYLE: dict[Any, Any] = {
 @contextmanager
 def drawing(name: str, description: str, *, height_in: float = 4.4) -> Iterator["Drawing"]:
     """A figure to draw on; its ids begin with `name`, and screen readers read out `description`."""
-    # matplotlib warns where it cannot write its cache, and works without one.
+    # matplotlib warns if it cannot write its cache, and works without one.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     # matplotlib takes longer to load than most commands run.
     from matplotlib import rc_context  # noqa: PLC0415

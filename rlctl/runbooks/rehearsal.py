@@ -18,7 +18,10 @@ DIRECTIVE = "redis."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalRequest:
-    """One rehearsal: page, fault and omitted step; `patience_s` limits steps, and the wait after the last (REST)."""
+    """A request for one rehearsal: its page, fault and omitted step.
+
+    `patience_s` has the time limit of each step by its id, and under `REST` that of the wait after the last step.
+    """
 
     page: str
     kind: Kind

@@ -94,7 +94,7 @@ class RehearsalReport:
 
 
 class RehearsalNotMade(Exception):
-    """A rehearsal whose worker recorded why it could not be made. A worker that crashed records nothing."""
+    """Raised if a worker recorded why its rehearsal could not be made. A worker that crashed records nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,10 +191,10 @@ class Rehearser:
 
 
 def effect_of_omission(step: Step, results: Iterable[RehearsalResult]) -> str | None:
-    """What went wrong without a step; None if it made no difference, and the step is needless.
+    """What went wrong without a step; None if nothing did, so that the page does not need the step.
 
     A step is needed when the fleet does not recover from one of its faults without it. A step that may lose data must
-    be needed after each of its faults. `results` is read no further than that takes.
+    be needed after each of its faults. Reads `results` only until the answer is known.
     """
     reason = None
     for result in results:
@@ -206,7 +206,7 @@ def effect_of_omission(step: Step, results: Iterable[RehearsalResult]) -> str | 
 
 
 def patience(steps: Sequence[Mapping[str, object]]) -> dict[str, float]:
-    """Time limits for steps while another step is omitted, so that a wait in vain does not take its full timeout."""
+    """Time limits for steps while another step is omitted, so that a step that now must fail ends early."""
     needed = {str(one["id"]): float(str(one["elapsed_s"])) for one in steps}
     return {
         **{step: max(LEAST_PATIENCE_S, PATIENCE_FACTOR * took) for step, took in needed.items()},
@@ -226,7 +226,7 @@ def _groups(rehearsals: Sequence[RehearsedPage]) -> Iterator[list[RehearsedPage]
 
 
 def _to_omit(rehearsals: Sequence[RehearsedPage]) -> Iterator[tuple[Step, list[RehearsedPage]]]:
-    """Every step that changes something, with the rehearsals that carried it out; none of a group with a failure."""
+    """Every step that changes something, with the rehearsals that carried it out; skips a group with a failure."""
     for group in _groups(rehearsals):
         if all(one.result.is_green for one in group):
             for step in group[0].page.steps_for(group[0].kind):

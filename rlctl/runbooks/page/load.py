@@ -117,7 +117,7 @@ def _last_paragraph(lines: Sequence[str]) -> str:
 
 
 def label(step: Step, earlier: Sequence[Step]) -> str:
-    """The line above a command, for readers: a rendered page hides the attributes of the block."""
+    """The line above a command that shows readers its attributes, which a rendered page hides."""
     used = variables(step.command)
     sources = [f"`${name}` from `{one.id}`" for one in earlier for name in one.sets if name in used]
     only = [f"only {step.only}"] if step.only else []
@@ -125,7 +125,7 @@ def label(step: Step, earlier: Sequence[Step]) -> str:
 
 
 def _decisions(sections: Mapping[PageSection, Lines], mistakes: Mistakes) -> tuple[DecideRow, ...]:
-    """The rows of the table under Decide, without its head."""
+    """The rows of the table under Decide, without its header row."""
     rows = [(number, row) for number, line in sections[PageSection.DECIDE] if (row := _ROW.fullmatch(line.strip()))]
     found = []
     for number, row in rows[2:]:

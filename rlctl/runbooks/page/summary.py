@@ -25,7 +25,7 @@ def _from_document(document: object) -> Iterator[str]:
         entries = document.get(key)
         found = entries if isinstance(entries, Sequence) and not isinstance(entries, str) else ()
         ill = [entry for entry in found if isinstance(entry, Mapping) and entry.get("severity") not in _WELL]
-        # A node that lacks many scripts gets one line.
+        # Print equal lines once, such as those of a node that lacks many scripts.
         yield from dict.fromkeys(line for entry in sorted(ill, key=_urgency) for line in _told(entry))
     if isinstance(document.get("source"), str):
         yield f"decided by {document['source']} ({document.get('reason')})"
