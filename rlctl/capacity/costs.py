@@ -10,7 +10,7 @@ _ANY = range(1, 2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Microseconds for a decision; `reject` is None where rejections were not measured."""
+    """Microseconds for a decision; `reject` is None if rejections were not measured."""
 
     admit: float
     reject: float | None
@@ -61,7 +61,7 @@ _DEFAULT_CAP = 128
 
 
 def cost_of(request: MemoryRequest) -> Cost | None:
-    """The measured cost of exactly this request; None where it was not measured."""
+    """The measured cost of exactly this request; None if it was not measured."""
     is_usual = request.zset_max_listpack_entries == _DEFAULT_CAP and request.member.name in {"ms", "text:36"}
     if not is_usual:
         return None

@@ -157,7 +157,7 @@ class CapacityPlan:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the worst case fits into the given RAM; None where none was given."""
+        """Whether the worst case fits into the given RAM; None if none was given."""
         return None if self.given_ram is None else self.worst.total <= self.given_ram
 
     @property
@@ -167,7 +167,7 @@ class CapacityPlan:
 
     @cached_property
     def users_that_fit(self) -> int | None:
-        """The most users of this mix that fit; None where no RAM was given."""
+        """The most users of this mix that fit; None if no RAM was given."""
         return None if self.given_ram is None else _users_that_fit(self, self.given_ram)
 
     @property
@@ -231,7 +231,7 @@ def on_shards(found: CapacityPlan, shards: int) -> tuple[str, ...]:
 
 
 def shards_for(mix: Mix, reserve: Reserve, ram: int, *, least: int) -> int | None:
-    """The fewest shards that fit after the loss of one; None where no number of shards fits."""
+    """The fewest shards that fit after the loss of one; None if no number of shards fits."""
     low, high = least, MOST_SHARDS
     if not _fits(mix, reserve, high, ram):
         return None

@@ -20,7 +20,7 @@ class ServerVersion(StrEnum):
 
     @classmethod
     def of(cls, flavor: str, version: tuple[int, ...]) -> "ServerVersion | None":
-        """The member for a running server; None where it was not measured."""
+        """The member for a running server; None if it was not measured."""
         name = f"{flavor}-{'.'.join(str(part) for part in version[:2])}"
         return next((server for server in cls if server.value == name), None)
 

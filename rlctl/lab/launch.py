@@ -59,7 +59,7 @@ class WorkerProgram:
 
 
 def recorded_failure(folder: RunFolder) -> RlctlError | None:
-    """The error that ended the worker; None where it recorded none, such as after a kill."""
+    """The error that ended the worker; None if it recorded none, such as after a kill."""
     failed = next((line for line in reversed(list(journal_lines(folder))) if line["event"] == FAILED), None)
     if failed is None:
         return None

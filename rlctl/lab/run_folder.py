@@ -62,7 +62,7 @@ class RunFolder:
         write_private(self.root / name, json.dumps(document) + "\n")
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Read a JSON document; None where it is missing or incomplete."""
+        """Read a JSON document; None if it is missing or incomplete."""
         text = read_own(self.root / name)
         if text is None:
             return None

@@ -44,7 +44,7 @@ class Template:
 
 
 def first_fit(templates: Sequence[Template], dimensions: Mapping[str, str]) -> Template | None:
-    """The first template whose dimensions are all present; None where the rule does not concern the request."""
+    """The first template whose dimensions are all present; None if the rule does not concern the request."""
     return next((template for template in templates if template.fits(dimensions)), None)
 
 

@@ -34,7 +34,7 @@ def _shown(found: object) -> str:
 
 
 def required(value: _Value | None, name: str) -> _Value:
-    """A value that every server sends; BadReply where it is missing."""
+    """A value that every server sends; BadReply if it is missing."""
     if value is None:
         raise BadReply("a field is missing", name)
     return value

@@ -28,7 +28,7 @@ class RulesInForce:
 
     @property
     def version(self) -> Version | None:
-        """Number and digest in the pointer, also if the revision cannot be read."""
+        """Number and digest in the pointer, even if the revision cannot be read."""
         return self.pointer.version if self.pointer is not None else None
 
     @property

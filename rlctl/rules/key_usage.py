@@ -17,7 +17,7 @@ _REFUSES_SCRIPTS = frozenset({"OOM", "NOSCRIPT", "MISCONF", "NOREPLICAS"})
 
 
 def key_usage(now: RulesInForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
-    """The node, key and count of an identity, and the answer to its next call of cost 1; None where unknown."""
+    """The node, key and count of an identity, and the answer to its next call of cost 1; None if unknown."""
     unknown = {"node": None, "host": None, "port": None, "type": None, "ttl_ms": None, **_UNKNOWN}
     spec = primary_for_key(now.fleet, now.observed, key)
     if spec is None:

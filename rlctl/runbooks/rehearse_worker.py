@@ -38,7 +38,7 @@ from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
-# How long a fleet may take to come to rest after the last step, also when a stall has put sentinels in TILT.
+# How long a fleet may take to come to rest after the last step, even when a stall has put sentinels in TILT.
 REST_S = 15.0 + TILT_S
 LOOK_EVERY_S = 0.2
 ARGV = ("runbook", "test")

@@ -1,4 +1,4 @@
-"""Temporary servers on loopback with a password; server and folder are removed also if rlctl is killed."""
+"""Temporary servers on loopback with a password; server and folder are removed even if rlctl is killed."""
 
 import fcntl
 import os

@@ -64,7 +64,7 @@ class Layout(ABC):
         """Requested bytes of the allocation that holds a text."""
 
     def body_size(self, shape: Shape) -> int | None:
-        """Requested bytes of the largest allocation of a value; None where no allocation grows with the value."""
+        """Requested bytes of the largest allocation of a value; None if no allocation grows with the value."""
         match shape:
             case Number() | EntryStream():
                 return None

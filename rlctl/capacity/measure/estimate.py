@@ -44,7 +44,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """A rule in the whole fleet; `total_bytes` is None where a shard was not read."""
+    """A rule in the whole fleet; `total_bytes` is None if a shard was not read."""
 
     name: RuleName
     sampled: int
@@ -112,7 +112,7 @@ def _row(name: RuleName, shards: Sequence[ShardSample], *, is_complete: bool) ->
 
 
 def _mean(name: RuleName, shards: Sequence[ShardSample], value: _Value) -> Estimate | None:
-    """The mean over the fleet, shards weighted by their keys; None where a key has no value."""
+    """The mean over the fleet, shards weighted by their keys; None if a key has no value."""
     strata = []
     for shard in shards:
         found = [value(one, shard.server) for one in shard.keys if one.name == name]

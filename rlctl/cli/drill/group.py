@@ -168,7 +168,7 @@ def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -
 def report(app: App, run_id: str | None) -> int:
     """Write the report of a run again and print its path.
 
-    ID is the run [the latest]. rlctl judges the run again from its records, also if the run was killed.
+    ID is the run [the latest]. rlctl judges the run again from its records, even if the run was killed.
 
     Examples:
       rlctl failover-drill report

@@ -10,7 +10,7 @@ from rlctl.targets.server_program import ServerProgram, check_fit, dotted, parse
 from rlctl.topology.model import Flavor, Topology
 
 # The image may have no client, so the script reads from the server's output when it is ready. It kills the server then,
-# or after 40 s, also if rlctl was killed meanwhile. With the server end the shell and the container.
+# or after 40 s, even if rlctl was killed meanwhile. The shell and the container end with the server.
 START = """
 cd /trial && printf '%s' "$1" >trial.conf || exit 1
 sh -c 'echo "$$"; exec "$0" trial.conf 2>&1' "$0" | {
