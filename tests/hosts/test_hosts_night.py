@@ -41,7 +41,8 @@ def test_a_fence(fleet: HostsFleet) -> None:
 def test_more_than_the_hosts_have_is_refused_at_once(fleet: HostsFleet) -> None:
     before = fleet.file.read_bytes()
     ran = fleet.run("resize", "1024gb", "--yes", "-o", "json", expect=8)
-    said = re.findall(r"host (h\d): 2 data nodes x 1024 GiB more = 2 TiB, [\d.]+ GiB available", ran.error()["message"])
+    lack = r"host (h\d): 2 data nodes x 1024 GiB more = 2 TiB; [\d.]+ GiB is available"
+    said = re.findall(lack, ran.error()["message"])
     assert said == ["h1", "h2", "h3"]
     assert LOOK not in ran.err
     assert fleet.file.read_bytes() == before
