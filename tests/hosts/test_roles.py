@@ -229,7 +229,7 @@ class TestPlaced:
             assert inside(Fleet.run.lab, number).service("redis-server").is_masked
             assert root(Fleet.run.lab, "find /etc/rlctl -type f", number) == "/etc/rlctl/.host/packages.json\n"
         by_rlctl = Fleet.run.rlctl("destroy", "--confirm", "limiter")
-        assert "limiter: nothing there\nh1, h2, h3: " in by_rlctl.stdout
+        assert "limiter: no nodes found\nh1, h2, h3: " in by_rlctl.stdout
         assert "redis-server, redis-tools: still installed" in by_rlctl.stdout
         assert "`rlctl destroy --packages` removes the packages" in by_rlctl.stderr
         Neighbour.is_as_it_was(Fleet.run.lab)
