@@ -52,7 +52,7 @@ def test_survivors_are_named_and_the_rest_is_counted(project: Path) -> None:
 
 
 def test_it_ends_in_time(project: Path) -> None:
-    assert sample(project, "--minutes", "0").stdout == "the time ended after 0 of 3 mutants\nkilled 0 of 0 (0 %)\n"
+    assert sample(project, "--minutes", "0").stdout == "time was up after 0 of 3 mutants\nkilled 0 of 0 (0 %)\n"
 
 
 def test_tests_that_fail_anyway_prove_nothing(project: Path) -> None:
