@@ -151,7 +151,8 @@ def test_a_passage_that_is_stopped_stops_its_step(fleet: LocalFleet, number: sig
     assert not any(step.is_running() for step in steps)
     [transcript] = transcripts(fleet)
     assert f"transcript: {transcript}" in said
-    assert transcript.read_text().rstrip().endswith("Interrupted: stopped at a safe point; what was done stays.")
+    ending = "Interrupted: stopped at a safe point; steps that were carried out stay."
+    assert transcript.read_text().rstrip().endswith(ending)
 
 
 def steps_below(pid: int, word: str) -> list[psutil.Process]:
