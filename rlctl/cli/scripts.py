@@ -10,7 +10,17 @@ from rlctl.cli.app import App, with_app
 from rlctl.cli.help import HelpGroup
 from rlctl.cli.opened import note_differences, opened
 from rlctl.cli.options import Duration
-from rlctl.errors import CheckFailed, Exit, NotFound, PartlyDone, Refused, TimedOut, Unreachable
+from rlctl.errors import (
+    AccessDenied,
+    CheckFailed,
+    Exit,
+    NotFound,
+    PartlyDone,
+    Refused,
+    RlctlError,
+    TimedOut,
+    Unreachable,
+)
 from rlctl.execute.locking import LockWait, lock_fleet
 from rlctl.execute.session import open_fleet
 from rlctl.execute.stop import StopFlag
@@ -224,10 +234,13 @@ def watch(app: App, lua: Path | None, version: str | None, interval: float, dura
     release = load_release(lua, version)
     clock, stop = SystemClock(), StopFlag()
     ends = None if duration is None else clock.monotonic() + duration
+    temporary: tuple[type[RlctlError], ...] = _TEMPORARY
     while True:
         try:
             _load_missing(app, release, stop)
-        except _TEMPORARY as failure:
+            # The fleet accepts the secrets of this machine: a node that refuses them later does not end the watch.
+            temporary = (*_TEMPORARY, AccessDenied)
+        except temporary as failure:
             app.output.note(f"{failure.message}; next check in {interval:g} s")
         # A stop that was asked for while scripts were loaded: only the running step was finished.
         stop.check()
