@@ -5,7 +5,6 @@ from typing import Any
 from rlctl.limits.failures import Cause, ErrorReply, Failure
 
 Reply = int | bytes | None | ErrorReply | list[Any]
-Numbers = list[int]
 
 # Far beyond any reply to a limiter: a larger size is a sign of another protocol.
 _LARGEST = 64 * 1024 * 1024

@@ -10,7 +10,6 @@ from rlctl.topology.nodes import NodeId
 _Value = TypeVar("_Value")
 
 _TABLE_FIELDS = 8
-_EPOCH_FIELD = 6
 _SLOTS = 16384
 _HIGHEST_PORT = 65_535
 # Far beyond the replies of a real node; more data would take seconds to parse.
