@@ -1,6 +1,6 @@
 """Slot ownership: a live node's own claim counts; for a silent node, what the tables of the others say. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -58,10 +58,12 @@ def ownership(observed: Observed) -> Ownership:
         slots = _expand(peer.slots)
         claims[peer.id] = claims[peer.id] | slots if peer.epoch == known else slots
         epochs[peer.id] = peer.epoch
-    for node_id in claims.keys() - live:
-        claims[node_id] -= frozenset().union(
-            *(_expand(peer.slots) for peer in _later_owners(observed, node_id, epochs))
-        )
+    if silent := claims.keys() - live:
+        owners = _owners_in_live_tables(observed)
+        for node_id in silent:
+            for epoch, owner, ranges in owners:
+                if owner != node_id and epoch > epochs[node_id]:
+                    claims[node_id] -= _expand(ranges)
     return Ownership(claims=_without_overlaps(claims, epochs, live), epochs=epochs)
 
 
@@ -70,21 +72,25 @@ def later_owner(observed: Observed, node: NodeFacts, claim: Peer) -> NodeId | No
 
     Redis makes a node that starts with an outdated claim a replica of that owner, also of a dead one.
     """
+    claimed = _expand(claim.slots)
     later = [
-        peer
-        for peer in _later_owners(observed, node.id, {node.id: claim.epoch})
-        if _expand(claim.slots) & _expand(peer.slots)
+        (epoch, owner)
+        for epoch, owner, slots in _owners_in_live_tables(observed)
+        if owner != node.id and epoch > claim.epoch and not claimed.isdisjoint(_expand(slots))
     ]
-    return max(later, key=lambda peer: peer.epoch).id if later else None
+    return max(later)[1] if later else None
 
 
-def _later_owners(observed: Observed, node_id: NodeId, epochs: Mapping[NodeId, int]) -> Iterable[Peer]:
-    """Entries for other primaries in the tables of running nodes, with a later epoch than the node's."""
-    return (
-        peer
+def _owners_in_live_tables(observed: Observed) -> frozenset[tuple[int, NodeId, tuple[SlotRange, ...]]]:
+    """Return epoch, id and slots of the owners in the tables of running nodes.
+
+    The tables of a large fleet are nearly all alike: each entry is returned once.
+    """
+    return frozenset(
+        (peer.epoch, peer.id, peer.slots)
         for node in observed.up
         for peer in node.table
-        if peer.role is Role.PRIMARY and not peer.handshake and peer.id != node_id and peer.epoch > epochs[node_id]
+        if peer.slots and peer.role is Role.PRIMARY and not peer.handshake
     )
 
 
