@@ -94,7 +94,7 @@ def test_the_sentinel_kind_too(shared_sentinel: LocalFleet) -> None:
     assert (document["primaries"], len(document["rows"])) == (1, 12)
     accuracy = shared_sentinel.run("bench", "--accuracy", "--script", "fixed_window", "--yes", "-o", "json").json()
     assert [row["worst_admitted"] for row in accuracy["rows"]] == [200]
-    assert_fails(shared_sentinel, "bench", "--scale", "--yes", code=2, name="usage", says="one primary")
+    assert_fails(shared_sentinel, "bench", "--scale", "--yes", code=2, name="usage", says="a Sentinel fleet has one")
 
 
 OUTCOMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung-up"}
