@@ -1,4 +1,4 @@
-"""Runs boundary attacks against the scripts of a fleet, with an injected clock and on keys of its own."""
+"""Runs boundary attacks against the scripts of a fleet, with an injected clock, on keys that only the bench uses."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from rlctl.limits.release import Release, Script
 LIMIT = 100
 WINDOW_MS = 60_000
 WINDOW_US = WINDOW_MS * 1000
-# A midnight: every window whose length divides a day can start there.
+# Midnight in UTC: windows of any length that divides a day can start there.
 START_US = 1_800_000_000_000_000 // 86_400_000_000 * 86_400_000_000
 RULES: dict[str, Costed] = {
     one.name: one
@@ -30,13 +30,16 @@ RULES: dict[str, Costed] = {
         RollingRing(LIMIT, WINDOW_MS),
     )
 }
-# Keys expire by the clock of the server, at the earliest a second after a call: a slower attack would lose its state.
+# The server expires a key by its own clock, at the earliest a second after a call. A slower attack would lose the key.
 _SLOWEST_S = 0.8
 _TRIES = 5
 
 
 def attackable(release: Release, wanted: Sequence[str]) -> tuple[Script, ...]:
-    """The wanted scripts that have windows, by default all of them; UsageFault for a script without windows."""
+    """Return the wanted scripts, or if `wanted` is empty, all scripts that have windows.
+
+    Raises UsageFault for a wanted script without windows.
+    """
     chosen = chosen_scripts(release, wanted)
     for name in wanted:
         if name not in RULES:
@@ -65,7 +68,10 @@ class _Attacker:
         self._used = 0
 
     def worst(self, attack: Attack) -> int:
-        """The most units that a trailing window admitted. An attack that was too slow is repeated."""
+        """Run the attack and return the most units that a trailing window admitted.
+
+        Repeats an attack that was too slow. Raises TimedOut if every attempt was too slow.
+        """
         for _ in range(_TRIES):
             self._stop.check()
             tag = self._fresh_tag()
@@ -83,7 +89,7 @@ class _Attacker:
                 return worst_window(admitted, WINDOW_US)
         raise TimedOut(
             f"{self._primary.name} answers too slowly for an attack",
-            hint="keys would expire during the attack; run it again when the fleet is less busy",
+            hint="keys would expire during the attack; run the bench again when the fleet is less busy",
         )
 
     def _fresh_tag(self) -> bytes:

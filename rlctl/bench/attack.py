@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-# Requests a cost at an instant and returns the admitted units. The cost ALL requests everything that remains.
+# Takes an instant in microseconds and a cost, and returns the admitted units. Cost ALL requests all remaining units.
 Take = Callable[[int, int], int]
 ALL = 0
 _HORIZON = 3
@@ -20,10 +20,11 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """Takes a share of the limit at a phase of the first window, then all remaining units at every step.
+    """An attack that requests a share of the limit once, then all remaining units at every step.
 
-    A phase at the end of a window with steps of a window is a burst across the boundary. Small steps take every unit
-    as soon as it is available again.
+    The first request comes `phase_us` after the start of the first window. If the phase is at the end of the window and
+    a step is as long as a window, the attack is a burst across the boundary. With short steps, the attack takes every
+    unit as soon as the unit is available again.
     """
 
     phase_us: int
@@ -31,7 +32,7 @@ class Attack:
     step_us: int
 
     def asks(self, limit: int, window_us: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs of an instant since the start of the first window and a cost, at all boundaries too."""
+        """Yield pairs (microseconds since the start of the first window, cost), also right before and at boundaries."""
         yield self.phase_us, max(1, round(limit * self.first_share))
         end_us = _HORIZON * window_us
         instants = {*range(self.phase_us, end_us, self.step_us), *range(0, end_us, self.step_us)}
@@ -76,6 +77,6 @@ def worst_window(admitted: Sequence[Admitted], window_us: int) -> int:
 
 
 def worst_of(found: Iterable[tuple[Attack, int]]) -> WorstWindow:
-    """The attack with the most admitted units; of several, the first."""
+    """The attack with the most admitted units; the first such attack if there are several."""
     attack, admitted = max(found, key=lambda pair: pair[1])
     return WorstWindow(admitted=admitted, attack=attack)

@@ -7,7 +7,7 @@ from rlctl.bench.attack import WorstWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccuracyClaim:
-    """A published bound on how far a trailing window exceeds the limit; None without a published figure."""
+    """A published bound on how far a trailing window exceeds the limit. `most_over_percent` is None without a bound."""
 
     text: str
     most_over_percent: float | None
@@ -35,7 +35,7 @@ class Accuracy:
 
     @property
     def over_percent(self) -> float:
-        """How far the worst trailing window exceeded the limit."""
+        """Units above the limit in the worst trailing window, in percent of the limit."""
         return 100 * (self.worst.admitted - self.limit) / self.limit
 
     @property

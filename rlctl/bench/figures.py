@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from rlctl.bench.stats import CommandCost, middle, percentile
 from rlctl.bench.subjects import Answer, BenchCase
 
-# With a smaller share of expected answers, a row gets a note.
+# A row gets a note if a smaller share of the answers was as expected.
 _CLEAN = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """How calls are sent: keys on each primary (1: one key in total), and calls in flight on a connection."""
+    """How calls are sent: number of keys on each primary (1: one key in total), and calls in flight per connection."""
 
     keys: int
     depth: int
@@ -20,7 +20,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCounts:
-    """What the client counted; `waits_us` has the latency of each call if calls were not pipelined."""
+    """Counts of the client. `waits_us` has the latency of each call; it is empty if calls were pipelined."""
 
     calls: int
     admitted: int
@@ -29,7 +29,7 @@ class ClientCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One measurement of a case, as counted by the client and by the servers."""
+    """One measurement of a case: the counts of the client and the cost on the servers."""
 
     counted: ClientCounts
     elapsed_s: float
@@ -43,7 +43,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedRow:
-    """A case in one pattern: medians over the rounds, percentiles over all calls."""
+    """Figures of a case in one pattern: medians over the rounds, percentiles over all calls."""
 
     script: str
     answer: Answer | None

@@ -16,7 +16,7 @@ from rlctl.limits.failures import ErrorReply, failure_of
 from rlctl.limits.resp import Reply
 
 DEPTH = 50
-# The most calls of one measurement, however fast the fleet is.
+# The largest number of calls in one measurement.
 MOST_CALLS = 200_000
 
 
@@ -29,7 +29,7 @@ class Lane:
 
 
 class LoadGenerator:
-    """Sends calls to some primaries of a session until the stop flag is set."""
+    """Sends calls to some primaries of a session. Raises Interrupted if the stop flag is set."""
 
     def __init__(self, session: Session, primaries: Sequence[BenchPrimary], stop: StopFlag) -> None:
         self._session = session
@@ -49,7 +49,7 @@ class LoadGenerator:
                 _exchange([primary.link(decisions=decisions)], [b"".join(batch)], len(batch), decisions=decisions)
 
     def run(self, case: BenchCase, pattern: Pattern, duration_s: float) -> Measurement:
-        """Call for `duration_s`; the counters of the servers are read before and after."""
+        """Send calls for `duration_s`, at most about MOST_CALLS. Reads the servers' counters before and after."""
         decisions = case.answer is not None
         lanes = [self._lane(primary, case, pattern.keys) for primary in self._driven(pattern)]
         _call_each_key(lanes, decisions=decisions)
@@ -100,13 +100,13 @@ class LoadGenerator:
 
 
 def _batches(calls: Sequence[bytes], depth: int) -> list[bytes]:
-    """Full batches that use every call in turn."""
+    """Return batches of `depth` calls that use all calls in turn."""
     turns = itertools.cycle(calls)
     return [b"".join(itertools.islice(turns, depth)) for _ in range(-(-len(calls) // depth))]
 
 
 def _call_each_key(lanes: Sequence[Lane], *, decisions: bool) -> None:
-    """Call every key once without measuring: a key without calls for a second may have expired."""
+    """Call every key without measuring, because a key may expire after a second without calls."""
     for messages in zip(*(_batches(lane.calls, DEPTH) for lane in lanes), strict=True):
         _exchange([lane.link for lane in lanes], messages, DEPTH, decisions=decisions)
 
@@ -118,7 +118,7 @@ def _is_admission(reply: Reply, link: Connection) -> bool:
 
 
 def _exchange(links: Sequence[Connection], messages: Sequence[bytes], replies: int, *, decisions: bool) -> int:
-    """Send to all servers, then wait for all, so that they work in parallel. Returns the number of admissions."""
+    """Send to all servers before waiting for replies: servers work in parallel. Return the number of admissions."""
     deadline_s = time.monotonic() + TIMEOUT_S
     for link, message in zip(links, messages, strict=True):
         link.send(message, deadline_s)

@@ -1,7 +1,8 @@
 """Runs a bench from start to end: journal entry, session, measurements, and removal of its keys.
 
-A bench takes no fleet lock: it changes no node and no setting, and other operations must not wait for it. A deploy at
-the same time spoils the figures, not the fleet: a node that stops or a key that moves ends the bench with an error.
+A bench does not take the fleet's lock, because it does not change nodes or settings and other operations must not wait
+for it. A deploy at the same time can spoil the figures of the bench, but not the fleet. If a node stops or a slot
+moves, the bench ends with an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ _Report = TypeVar("_Report")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOptions:
-    """What to measure: the scripts (empty: all), and the seconds for each row."""
+    """The scripts to measure (empty: the default of the bench) and the seconds for each row."""
 
     scripts: Sequence[str]
     duration_s: float
@@ -64,7 +65,7 @@ class ScaleReport:
 
 
 def scaled(fleet: FleetSession, wanted: Sequence[str]) -> list[BenchCase]:
-    """The admitting cases to measure on more and more shards."""
+    """The cases that the scaling bench measures: each script while it admits."""
     return [one for one in bench_cases(fleet.release, wanted or SCALED) if one.answer is Answer.ADMIT]
 
 
@@ -127,7 +128,7 @@ def _journalled(fleet: FleetSession, argv: Sequence[str]) -> Iterator[None]:
     except Interrupted as failure:
         journal.end(failure.code)
         raise type(failure)(
-            "stopped; the keys of the bench are removed", hint="the same command starts again"
+            "stopped; the keys of the bench are removed", hint="run the same command again"
         ) from failure
     except RlctlError as failure:
         journal.end(failure.code)

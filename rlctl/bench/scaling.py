@@ -12,8 +12,8 @@ _CROWDED = 0.8
 class ScalingLevel:
     """A measurement with keys on the first `shards` shards.
 
-    `client_cpu` and `server_cpu` are in processors. `machine_cpu` is the busy share of all processors, other processes
-    included, if client and fleet share a machine; else None.
+    `client_cpu` and `server_cpu` (one figure for each primary) count busy processors. `machine_cpu` is the busy share
+    of this machine's processors, including other processes; None unless the client and the fleet run on one machine.
     """
 
     shards: int
@@ -41,7 +41,7 @@ class ScalingLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """A script on 1 to N shards."""
+    """Measurements of a script on 1 to N shards."""
 
     script: str
     levels: tuple[ScalingLevel, ...]

@@ -26,14 +26,14 @@ from rlctl.topology.model import MIB
 from rlctl.topology.nodes import NodeName, all_nodes
 
 TIMEOUT_S = 5.0
-# The keys of a bench take less than this. On a fuller server, they could evict keys of services.
+# The keys of a bench take less memory than this. With less free memory, they could evict keys of services.
 HEADROOM_BYTES = 16 * MIB
 _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPrimary:
-    """A primary with three connections: as limiter and as admin for load, and one for queries and removal of keys."""
+    """A primary and its connections: `limiter` and `admin` for load as these users, `control` for everything else."""
 
     name: NodeName
     slots: tuple[SlotRange, ...]
@@ -64,7 +64,7 @@ class BenchPrimary:
         return limit_bytes - required(memory.used_bytes, "used_memory") if limit_bytes else None
 
     def now_us(self) -> int:
-        """The clock of the server, by which scripts decide."""
+        """Time of the server's clock, which the scripts use, in microseconds."""
         seconds, micros = self._ask("TIME")
         return int(seconds) * 1_000_000 + int(micros)
 
@@ -88,7 +88,7 @@ class Session:
     _tags: dict[NodeName, list[bytes]] = field(default_factory=dict)
 
     def tags(self, primary: BenchPrimary, count: int) -> list[bytes]:
-        """`count` identities on this primary; the run id makes them unique."""
+        """Return `count` hash tags whose keys are on this primary. The run id makes them unique."""
         known = self._tags.setdefault(primary.name, [])
         if len(known) < count:
             names = (f"rlctl-bench-{self.run_id}-{number}".encode() for number in itertools.count())
@@ -96,7 +96,7 @@ class Session:
         return known[:count]
 
     def will_write(self, primary: BenchPrimary, keys: Iterable[bytes]) -> None:
-        """Record keys for removal before they are written."""
+        """Record keys that are about to be written, so that `remove_keys` removes them."""
         self._written.setdefault(primary.name, set()).update(keys)
 
     def spent(self, command: str) -> CommandCost:
@@ -143,7 +143,7 @@ def bench_session(fleet: FleetSession, progress: Progress) -> Iterator[Session]:
 
 
 def now_s() -> float:
-    """The clock for all measured times."""
+    """Seconds of the performance counter, the clock for all measured times."""
     return time.perf_counter()
 
 
@@ -187,7 +187,7 @@ def _check_headroom(primaries: Sequence[BenchPrimary]) -> None:
 
 
 def _unlink(link: NodeLink, keys: Sequence[bytes]) -> int:
-    """Unlink keys; returns how many could not be unlinked."""
+    """Unlink keys. Return the number of keys that could not be unlinked."""
     try:
         replies = link.pipeline([("UNLINK", key) for key in keys])
     except LinkFailure:

@@ -1,4 +1,4 @@
-"""Measures every case in every pattern, in rounds, so that noise of the machine affects all cases."""
+"""Measures every case in every pattern, in rounds, so that noise on the machine affects all cases alike."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

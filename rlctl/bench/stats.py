@@ -46,7 +46,7 @@ def command_cost(info: ServerInfo, command: str) -> CommandCost:
 def is_whole(data: bytes, replies: int, *, decisions: bool) -> bool:
     """Whether `replies` replies have arrived; raises Failure for an error reply.
 
-    Lines are counted, because a parser would dominate the measured time.
+    Counts lines instead of parsing, because a parser would dominate the measured time.
     """
     if data[:1] == b"-" or b"\r\n-" in data:
         _raise_first_error(data, replies)
@@ -66,7 +66,7 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 
 
 def middle(values: Iterable[float | None]) -> float | None:
-    """The median of the values that are not None; None without any."""
+    """The median of the values that are not None; None if there are no such values."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
 

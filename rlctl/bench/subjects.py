@@ -26,12 +26,12 @@ KEPT_MS = 600_000
 LOG = 100
 LEASES = 50
 _ENOUGH = 1_000_000_000
-# Taken in this order, each only if it still fits, they use up any remainder below 128.
+# Costs that use up any remainder below 128: the script admits each cost that still fits.
 _DOWN_TO_ONE = (64, 32, 16, 8, 4, 2, 1)
 
 
 class Answer(StrEnum):
-    """The decision that a case is prepared for."""
+    """The decision that a case is prepared to get."""
 
     ADMIT = "admit"
     DENY = "deny"
@@ -64,7 +64,7 @@ class BenchCase(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillCall:
-    """A call before the measured ones; `windows_ago` moves its clock back."""
+    """A call that prepares a key, with a clock that is `windows_ago` windows in the past."""
 
     cost: int
     windows_ago: int = 0
@@ -72,7 +72,7 @@ class FillCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostedCase:
-    """A script with a cost argument."""
+    """A case of a script that has a cost argument."""
 
     command: ClassVar[str] = "evalsha"
 
@@ -105,7 +105,7 @@ class CostedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentCase:
-    """The concurrent script: acquires a lease again, or one lease above the limit."""
+    """The concurrent script. Admitted calls acquire an existing lease again, denied calls one lease above the limit."""
 
     command: ClassVar[str] = "evalsha"
 
@@ -129,7 +129,7 @@ class ConcurrentCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrCase:
-    """INCR, with which the scripts are compared."""
+    """INCR, the baseline to which the scripts are compared."""
 
     name: ClassVar[str] = INCR
     command: ClassVar[str] = INCR
@@ -142,7 +142,7 @@ class IncrCase:
         return command(b"INCR", self.key(tag))
 
     def fill(self, tag: bytes, now_us: int) -> list[bytes]:  # noqa: ARG002  part of the protocol
-        """Create the counter with an expiry: INCR would create one without."""
+        """Create the counter with an expiry, because INCR creates a key without an expiry."""
         return [command(b"SET", self.key(tag), b"0", b"PX", b"%d" % KEPT_MS)]
 
 
@@ -156,7 +156,7 @@ _COSTED: dict[str, tuple[Prepared, Prepared]] = {
         (Gcra(1_000_000, 1_000_000, 1000), ()),
         (Gcra(10, 1, KEPT_MS // 10), (FillCall(cost=10),)),
     ),
-    # Windows of a millisecond: entries expire as others are added.
+    # The admitting cases have windows of one millisecond, so old entries expire while new entries are added.
     "rolling_window": (
         (RollingWindow(1000, 1), ()),
         (RollingWindow(LOG, KEPT_MS), (FillCall(cost=LOG),)),
@@ -169,13 +169,13 @@ _COSTED: dict[str, tuple[Prepared, Prepared]] = {
 
 
 def _in_windows(window_ms: int) -> dict[str, tuple[Prepared, Prepared]]:
-    """The scripts whose windows are aligned to the epoch. At the end of a window, a denying case would admit."""
+    """The scripts whose windows are aligned to the epoch. A denying case would admit again in the next window."""
     return {
         "fixed_window": (
             (FixedWindow(_ENOUGH, window_ms), ()),
             (FixedWindow(LOG, window_ms), (FillCall(cost=LOG),)),
         ),
-        # A count in the previous window makes the script do all its work. It is so small that no unit of it becomes
+        # A count in the previous window makes the script do all its work. The count is too small for a unit to become
         # available again during the window.
         "sliding_counter": (
             (SlidingCounter(_ENOUGH, window_ms), (FillCall(cost=1000, windows_ago=1),)),
@@ -188,14 +188,14 @@ def _in_windows(window_ms: int) -> dict[str, tuple[Prepared, Prepared]]:
 
 
 def bench_cases(release: Release, wanted: Sequence[str], *, window_ms: int = KEPT_MS) -> tuple[BenchCase, ...]:
-    """INCR, then each wanted script, first admitting, then denying."""
+    """The INCR case, then the admitting case and the denying case of each wanted script."""
     scripts = chosen_scripts(release, wanted)
     costed = _COSTED | _in_windows(window_ms)
     return (IncrCase(), *(_bench_case(script, answer, costed) for script in scripts for answer in Answer))
 
 
 def chosen_scripts(release: Release, wanted: Sequence[str]) -> tuple[Script, ...]:
-    """The wanted scripts in the order of the release, by default all; NotFound for an unknown name."""
+    """The wanted scripts in the order of the release; all if `wanted` is empty. Raises NotFound for an unknown name."""
     names = [script.name for script in release.scripts]
     for name in wanted:
         if name not in names:
@@ -209,7 +209,7 @@ def rule_id(answer: Answer) -> str:
 
 
 def at_instant(script: Script, call: CostedCall, tag: bytes, cost: int, now_us: int) -> bytes:
-    """An EVALSHA with an injected clock."""
+    """An EVALSHA call that makes the script use `now_us` as the current time."""
     arguments = script_arguments(script, {**call.algorithm.arguments(), "cost": cost})
     return command(b"EVALSHA", script.sha1.encode(), b"1", call.key(tag), *arguments, b"%d" % now_us)
 
