@@ -22,12 +22,12 @@ LETTER_PT = 5.0
 _LEFT, _PANEL_WIDTH = 0.075, 0.905
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _SVG = "{http://www.w3.org/2000/svg}"
-# The CSS variable for each stand-in colour with which matplotlib draws.
+# Maps each placeholder colour that matplotlib draws with to the CSS variable that replaces it.
 _VARIABLES: dict[str, str] = {}
 
 
 def css_colour(name: str) -> str:
-    """A colour to draw with; the finished plot has the CSS variable `--name` in its place."""
+    """Return a placeholder colour to draw with. The finished plot has the CSS variable `--name` instead."""
     stand_in = f"#{sha256(name.encode()).hexdigest()[:6]}"
     _VARIABLES[stand_in] = f"var(--{name})"
     return stand_in
@@ -41,7 +41,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
-    # Names of rules and nodes are not formulas, also where they contain a dollar sign.
+    # Do not typeset names of rules and nodes as formulas, even if they contain a dollar sign.
     "text.parse_math": False,
     "text.color": INK,
     "axes.edgecolor": LINE,
@@ -69,8 +69,8 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def drawing(name: str, description: str, *, height_in: float = 4.4) -> Iterator["Drawing"]:
-    """A figure to draw on; its ids begin with `name`, and screen readers read out `description`."""
-    # matplotlib warns if it cannot write its cache, and works without one.
+    """A plot to draw on. The ids in its SVG begin with `name`; `description` is its label for screen readers."""
+    # matplotlib warns if it cannot write its cache, but works without a cache.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     # matplotlib takes longer to load than most commands run.
     from matplotlib import rc_context  # noqa: PLC0415
@@ -90,21 +90,21 @@ class Drawing:
 
     @cached_property
     def axes(self) -> "Axes":
-        """The only axes of the plot, as large as the labels leave room for."""
+        """The axes of a plot without panels, as large as the labels allow."""
         self._figure.set_layout_engine("constrained")
         return self._figure.add_subplot()
 
     def panel(self, top_in: float, height_in: float, title: str = "") -> "Axes":
-        """Axes of the full width, `top_in` below the top of the plot."""
+        """Add axes of the full width, `top_in` inches below the top of the plot."""
         whole_in = self._figure.get_figheight()
         bottom = 1 - (top_in + height_in) / whole_in
         axes = self._figure.add_axes((_LEFT, bottom, _PANEL_WIDTH, height_in / whole_in))
-        # Lines that run through all panels are hidden behind the titles between the panels.
+        # The box behind the title hides lines that run through all panels.
         axes.set_title(title, bbox={"facecolor": CARD, "edgecolor": "none", "pad": 1.5})
         return axes
 
     def svg(self) -> Markup:
-        """The finished plot."""
+        """Return the finished plot as an SVG element."""
         drawn = io.BytesIO()
         with catch_warnings():
             # The browser draws the text, with fonts that matplotlib does not know.
@@ -119,7 +119,7 @@ def panel_letters() -> float:
 
 
 def size_words(value: float) -> str:
-    """`1.5 GB`, in powers of 1000."""
+    """Return a size such as `1.5 GB`, in powers of 1000."""
     unit = 0
     while abs(value) >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
@@ -143,7 +143,7 @@ def _page_element(svg: bytes, name: str, description: str) -> Markup:
 
 
 def _attribute(key: str, value: str, name: str) -> str:
-    """An attribute whose ids belong to this plot and whose colours are those of the page."""
+    """The value of an attribute, with `name` before ids and CSS variables instead of placeholder colours."""
     local = key.rpartition("}")[2]
     if local == "id":
         return f"{name}-{value}"

@@ -1,4 +1,4 @@
-"""The HTML page that every report is: one file without network access or scripts, in light and dark. Pure."""
+"""The HTML page of every report: one file without scripts or network access, for light and dark mode. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of cells; the columns from `numbers_from` on hold numbers."""
+    """A table of text cells. The columns from index `numbers_from` on contain numbers."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -31,7 +31,7 @@ class Chapter:
 
 
 def page(command: str, title: str, text: str, chapters: Sequence[Chapter]) -> str:
-    """A page of chapters; `command` made it."""
+    """Return the HTML of a page. `command` is the command that made the page."""
     template = environment().get_template("chapters.html.j2")
     return template.render(command=command, title=title, text=text, chapters=chapters)
 
