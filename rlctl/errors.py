@@ -49,7 +49,7 @@ class UsageFault(RlctlError):
 
 
 class InvalidFile(RlctlError):
-    """A file of the user is not valid. The message starts with `file:line`."""
+    """A file that the user gave is invalid. The message starts with `file:line`."""
 
     exit_code = Exit.INVALID_FILE
     code = "invalid-file"
@@ -63,7 +63,7 @@ class AccessDenied(RlctlError):
 
 
 class NotFound(RlctlError):
-    """A thing that the user named does not exist."""
+    """A file, node, fleet or other object that the command needs does not exist."""
 
     exit_code = Exit.NOT_FOUND
     code = "not-found"
@@ -115,7 +115,7 @@ class StalePlan(Refused):
 
 
 class Declined(RlctlError):
-    """The user declined, or there is no terminal on which to ask."""
+    """The user declined a question, or there is no terminal for the question."""
 
     exit_code = Exit.DECLINED
     code = "declined"
@@ -129,7 +129,7 @@ class PartlyDone(RlctlError):
 
 
 class CheckFailed(RlctlError):
-    """Every step was done, but the fleet, when observed again, is not in the expected state."""
+    """Every step was done, but a final check found that the fleet is not in the expected state."""
 
     exit_code = Exit.CHECK_FAILED
     code = "check-failed"

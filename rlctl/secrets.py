@@ -41,7 +41,7 @@ class Secret:
         return self._text
 
     def sha256(self) -> str:
-        """Hexadecimal SHA-256, the form that ACL files hold."""
+        """Hexadecimal SHA-256, as ACL files store passwords."""
         return hashlib.sha256(self._text.encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class FleetSecrets:
     fleet_id: str
     passwords: Mapping[User, Secret]
     authority: Authority | None
-    # The passwords of services that have a user of their own.
+    # The passwords of services that have their own Redis user.
     services: Mapping[str, Secret] = field(default_factory=dict)
 
     def password(self, user: User) -> Secret:
@@ -85,18 +85,18 @@ def generate(name: str, authority: Authority | None) -> FleetSecrets:
 
 
 def with_services(secrets: FleetSecrets, services: Iterable[str]) -> FleetSecrets:
-    """The secrets with passwords for exactly these services. Existing passwords stay; missing ones are generated."""
+    """Return the secrets with passwords for exactly these services: the existing password, else a new one."""
     known = secrets.services
     return replace(secrets, services={name: known.get(name) or _new_password() for name in sorted(services)})
 
 
 def extends(given: FleetSecrets, own: FleetSecrets) -> bool:
-    """Whether `given` is `own`, possibly with further services."""
+    """Whether `given` equals `own`, apart from additional services."""
     return replace(given, services={}) == replace(own, services={}) and own.services.items() <= given.services.items()
 
 
 def to_text(secrets: FleetSecrets) -> str:
-    """The secrets as the text of a secrets file, in clear."""
+    """Return the text of a secrets file, with passwords in plain text."""
     authority = secrets.authority
     services = {name: password.reveal() for name, password in secrets.services.items()}
     document = {
@@ -113,7 +113,7 @@ def to_text(secrets: FleetSecrets) -> str:
 
 
 def from_text(text: str, path: Path) -> FleetSecrets:
-    """Parse a secrets file. The InvalidFile that it raises never quotes the file's content."""
+    """Parse a secrets file. Raises InvalidFile, whose message contains no password or key."""
     try:
         document = json.loads(text)
         _check_format(document["version"])

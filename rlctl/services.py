@@ -5,7 +5,7 @@ import re
 NAME = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 NAME_RULE = "a lower-case letter, then up to 39 lower-case letters, digits or dashes, with no dash at the end"
 _ROOT = "rl:"
-# An identity is in braces and a service name has none, so a key cannot be parsed in two ways.
+# The identity of a key is in braces, and service names contain no braces, so every key has only one parse.
 _HEAD = re.compile(rf"{_ROOT}(?:(?P<service>{NAME}):)?\{{")
 
 
@@ -15,7 +15,7 @@ def user_of(service: str) -> str:
 
 
 def key_prefix(service: str | None) -> str:
-    """Prefix of the keys of a service; None: the prefix of every limiter key."""
+    """Prefix of the keys of a service; with None, the prefix of all limiter keys."""
     return _ROOT if service is None else f"{_ROOT}{service}:"
 
 
@@ -25,7 +25,7 @@ def key_head(service: str | None) -> str:
 
 
 def split_key(key: str) -> tuple[str | None, str] | None:
-    """The service of a limiter key and the text after its opening brace; None if it is no limiter key."""
+    """The service of a limiter key and the text after its opening brace; None if `key` is not a limiter key."""
     head = _HEAD.match(key)
     return None if head is None else (head["service"], key[head.end() :])
 
