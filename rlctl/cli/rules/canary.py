@@ -82,10 +82,10 @@ def _parameters(command: Any) -> Any:  # noqa: ANN401  click's decorators are un
     "--percent",
     "share",
     type=_Percent(),
-    help="Percentage of identities in the canary, 0 for none; first step of a ramp.",
+    help="Percentage of identities in the canary, 0 for none; with --ramp, the first step.",
 )
 @click.option(
-    "--ramp", "shares", type=_Steps(), help="Percentages of a ramp, such as 10,50,100; each is held and watched."
+    "--ramp", "shares", type=_Steps(), help="Percentages of a ramp, such as 10,50,100; each lasts for --hold."
 )
 @click.option("--hold", "hold_s", type=Duration(), help="Time to hold each step of a ramp [10m].")
 @click.option(
@@ -94,7 +94,7 @@ def _parameters(command: Any) -> Any:  # noqa: ANN401  click's decorators are un
     type=_Condition(),
     multiple=True,
     help="Condition that aborts a ramp: errors>1%, denied>20%, p99>5ms; may be repeated. "
-    "denied uses the parameters of the canary, also for identities with a tier.",
+    "denied uses the parameters of the canary even for identities with a tier.",
 )
 @_parameters
 @change_options
@@ -114,13 +114,13 @@ def canary(
 ) -> int:
     """Give a share of the identities other parameters.
 
-    A higher percentage keeps the identities of a lower one and adds more. Parameters are written as in a rules file;
-    without any, the canary keeps those it has. The parameters of a tier override those of a canary. `rlctl rules
+    A higher percentage keeps the current canary identities and adds more. Write parameters as in a rules file; without
+    parameters, the canary keeps its current values. A tier's parameters override the canary's parameters. `rlctl rules
     promote` applies the canary to all identities.
 
     A ramp aborts if a condition holds, or if a condition could not be measured during a step. rlctl then restores the
-    earlier rules and exits with 15. An interrupted ramp stays at its step. errors and p99 are those of all EVALSHA
-    calls on the fleet; denied is the share of sampled canary identities that have nothing left.
+    earlier rules and exits with 15. An interrupted ramp keeps its current percentage. errors and p99 cover all EVALSHA
+    calls on the fleet; denied is the share of sampled canary identities that have used up their limit.
 
     Examples:
       rlctl rules canary api-per-key --percent 10 --limit 800 --yes
@@ -149,7 +149,9 @@ def _steps(share: int | None, shares: tuple[int, ...] | None) -> tuple[int, ...]
     try:
         return shares if share is None else with_first_step(share, shares)
     except ValueError as failure:
-        raise UsageFault(f"--percent: {failure}", hint="it is the first step of --ramp, or one below it") from failure
+        raise UsageFault(
+            f"--percent: {failure}", hint="give the first step of --ramp, or a lower percentage"
+        ) from failure
 
 
 def _check_belongs_to_ramp(shares: tuple[int, ...] | None, options: Mapping[str, object]) -> None:

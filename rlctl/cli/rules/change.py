@@ -1,4 +1,4 @@
-"""What all commands that change rules share: options, questions and the lock."""
+"""Options, questions and locking of the commands that change rules."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,7 +39,7 @@ def change_options(command: Any) -> Any:  # noqa: ANN401  click's decorators are
     for option in (
         click.option("--wait", is_flag=True, help="Wait for another operation to end, at most --timeout if given."),
         click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to the end of enforcement."),
-        click.option("--dry-run", is_flag=True, help="Show the changes and make none; exit 10 if there are any."),
+        click.option("--dry-run", is_flag=True, help="Show the plan and change nothing; exit 10 if there are changes."),
         click.option("--yes", is_flag=True, help="Agree in advance."),
     ):
         command = option(command)
@@ -58,7 +58,7 @@ def run_change(app: App, verb: str, why: str, make: RulesEdit, release: Release,
 
 
 class RulesChanger:
-    """Changes rules under the fleet's lock. Asks before the first change; its answer covers the changes that follow."""
+    """Changes rules under the fleet's lock. Asks before the first change only: the answer covers all later changes."""
 
     def __init__(self, app: App, options: ChangeOptions) -> None:
         self._app = app

@@ -65,7 +65,7 @@ def apply(app: App, source: Path, yes: bool, confirm: str | None, dry_run: bool,
     """Put the rules of a file in force as a new revision.
 
     FILE is the rules file [rules.yaml]. rlctl reads the revision back from every node that stores it. To remove an
-    enforced rule, or to loosen one of class security, add --confirm NAME; --yes does not cover it.
+    enforced rule or to loosen a rule of class security, you need --confirm NAME; --yes is not enough.
 
     Examples:
       rlctl rules apply rules.yaml --dry-run
@@ -110,8 +110,8 @@ def status(app: App) -> int:
 def shadow(app: App, rule: str, off: bool, yes: bool, confirm: str | None, dry_run: bool, wait: bool) -> int:
     """Make a rule count without denying.
 
-    RULE counts on keys of its own; services count the requests that it would have denied. Shadow ends the rule's
-    enforcement, so it needs --confirm NAME; --yes does not cover it.
+    A rule in shadow counts on separate keys, and services count the requests that the rule would have denied. Shadow
+    ends the rule's enforcement, so the command needs --confirm NAME; --yes is not enough.
 
     Examples:
       rlctl rules shadow api-per-key --confirm limiter
@@ -151,11 +151,12 @@ def rollback(
 ) -> int:
     """Put an earlier revision in force again.
 
-    With RULE, only that rule returns to what it was before its last change. The steps of a ramp count as one change:
+    With RULE, only that rule returns to its state before its last change. The steps of a ramp count as one change:
     rollback returns to the revision before the ramp.
 
-    If only numbers differ, counters stay: no identity gains or loses quota. A rule with another algorithm, window, key
-    template, script state or shadow counts on other keys, from zero; rlctl shows that before it asks.
+    If only numbers differ, rlctl keeps the counters: no identity gains or loses quota. If the algorithm, window, key
+    template, script state or shadow of a rule differs, the rule counts on other keys, from zero. rlctl warns of this
+    before it asks.
 
     Examples:
       rlctl rules rollback --yes
@@ -169,14 +170,14 @@ def rollback(
 @rules.command()
 @click.argument("rule")
 @click.argument("identity")
-@click.option("--tier", help="Tier of the identity. A tier that the rule lacks gets the base limit and a warning.")
+@click.option("--tier", help="Tier of the identity. An unknown tier gets the base limit and a warning.")
 @click.option("--service", metavar="S", help="Service whose keys to explain.")
 @with_app
 def explain(app: App, rule: str, identity: str, tier: str | None, service: str | None) -> None:
     """Show limit, key, slot, node and count of one identity.
 
-    IDENTITY is the value that RULE counts by, or one NAME=VALUE for each if there are several: user=ada,endpoint=/x.
-    The command only reads: the identity is charged nothing.
+    IDENTITY is the value that RULE counts by. If RULE counts by several values, write user=ada,endpoint=/x. The command
+    is read-only and uses none of the identity's quota.
 
     Examples:
       rlctl rules explain api-per-key ada --tier free

@@ -12,7 +12,7 @@ _SHOWN_HISTORY = 5
 
 
 def show_plan(app: App, verb: str, found: RulesPlan) -> None:
-    """Show changes, warnings and the enforcement that ends."""
+    """Show the changes, the warnings, and each enforcement that the plan ends or loosens."""
     if app.output.as_json:
         app.output.result(found.to_json(verb))
         return
