@@ -53,22 +53,20 @@ def capacity() -> None:
 
 @capacity.command()
 @with_options(encoding_option, *request_options)
-@click.option(
-    "--batch", "source", metavar="FILE", help="File with one JSON object a line, whose keys are options; - is stdin."
-)
-@click.option("--calibrate", is_flag=True, help="Fill a scratch server and compare; exit 15 if more than 10 % off.")
+@click.option("--batch", "source", metavar="FILE", help="File with one JSON object of options a line; - is stdin.")
+@click.option("--calibrate", is_flag=True, help="Compare with a filled scratch server; exit 15 if more than 10 % off.")
 @click.option(
     "--calibrate-users",
     type=click.IntRange(10_000, 50_000),
     default=20_000,
     show_default=True,
-    help="Users for --calibrate.",
+    help="Number of users on the scratch server of --calibrate.",
 )
 @with_app
 def predict(app: App, source: str | None, calibrate: bool, calibrate_users: int, **options: Any) -> int:  # noqa: ANN401
     """Predict the bytes that one user takes at the full limit.
 
-    Shows the parts of the figure, and warns of a nearby limit at which the server changes its encoding.
+    Shows the parts of the prediction, and warns if the server uses another encoding at a nearby limit.
 
     Examples:
       rlctl capacity predict --algorithm rolling_window --users 1000000
@@ -89,7 +87,11 @@ def predict(app: App, source: str | None, calibrate: bool, calibrate_users: int,
 
 @capacity.command()
 @click.option(
-    "--users", type=click.IntRange(1, MOST_USERS), default=1_000_000, show_default=True, help="Users with a counter."
+    "--users",
+    type=click.IntRange(1, MOST_USERS),
+    default=1_000_000,
+    show_default=True,
+    help="Number of users with a counter.",
 )
 @click.option(
     "--limit", type=click.IntRange(1, MOST_LIMIT), default=100, show_default=True, help="Requests in a window."
@@ -102,7 +104,7 @@ def predict(app: App, source: str | None, calibrate: bool, calibrate_users: int,
     type=click.IntRange(1, MOST_USERS),
     default=100_000,
     show_default=True,
-    help="Requests a second of all users.",
+    help="Requests per second of all users together.",
 )
 @with_options(*server_options, html_option)
 @with_app
@@ -140,7 +142,7 @@ capacity.add_command(measure)
 def compare(app: App, **options: Any) -> None:  # noqa: ANN401
     """Compare the encodings of one algorithm, cheapest first.
 
-    Shows bytes a user, time of a call, and what an encoding gives up.
+    Shows the bytes per user, the time of a call, and what each encoding gives up.
 
     Examples:
       rlctl capacity compare --algorithm rolling_window --limit 1000

@@ -40,10 +40,10 @@ from rlctl.observe.model import Role
 @html_option
 @with_app
 def measure(app: App, sample: int, budget: float, prefer: str, interval: float, html: Path | None) -> int:
-    """Measure bytes of each rule's users, headroom and growth.
+    """Measure bytes per user of each rule, headroom and growth.
 
-    Only reads: INFO, SCAN, MEMORY USAGE, OBJECT ENCODING, PTTL and sizes, on replicas that are in sync. Exits with 13
-    if a shard could not be read.
+    Sends only read commands: INFO, SCAN, MEMORY USAGE, OBJECT ENCODING, PTTL and those that return a size. Never
+    samples a replica that lags. Exits with 13 if a shard could not be read.
 
     Examples:
       rlctl capacity measure --sample 1000 --budget 10s

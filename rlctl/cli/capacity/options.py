@@ -30,7 +30,7 @@ _SERVER = (
     click.option(
         "--allocator",
         type=_words(Allocator),
-        help="jemalloc whose size classes to use: the system's or the bundled one [upstream].",
+        help="Size classes to use: those of Debian's jemalloc, or of the jemalloc in upstream releases [upstream].",
     ),
 )
 _NODE = (
@@ -48,7 +48,7 @@ _SIZES = (
         "--limit", type=click.IntRange(1, MOST_LIMIT), help="Requests, tokens or leases of a user [100; concurrent 50]."
     ),
     click.option("--users", type=click.IntRange(1, MOST_USERS), help="Users on one primary [1000000]."),
-    click.option("--key-length", type=click.IntRange(1, MOST_TEXT), help="Bytes of the key's name [40]."),
+    click.option("--key-length", type=click.IntRange(1, MOST_TEXT), help="Length of a key's name in bytes [40]."),
     click.option(
         "--member", help="Form of a log entry: ms, us, seq, relative, float or text:N [ms; concurrent text:36]."
     ),
@@ -57,7 +57,7 @@ _SIZES = (
         "--rate", type=click.IntRange(1, MOST_LIMIT), help="For buckets: tokens that one period adds [the limit]."
     ),
     click.option("--period", help="For buckets: time in which --rate tokens are added [1s]."),
-    click.option("--window", help="Length of the window, or of a lease [60s]."),
+    click.option("--window", help="Length of the window or lease [60s]."),
     click.option("--no-ttl", is_flag=True, default=None, help="Keys do not expire."),
     click.option(
         "--zset-max-listpack-entries",
@@ -85,7 +85,7 @@ def with_options(*options: Decorator) -> Callable[[Function], Function]:
 
 
 def typed_options(options: dict[str, Any]) -> dict[str, object]:
-    """Return the options that were typed. `rlctl.capacity` has the defaults of the others."""
+    """Return the options that the user gave. `rlctl.capacity` has the defaults of the other options."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -119,7 +119,7 @@ def _decoded(data: bytes, source: str) -> str:
 
 
 def write_page(app: App, path: Path | None, make: Callable[[], str]) -> None:
-    """Write the report if a path was given. The file appears whole or not at all."""
+    """Write the report atomically if a path was given."""
     if path is not None:
         write_private(path, make())
         app.output.note(f"{path}: written")

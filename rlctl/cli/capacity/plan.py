@@ -38,7 +38,7 @@ LEAST_CLUSTER_SHARDS = 3
 
 
 class _Share(click.ParamType[float]):
-    """An option value: a number from `least` to 100. More is taken for a typing error."""
+    """An option value: a number from `least` to 100. A larger number is likely a typing error, so it is refused."""
 
     name = "number"
 
@@ -60,18 +60,22 @@ class _Share(click.ParamType[float]):
     "--mix",
     "mix_file",
     metavar="FILE",
-    help="File with one rule a line, as for --batch, with the users of the whole fleet.",
+    help="File as for `predict --batch`: one rule a line, with the users of the whole fleet.",
 )
 @click.option("--rules", "rules_file", metavar="FILE", help="Rules file; needs --users.")
 @click.option(
-    "--users", "users", multiple=True, metavar="RULE=N", help="Users of a rule of --rules; give one for each rule."
+    "--users",
+    "users",
+    multiple=True,
+    metavar="RULE=N",
+    help="Number of users of a rule in --rules; repeat for each rule.",
 )
 @click.option("--shards", type=click.IntRange(1, MOST_SHARDS), help="Number of primaries [as few as fit into --ram].")
 @click.option("--ram", type=Size(), help="Memory of one server [what the plan needs].")
 @click.option("--replicas", type=click.IntRange(0, 100), default=1, show_default=True, help="Replicas of each primary.")
 @click.option("--fragmentation", type=_Share(1), default=1.1, show_default=True, help="RSS divided by used memory.")
 @click.option(
-    "--stale", type=_Share(0), default=0.0, show_default=True, help="Expired keys not yet deleted, for each live key."
+    "--stale", type=_Share(0), default=0.0, show_default=True, help="Expired but not yet deleted keys per live key."
 )
 @click.option("--backlog", type=Size(), default="1mb", show_default=True, help="repl-backlog-size of a server.")
 @click.option(
@@ -81,7 +85,7 @@ class _Share(click.ParamType[float]):
 @click.option(
     "--write",
     type=click.Path(path_type=Path),
-    help="Topology file to write shards and maxmemory into, unless deploy would refuse it.",
+    help="Topology file to write shards and maxmemory into, unless deploy would refuse the change.",
 )
 @click.option("--yes", is_flag=True, help="Agree to --write in advance.")
 @with_options(*node_options, html_option)
@@ -106,8 +110,8 @@ def plan(
 ) -> int:
     """Compute memory and shards for a number of users.
 
-    Shows the memory of each server with all shards and after the loss of one, and maxmemory. Exits with 10 if the users
-    do not fit.
+    Shows maxmemory, and the memory of each server with all shards and after the loss of one shard. Exits with 10 if the
+    users do not fit.
 
     Examples:
       echo '{"algorithm": "gcra", "users": 10000000}' > mix.jsonl
@@ -162,7 +166,7 @@ def _mix(
     servers = {(one.server, one.allocator, one.slots is None) for one in requests}
     if len(servers) > 1:
         raise UsageFault(
-            "a plan needs servers of one kind, and the lines name several",
+            "a plan needs servers of one kind, but the lines give several kinds",
             hint="give --server, --allocator and --cluster as options, not in lines",
         )
     return Mix(requests=requests, states=parser.states)
@@ -184,7 +188,7 @@ def _write(app: App, path: Path, found: CapacityPlan, *, yes: bool) -> None:
 
 
 def _check_deployable(app: App, path: Path, wanted: Topology, found: CapacityPlan) -> None:
-    """Refuse to write what deploy would refuse. The hint says what is possible on the deployed shards."""
+    """Raise Refused if deploy would refuse `wanted`. The hint shows what would fit on the deployed shards."""
     record = FleetRecord.load(app.home.fleet(wanted.name).record)
     refused = () if record is None else record.refusals(wanted)
     if record is None or not refused:

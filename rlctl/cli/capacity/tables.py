@@ -25,7 +25,7 @@ def human(size_bytes: float) -> str:
 
 
 def show_prediction(output: Output, one: Prediction) -> None:
-    """Show the published figure, the real one, and the parts of the real one."""
+    """Show the published bytes per user, the real bytes per user, and the parts of the real figure."""
     request = one.request
     title = (
         f"{request.algorithm} ({request.encoding}), limit {request.limit}, keys of {request.key_length} bytes, "
@@ -90,7 +90,7 @@ def show_comparison(output: Output, rows: Sequence[EncodingComparison]) -> None:
 
 
 def show_plan(output: Output, found: CapacityPlan) -> None:
-    """Show the memory of a server by use, with all shards and after the loss of one."""
+    """Show the memory of a server by purpose, with all shards and after the loss of one shard."""
     lost = found.after_losing_one
     rows = [
         [name.replace("_", " "), _cell(found.per_shard, name), _cell(lost, name)] for name in found.per_shard.to_json()
@@ -159,7 +159,7 @@ def _show_rules(output: Output, found: FleetMeasurement) -> None:
 
 
 def human_time(seconds: float) -> str:
-    """Return a duration such as `3.2 days`, rounded as a forecast deserves."""
+    """Return a rounded duration such as `3.2 days`."""
     for unit, size in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
