@@ -139,17 +139,17 @@ def run(app: App, page: str, yes: bool, confirm: str | None, dry_run: bool) -> i
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 16), help="Rehearsals to run at the same time [one for each processor]."
 )
-@click.option(
-    "--passages-only", is_flag=True, help="Rehearse whole pages only, not with a step left out; takes half the time."
-)
+@click.option("--passages-only", is_flag=True, help="Skip the rehearsals that leave out a step; takes half the time.")
 @with_app
 def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None, passages_only: bool) -> int:
     """Rehearse runbooks on throw-away fleets [all runbooks].
 
-    Causes each fault of a page and runs the page until the fleet is healthy. Then repeats it without each step that
-    changes something: a step is dead if the fleet recovers without it. No fleet of yours is touched.
+    Causes each fault of a page and runs the page until the fleet is healthy. Then repeats this for each step that
+    changes something, and leaves out that step: if the fleet still recovers, the step is dead. Your own fleets are not
+    touched.
 
-    Exit 0 if every page ends healthy, 14 if one does not or has a dead step.
+    Exit 0 if the fleet recovers in every rehearsal of a whole page. Exit 14 if it does not, or if a step is dead or
+    never ran.
 
     Examples:
       rlctl runbook test RB-01
@@ -175,7 +175,7 @@ def test(app: App, pages: Sequence[str], kind: str | None, jobs: int | None, pas
 
 
 def _carry_out(app: App, page_run: PageRun, transcript: Transcript, stop: StopFlag) -> RunResult:
-    """Run all steps. On a stop signal, the running step receives it and ends first."""
+    """Run all steps. After a stop signal, ends the running step with SIGTERM and raises Interrupted."""
     try:
         with stop.armed():
             walked = page_run.carry_out()
@@ -203,7 +203,7 @@ def _agree(app: App, topology: Topology, step: Step, command: str, *, yes: bool,
     if step.risk is Risk.DANGER:
         app.agree_to_loss(topology.name, (f"{step.prose.removesuffix(':')}: `{command}`",), confirmed=confirm)
     else:
-        # -q hides the note that named the command.
+        # With -q, the note that shows the command is hidden.
         about = (command,) if app.output.quiet else ()
         app.agree(f"  this changes fleet {topology.name}; run it?", yes=yes, about=about)
 
@@ -224,7 +224,7 @@ def _exit(walked: RunResult) -> Exit:
 
 
 def _known_variables(app: App) -> dict[str, str]:
-    """Return the variables of the fleet; none without a readable topology file, which reading a page does not need."""
+    """Return the variables of the fleet, or {} if the topology file cannot be read: a page can be shown without it."""
     try:
         return fixed_variables(app.topology(), app.file.absolute().parent)
     except (NotFound, InvalidFile, Unreachable) as failure:

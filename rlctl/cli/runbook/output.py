@@ -64,7 +64,7 @@ def show_page(app: App, page: Runbook, values: Mapping[str, str]) -> None:
 
 
 def show_steps(app: App, page: Runbook, steps: Sequence[Step], values: Mapping[str, str]) -> None:
-    """Show the steps of a dry run, with the variables that are known."""
+    """Show the steps of a dry run, with the known variables filled in."""
     if app.output.as_json:
         planned = [_step(step, values) for step in steps]
         app.output.result({"schema": "rlctl.runbook-run/1", "dry_run": True, "runbook": page.id, "steps": planned})
@@ -91,7 +91,7 @@ def _step(step: Step, values: Mapping[str, str]) -> dict[str, object]:
 
 
 def _with_answers(page: Runbook) -> str:
-    """Return the page with the expected ending after each command."""
+    """Return the text of the page with the expected result after each command."""
     waiting = list(reversed(page.steps))
     lines: list[str] = []
     for line in page.text.splitlines():
@@ -112,12 +112,12 @@ def show_start(app: App, page: Runbook, topology: Topology, transcript: Path) ->
 
 
 def show_step_start(app: App, step: Step, command: str) -> None:
-    """Show a step before it runs: some take minutes."""
+    """Show a step before it runs, because some steps take minutes."""
     app.output.note(f"{step.section}: {step.id}: {command}")
 
 
 def show_result(app: App, result: StepRun) -> None:
-    """Show the ending of a step, on stderr also with -o json."""
+    """Print the outcome of a step to stderr, even with -o json."""
     if result.outcome is StepOutcome.SKIPPED:
         app.output.note(f"    skipped: {result.why}")
         return
@@ -154,7 +154,7 @@ def show_ending(app: App, page: Runbook, fleet: str, walked: RunResult, transcri
 
 
 def _next_steps(page: Runbook, walked: RunResult) -> Iterator[str]:
-    """Yield the page's escalation and the steps still to undo; neither if the page is for another fault."""
+    """Yield the page's escalation and the steps to undo, or other advice if the page is for another fault."""
     if walked.failed is not None and walked.failed.step.section is PageSection.LOOK:
         yield f"nothing was changed: the fleet has no fault that {page.id} is for; `rlctl status` names the right page"
         yield f"to decide by hand: `rlctl runbook show {page.id}`, section {PageSection.DECIDE}"
@@ -167,7 +167,7 @@ def _next_steps(page: Runbook, walked: RunResult) -> Iterator[str]:
 
 
 def show_proof(app: App, proof: RehearsalReport, elapsed_s: float) -> None:
-    """Show each rehearsal with its seconds, then the repetitions with a step left out."""
+    """Show each rehearsal with its recovery time, then the steps that are dead or were never run."""
     if app.output.as_json:
         app.output.result(
             {
@@ -199,7 +199,7 @@ def show_proof(app: App, proof: RehearsalReport, elapsed_s: float) -> None:
     for omission in proof.unnoticed:
         app.output.line(f"fail {_where(omission)} is dead: the fleet recovers without it")
     for omission in proof.unused:
-        app.output.line(f"fail {_where(omission)} is run by no rehearsal")
+        app.output.line(f"fail {_where(omission)} was not run in any rehearsal")
     for reason in proof.repeated:
         app.output.line(f"rehearsed twice: {reason}")
     noticed = len(proof.omissions) - len(proof.unnoticed)
