@@ -21,7 +21,7 @@ from rlctl.system.clock import SystemClock
 from rlctl.system.files import write_private
 from rlctl.topology.model import Kind
 
-# The topology of a twin where no topology file exists yet.
+# The topology of a twin if no topology file exists.
 _PLAIN = "version: 1\nname: drill\nkind: {kind}\ntarget: local\n"
 _EXITS = {"pass": Exit.OK, "fail": Exit.DRILL_FAILED, "inconclusive": Exit.INCONCLUSIVE}
 _VERBS = ("run", "list", "show", "report", "heal")
@@ -55,11 +55,13 @@ def failover_drill() -> None:
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option("--kind", type=click.Choice([one.value for one in Kind]), help="Kind of the twin [the topology's].")
 @click.option("--variant", metavar="NAME", help="Variant of the scenario, as listed by `show` [all].")
-@click.option("--stock-timers", is_flag=True, help="Keep the timers of the topology: slower, and as in production.")
+@click.option(
+    "--stock-timers", is_flag=True, help="Keep the timers of the topology, as in production; runs take longer."
+)
 @click.option(
     "--live", is_flag=True, help="Break the deployed fleet instead of a twin; needs drills.allow and --confirm."
 )
-@click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to the loss of --live.")
+@click.option("--confirm", metavar="NAME", help="Fleet's name, to agree in advance to the data loss of --live.")
 @click.option("--dry-run", is_flag=True, help="Show what would be broken and lost, break nothing, and exit 10.")
 @click.option("--junit", "junit_path", type=click.Path(path_type=Path), help="File for a JUnit XML report.")
 @with_app
@@ -136,13 +138,15 @@ def list_(app: App) -> int:
 @click.argument("scenario", required=False)
 @click.option("--run", "run_id", is_flag=False, flag_value="", metavar="[ID]", help="Id of a run to show [the latest].")
 @click.option(
-    "--kind", type=click.Choice([one.value for one in Kind]), help="Kind of fleet to show the scenario for [its first]."
+    "--kind",
+    type=click.Choice([one.value for one in Kind]),
+    help="Kind of fleet to show the scenario for [its first kind].",
 )
 @with_app
 def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -> int:
     """Show a scenario, or the result of a run.
 
-    A scenario is shown with what it teaches, needs and breaks.
+    For a scenario, shows what it teaches, needs and breaks.
 
     Examples:
       rlctl failover-drill show write-loss
@@ -152,7 +156,7 @@ def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -
         _show(app, [_result(find_run(app.home, run_id or scenario))])
         return Exit.OK
     if scenario is None:
-        raise UsageFault("a scenario or --run is missing", hint="`rlctl failover-drill list` shows both")
+        raise UsageFault("a scenario or --run is missing", hint="`rlctl failover-drill list` lists scenarios and runs")
     file = find(scenario)
     chosen = file.for_kind(Kind(kind) if kind else file.kinds[0])
     if app.output.as_json:
@@ -168,7 +172,7 @@ def show(app: App, scenario: str | None, run_id: str | None, kind: str | None) -
 def report(app: App, run_id: str | None) -> int:
     """Write the report of a run again and print its path.
 
-    ID is the run [the latest]. rlctl judges the run again from its records, even if the run was killed.
+    ID is the run [the latest]. rlctl computes the verdict again from the run's records, even if the run was killed.
 
     Examples:
       rlctl failover-drill report
@@ -188,9 +192,9 @@ def report(app: App, run_id: str | None) -> int:
 @failover_drill.command()
 @with_app
 def heal(app: App) -> int:
-    """Remove the faults and processes that killed runs left behind.
+    """Remove the faults and processes of runs that were killed.
 
-    Can be repeated at any time.
+    You can repeat the command at any time.
 
     Examples:
       rlctl failover-drill heal
@@ -214,7 +218,7 @@ def seconds(one: Mapping[str, object]) -> float:
 
 
 def worst(verdicts: Iterable[str]) -> int:
-    """Return the exit code of the worst verdict. Inconclusive is worse than fail, because it proves nothing."""
+    """Return the exit code of the worst verdict. Inconclusive is the worst, because such a run proves nothing."""
     return max((_EXITS[verdict] for verdict in verdicts), default=Exit.OK)
 
 
@@ -223,7 +227,7 @@ def _list(value: object) -> list[object]:
 
 
 def _topology(app: App, kind: str | None) -> tuple[str, Kind]:
-    """Return the text of the topology file; a minimal one if --kind is given and no file exists."""
+    """Return the topology's text and the twin's kind; a minimal text if --kind is given and no file exists."""
     if kind is not None and not app.file.exists() and not app.names_file:
         return _PLAIN.format(kind=kind), Kind(kind)
     topology = app.topology()
@@ -231,7 +235,7 @@ def _topology(app: App, kind: str | None) -> tuple[str, Kind]:
 
 
 def _agree_to_live_drill(app: App, files: Sequence[ScenarioFile], kind: Kind, confirm: str | None) -> None:
-    """Require `drills.allow` in the topology and the fleet's name: a live drill loses writes of real users."""
+    """Require `drills.allow` and the fleet's name, because a live drill can lose writes of real users."""
     topology = app.topology()
     if topology.kind is not kind:
         raise UsageFault(f"the deployed fleet is of kind {topology.kind}", hint="leave out --kind with --live")
