@@ -31,7 +31,7 @@ def _run() -> int:
     try:
         from rlctl.cli.main import run  # noqa: PLC0415  likewise
     except ModuleNotFoundError as missing:
-        # A service installs rlctl without the extra `operator`, for rlctl.limiter.
+        # A service that uses only rlctl.limiter installs rlctl without the extra `operator`.
         if missing.name is None or missing.name.startswith("rlctl"):
             raise
         sys.stderr.write(_NO_OPERATOR.format(missing.name))

@@ -1,1 +1,1 @@
-"""The command line: parse, call, render. The only importer of click and rich. Pure: `shortage`, `visible`."""
+"""The command line of rlctl. Only this package imports click and rich. Pure: `shortage`, `visible`."""

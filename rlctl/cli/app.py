@@ -1,4 +1,4 @@
-"""What every command shares: the common options, the output, and questions to the operator."""
+"""The common options, the output and the questions to the operator that all commands share."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ from rlctl.topology.model import Topology
 class Danger:
     """A kind of harm that an operator must accept by typing the fleet's name."""
 
-    label: str  # stands before each instance in the output
+    label: str  # prefix of each line about the harm
     description: str
 
 
@@ -38,10 +38,10 @@ ENFORCEMENT = Danger(label="ENFORCEMENT ENDS", description="this ends or loosens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """One invocation of rlctl: its common options, read and merged."""
+    """The common options of one rlctl invocation."""
 
     file: Path
-    names_file: bool  # -f or RLCTL_TOPOLOGY named the file
+    names_file: bool  # whether -f or RLCTL_TOPOLOGY gave the file
     output: Output
     timeout_s: float | None
     verbose: bool
@@ -52,7 +52,7 @@ class App:
         return replace(Home.from_environment(), topology_folder=self.file.absolute().parent)
 
     def topology(self) -> Topology:
-        """Read and check the topology file. Raises InvalidFile with the line, or NotFound."""
+        """Read and check the topology file. Raises InvalidFile (with the line), NotFound or Unreachable."""
         return load_topology(self.source(), str(self.file))
 
     def source(self) -> bytes:
@@ -73,13 +73,16 @@ class App:
         return default_s if self.timeout_s is None else self.timeout_s
 
     def agree(self, question: str, *, yes: bool, about: Iterable[str] = ()) -> None:
-        """Show what the question is about, then ask it. Raises Declined on no, and without a terminal."""
+        """Print the lines of `about`, then ask for agreement; `yes` skips the question.
+
+        Raises Declined if the operator does not agree, or if there is no terminal.
+        """
         self._note_all(about, asking=not yes)
         if yes:
             return
         if not _can_ask():
             raise Declined(
-                "this needs an answer, and there is no terminal to ask on",
+                "the command needs an answer, but there is no terminal to ask on",
                 hint="--yes agrees in advance, --dry-run only shows the plan",
             )
         with _reading_answer():
@@ -90,7 +93,10 @@ class App:
     def agree_to_loss(
         self, name: str, losses: tuple[str, ...], *, confirmed: str | None, danger: Danger = LOSS
     ) -> None:
-        """Require the fleet's name, from --confirm or typed now. Raises Declined without it or on another name."""
+        """Print the losses and require the fleet's name, from --confirm or from a prompt.
+
+        Raises Declined if the name is missing or wrong.
+        """
         self._note_all((f"{danger.label}: {loss}" for loss in losses), asking=confirmed is None)
         if confirmed is None:
             if not _can_ask():
@@ -109,7 +115,7 @@ class App:
             )
 
     def _note_all(self, lines: Iterable[str], *, asking: bool) -> None:
-        """Print the lines. A question shows them even with -q, which hides other notes."""
+        """Print the lines. -q hides them unless a question follows."""
         output = replace(self.output, quiet=self.output.quiet and not asking)
         for line in lines:
             output.note(line)
@@ -121,9 +127,9 @@ def _can_ask() -> bool:
 
 @contextmanager
 def _reading_answer() -> Iterator[None]:
-    """Wrap a prompt: a signal ends it at once; end of input and a lost terminal count as no."""
+    """Wrap a prompt. A signal ends the prompt at once; end of input or a lost terminal raises Declined."""
     with ended_by_signals(
-        "stopped at a question; the change it asks about was not made", hint="run the same command again"
+        "stopped at a question; the change in question was not made", hint="run the same command again"
     ):
         try:
             yield
@@ -134,7 +140,7 @@ def _reading_answer() -> Iterator[None]:
 
 
 def with_app(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass an App to the command. An option after the command overrides the same one before it."""
+    """Pass an App to the command. A common option after the command's name overrides one before the name."""
 
     @click.pass_context
     def run(context: click.Context, /, **params: Any) -> Any:  # noqa: ANN401

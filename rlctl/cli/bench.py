@@ -35,7 +35,7 @@ Report = SpeedReport | AccuracyReport | ScaleReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBench:
-    """A bench before it runs: its description for the operator, and the function that runs it."""
+    """A description of a bench for the operator, and the function that runs the bench."""
 
     description: str
     run: Callable[[FleetSession, BenchOptions, Progress, StopFlag], Report]
@@ -48,7 +48,7 @@ class PlannedBench:
 @click.option(
     "--accuracy", is_flag=True, help="Measure accuracy instead: attack window boundaries with an injected clock."
 )
-@click.option("--scale", is_flag=True, help="Measure scaling instead: load 1, 2, ... all shards [gcra only].")
+@click.option("--scale", is_flag=True, help="Measure scaling instead: load 1, 2, ... all shards [script gcra].")
 @click.option(
     "--duration", type=Duration(), default="200ms", show_default=True, help="Time to measure each row of the table."
 )
@@ -60,10 +60,11 @@ def bench(
 ) -> int:
     """Measure speed and accuracy of the scripts on this fleet.
 
-    One client calls each script as user limiter: one call at a time and pipelined, on one key and on many. INCR is
-    measured beside them. The bench uses keys of its own and removes them at the end.
+    One client calls each script as user limiter: one call at a time and pipelined, on one key and on many keys. It
+    also measures INCR for comparison. The bench creates its own keys and removes them at the end.
 
-    SERVER US is the time of a call inside the server (INFO commandstats). OF INCR is the rate as a share of INCR's.
+    SERVER US is the time of a call inside the server (INFO commandstats). OF INCR is the script's rate divided by the
+    rate of INCR.
 
     Examples:
       rlctl bench --yes
@@ -92,7 +93,7 @@ def bench(
 
 
 def _plan(fleet: FleetSession, wanted: BenchOptions, *, accuracy: bool, scale: bool) -> PlannedBench:
-    """Choose the bench. Refuses what cannot be measured, before the operator is asked."""
+    """Choose the bench. Raises UsageFault or NotFound for a script or fleet that the bench cannot measure."""
     if accuracy:
         names = ", ".join(script.name for script in attackable(fleet.release, wanted.scripts))
         return PlannedBench(description=f"attack {names} on scratch keys", run=run_accuracy_bench)

@@ -29,7 +29,7 @@ def write_bug_report(failure: Exception) -> tuple[str, str]:
 
 
 def _remove_old(bugs: Path) -> None:
-    # Names begin with the time.
+    # The file names contain the time, so they sort from oldest to newest.
     for old in sorted(bugs.glob("bug-*.txt"))[:-_KEPT_REPORTS]:
         with suppress(OSError):
             old.unlink()

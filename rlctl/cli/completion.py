@@ -1,4 +1,4 @@
-"""rlctl completion: prints the script that a shell sources."""
+"""rlctl completion: prints the completion script for a shell."""
 
 import click
 from click.shell_completion import get_completion_class

@@ -1,4 +1,4 @@
-"""rlctl demo: deploys, decides, destroys and drills on throw-away local fleets."""
+"""rlctl demo: shows deploy, decisions and drills on throw-away local fleets."""
 
 import click
 
@@ -19,8 +19,8 @@ def demo(app: App) -> None:
     """Show deploy, decisions and drills on a throw-away fleet.
 
     The demo deploys three primaries and three replicas on this machine, makes a few decisions and removes the fleet.
-    Then it runs two failover drills. It reads no topology file and uses ports, a folder and secrets of its own.
-    Reports of the drills stay under RLCTL_HOME.
+    Then it runs two failover drills. It needs no topology file, and uses its own ports, folder and secrets. rlctl keeps
+    the reports of the drills under RLCTL_HOME.
 
     Examples:
       rlctl demo

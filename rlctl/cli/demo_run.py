@@ -70,7 +70,7 @@ class DemoReport:
 
 
 def run_demo(user_home: Home, progress: Progress, stop: StopFlag, timeout_s: float) -> DemoReport:
-    """Run the demo. Only the records of its drills stay, under `user_home`."""
+    """Run the demo. It leaves only the records of its drills, under `user_home`."""
     topology = Topology(
         name=NAME,
         kind=Kind.CLUSTER,
@@ -91,7 +91,7 @@ def run_demo(user_home: Home, progress: Progress, stop: StopFlag, timeout_s: flo
 
 
 def _agree(_plan: Plan) -> None:
-    """Deploy without a question: the fleet is the demo's own."""
+    """Agree to every plan, because the demo created the fleet."""
 
 
 @contextmanager
@@ -101,14 +101,14 @@ def _throw_away(topology: Topology, user_home: Home, progress: Progress) -> Iter
         try:
             yield home
         finally:
-            # A stop flag of its own: the fleet is removed also after the user asked to stop.
+            # A new stop flag, because the demo removes its fleet even after the user asked to stop.
             waiting = LockWait(wanted=True)
             with lock_fleet(topology, home, "demo", StopFlag(), progress, waiting=waiting, removing=True) as locked:
                 run_destroy(locked, ARGV, progress)
 
 
 def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, object], ...]:
-    """Run the two default scenarios. Skips one that this machine cannot run, with a note."""
+    """Run the two default scenarios. Skips a scenario that this machine cannot run, and prints why."""
     kind = Kind.CLUSTER
     launcher = DrillLauncher(
         home=home,
@@ -129,7 +129,7 @@ def _drill(home: Home, progress: Progress, stop: StopFlag) -> tuple[dict[str, ob
 
 
 def _decide(fleet: FleetSession) -> tuple[DemoDecision, ...]:
-    """Make one call more than the limit for each user, with the credentials that `rlctl env` prints."""
+    """Make LIMIT + 1 calls for each user, with the credentials that `rlctl env` prints."""
     rule = SlidingCounter(limit=LIMIT, window_ms=60_000)
     settings = connection(fleet, EnvUser.LIMITER).to_json()
     with Limiter.connect(settings, policy="closed", budget_ms=BUDGET_MS, release=fleet.release) as limiter:

@@ -41,7 +41,7 @@ def deploy(
 ) -> int:
     """Build, change or repair the fleet to match its topology.
 
-    A deployed fleet that matches is left alone, so the command can be repeated at any time.
+    If the fleet already matches its topology, rlctl changes nothing, so you can repeat the command at any time.
 
     Examples:
       rlctl deploy --dry-run

@@ -20,10 +20,10 @@ def destroy(app: App, confirm: str | None, packages: bool, wait: bool) -> None:
     """Stop and remove the fleet's processes, data and secrets.
 
     Parts that do not exist are skipped. If servers answer on the fleet's ports and rlctl cannot prove that they
-    belong to the fleet, destroy names them, leaves them alone and exits with 4.
+    belong to the fleet, destroy lists these servers, does not stop them and exits with 4.
 
-    Packages that rlctl installed on hosts stay. --packages removes them without purging, from hosts that have no
-    other fleet, and only if no process, unit or file outside rlctl uses them.
+    By default, destroy keeps the packages that rlctl installed on hosts. --packages removes them without purging, but
+    only from hosts without another fleet, and only if no process, unit or file outside rlctl uses them.
 
     Examples:
       rlctl destroy --confirm limiter

@@ -1,4 +1,4 @@
-"""rlctl doctor: checks of machines and fleet, and the gates of operations."""
+"""rlctl doctor: checks the machines and the fleet, and whether an operation may begin."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,13 +20,13 @@ from rlctl.topology.model import Topology
 @click.option(
     "--gate",
     type=click.Choice([one.value for one in GatedOperation]),
-    help="GatedOperation to check for: show only the checks that forbid it now.",
+    help="Operation that you plan: show only the checks that forbid it now.",
 )
 @with_app
 def doctor(app: App, gate: str | None) -> int:
     """Check the machines and the fleet, with evidence and fixes.
 
-    Shows the checks that did not pass; -v shows all. Exit 0 if all passed, 11 for warnings, 12 if one is critical.
+    Shows the checks that did not pass; -v shows all. Exit 0 if all passed, 12 if a check is critical, else 11.
 
     With --gate, exit 0 if the operation may begin and 8 if a check forbids it. `drill` means a drill on the live fleet.
 
@@ -53,7 +53,7 @@ def doctor(app: App, gate: str | None) -> int:
 
 
 def _with_runbook(check: Check) -> Check:
-    """Add the runbook that answers a check that did not pass."""
+    """Return the check, with its runbook if it did not pass."""
     return check if check.severity is CheckSeverity.OK else replace(check, runbook=page_for_finding(check.name))
 
 

@@ -1,4 +1,4 @@
-"""rlctl env: prints connection settings. No other command prints a password."""
+"""rlctl env: prints connection settings. It is the only command that prints a password."""
 
 import shlex
 
@@ -20,12 +20,12 @@ from rlctl.operations.env import EnvUser, connection
     show_default=True,
     help="User to connect as: limiter decides, admin may do everything, monitor reads state.",
 )
-@click.option("--service", metavar="S", help="Service of security.services: use its own user instead of limiter.")
+@click.option("--service", metavar="S", help="Service in security.services to connect as, instead of user limiter.")
 @with_app
 def env(app: App, user: str, service: str | None) -> None:
     """Print connection settings, including the password.
 
-    The table format is shell code: `eval` sets the variables. The JSON format is what the limiter library reads.
+    The table format is shell code: pass it to `eval` to set the variables. The limiter library reads the JSON format.
 
     Examples:
       eval "$(rlctl env --as admin)"
@@ -46,7 +46,7 @@ def env(app: App, user: str, service: str | None) -> None:
         if name not in {"schema", "remap"} and value not in (None, []):
             app.output.verbatim(f"export {_variable(name)}={shlex.quote(_word(value))}")
     if settings["password"]:
-        # redis-cli reads this variable, so that no password appears among its arguments.
+        # redis-cli reads this variable, so the password need not be an argument, which other users could see.
         app.output.verbatim(f"export REDISCLI_AUTH={shlex.quote(str(settings['password']))}")
 
 

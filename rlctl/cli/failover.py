@@ -15,7 +15,7 @@ from rlctl.topology.model import Kind, Topology
 
 @click.command(cls=HelpCommand)
 @click.argument("shard", type=click.IntRange(min=0))
-@click.option("--force", is_flag=True, help="Do not ask the old primary, which may be dead; can lose writes.")
+@click.option("--force", is_flag=True, help="Fail over even if the old primary is dead; can lose writes.")
 @click.option(
     "--takeover", is_flag=True, help="Promote without votes, in a cluster that lost its majority; can lose writes."
 )
@@ -30,7 +30,7 @@ def failover(
     """Move the primary of a shard to its best replica.
 
     SHARD is the shard's number; a Sentinel fleet has only shard 0. A planned failover loses no write: clients wait
-    until the replica has all of them.
+    until the replica has received all writes.
 
     Examples:
       rlctl failover 0 --dry-run

@@ -28,7 +28,7 @@ def fence(app: App, node: str, confirm: str | None, dry_run: bool, wait: bool) -
     Clients and scripts get NOREPLICAS; reads and replication continue. Only NODE itself has to answer, so a fence also
     works during a partition.
 
-    A fence is not stored in a file: `unfence` or a restart of the node lifts it. Deploy does not.
+    A fence is not stored in a file: `unfence` or a restart of the node removes it. A deploy keeps the fence.
 
     Examples:
       rlctl fence node-0 --dry-run
@@ -58,7 +58,7 @@ def fence(app: App, node: str, confirm: str | None, dry_run: bool, wait: bool) -
 def unfence(app: App, node: str, yes: bool, dry_run: bool, wait: bool) -> int:
     """Let a fenced data node accept writes again.
 
-    Restores min-replicas-to-write as in the topology. A node that is not fenced is left alone.
+    Sets min-replicas-to-write to its value in the topology. Changes nothing if the node is not fenced.
 
     Examples:
       rlctl unfence node-0 --yes

@@ -24,6 +24,6 @@ class HelpCommand(click.Command):
 
 
 class HelpGroup(HelpCommand, click.Group):
-    """A group of commands, with the same help pages for all of them."""
+    """A group whose own help page and whose commands' help pages end with examples."""
 
     command_class = HelpCommand

@@ -20,8 +20,7 @@ from rlctl.topology.nodes import host_name
 def inventory(app: App, all_hosts: bool, host: str | None) -> None:
     """Print the Ansible inventory of a fleet on hosts.
 
-    The inventory contains no secret. --list and --host are the options with which Ansible calls the script of a dynamic
-    inventory.
+    The inventory contains no secrets. Ansible passes --list or --host to the script of a dynamic inventory.
 
     Examples:
       rlctl inventory > hosts.yml

@@ -17,11 +17,11 @@ from rlctl.rules.explain import typed_dimensions, unknown_tier
 from rlctl.rules.in_force import read_rules_in_force
 from rlctl.runbooks.answers import page_for_cause
 
-# Longer than the budget of a service: the first connection counts too.
+# Longer than the budget of a service, because it includes opening the first connection.
 BUDGET_S = 1.0
 DIRECT = "direct"
 
-# For each algorithm: its parameters, and the option that sets each.
+# The parameters of each algorithm, with the option that sets each parameter.
 _PARAMETERS: dict[str, dict[str, str]] = {
     "token_bucket": {"capacity": "limit", "rate": "rate", "period_ms": "period"},
     "gcra": {"burst": "limit", "rate": "rate", "period_ms": "period"},
@@ -35,7 +35,7 @@ _PARAMETERS: dict[str, dict[str, str]] = {
 
 @click.command(cls=HelpCommand)
 @click.argument("words", nargs=-1, required=True, metavar="[RULE] IDENTITY")
-@click.option("--algorithm", type=click.Choice(list(_PARAMETERS)), help="Algorithm to decide by, instead of a rule.")
+@click.option("--algorithm", type=click.Choice(list(_PARAMETERS)), help="Algorithm to use instead of a rule.")
 @click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Limit, capacity or burst.")
 @click.option("--window", type=Duration(), default="60s", show_default=True, help="Length of the window or counter.")
 @click.option("--min-interval", type=Duration(), help="For rolling windows: shortest time between two calls.")
@@ -57,12 +57,10 @@ _PARAMETERS: dict[str, dict[str, str]] = {
     "--lease", type=Duration(), default="30s", show_default=True, help="For concurrent: time until a lease expires."
 )
 @click.option("--request-id", help="For concurrent: id of the lease [a new one].")
-@click.option("--cost", type=click.IntRange(min=1), default=1, show_default=True, help="Units that the request counts.")
+@click.option("--cost", type=click.IntRange(min=1), default=1, show_default=True, help="Units that the request uses.")
 @click.option("--peek", is_flag=True, help="Show the state without counting.")
-@click.option(
-    "--tier", help="With a rule: tier of the identity. A tier that the rule lacks gets the base limit and a warning."
-)
-@click.option("--service", metavar="S", help="Service whose keys and user to decide with.")
+@click.option("--tier", help="With a rule: tier of the identity. An unknown tier gets the base limit and a warning.")
+@click.option("--service", metavar="S", help="Service whose keys and Redis user to use.")
 @click.option(
     "--on-failure",
     type=click.Choice(["open", "closed", "local"]),
@@ -83,8 +81,8 @@ def limit(
 ) -> None:
     """Make one decision and show its response headers.
 
-    RULE is a rule of the fleet; `rlctl rules status` lists them. IDENTITY is the value that the rule counts by, or one
-    NAME=VALUE for each if there are several: user=ada,endpoint=/x. A denied request exits with 0 too.
+    RULE is a rule of the fleet, as listed by `rlctl rules status`. IDENTITY is the value that the rule counts by. If
+    the rule counts by several values, write user=ada,endpoint=/x. The exit code is 0 even if the request is denied.
 
     Examples:
       rlctl limit api-per-key ada --tier free
@@ -143,7 +141,7 @@ def _words(words: tuple[str, ...], algorithm: str | None) -> tuple[str | None, s
 
 
 def _check_readable(app: App) -> None:
-    """Raise the reason why the revision in force cannot be read, if there is one."""
+    """Raise the error if the revision in force cannot be read."""
     with opened(app) as fleet:
         trouble = read_rules_in_force(fleet).trouble
     if trouble is not None:
@@ -166,7 +164,7 @@ def _decide_by_rule(app: App, limiter: Limiter, name: str, identity: str, reques
     )
     if decision.source is Source.RULES:
         raise NotFound(
-            f"rule {name} does not apply to {identity}", hint=f"`rlctl rules explain {name} IDENTITY` says why"
+            f"rule {name} does not apply to {identity}", hint=f"`rlctl rules explain {name} IDENTITY` shows why"
         )
     return decision
 

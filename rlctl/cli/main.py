@@ -78,7 +78,7 @@ class LazyGroup(HelpGroup):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
-        # click ends silently with exit 1 on a BrokenPipeError. rlctl's own stdout raises ReaderGone instead.
+        # On a BrokenPipeError, click exits silently with 1. The error is not from stdout, which raises ReaderGone.
         try:
             return super().invoke(ctx)
         except BrokenPipeError as failure:
@@ -115,7 +115,7 @@ def root(**_options: Any) -> None:  # noqa: ANN401
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code. Raises nothing."""
+    """Run one command line and return its exit code. Never raises."""
     try:
         code = root.main(list(argv), prog_name="rlctl", standalone_mode=False)
         return int(code or 0)
@@ -131,7 +131,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _not_installed(failure: Exception) -> RlctlError | None:
-    # A service may have click by itself, and rlctl without the extra `operator`.
+    # A service may have installed click, but rlctl without the extra `operator`.
     if isinstance(failure, ModuleNotFoundError) and failure.name and not failure.name.startswith("rlctl"):
         return NotFound(f"the package {failure.name} is not installed", hint="pip install 'rlctl[operator]'")
     return None
@@ -179,7 +179,7 @@ def _usage_hint(failure: click.UsageError) -> str:
 
 
 def _print_error(argv: Sequence[str], code: int, name: str, message: str, hint: str) -> int:
-    # Reading the runbooks needs memory, which may be what is missing.
+    # Reading the runbooks needs memory, which may have run out.
     page = None if name == ResourceLimit.code else _runbook(name)
     if _wants_json(argv):
         text = json.dumps(
@@ -193,7 +193,7 @@ def _print_error(argv: Sequence[str], code: int, name: str, message: str, hint: 
 
 
 def _runbook(code: str) -> str | None:
-    """Return the id of the runbook for an error; None also where the runbooks cannot be read."""
+    """Return the id of the runbook for an error; None if it has none or if the runbooks cannot be read."""
     from rlctl.runbooks.answers import page_for_error  # noqa: PLC0415  only a failure needs it
 
     try:
@@ -203,7 +203,7 @@ def _runbook(code: str) -> str | None:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether -o json was given. Reads the raw words, because a usage error happens before they are parsed."""
+    """Whether -o json was given. Reads the raw arguments, because click may have failed to parse them."""
     words = list(argv)
     chosen = ""
     for position, word in enumerate(words):

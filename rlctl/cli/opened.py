@@ -1,4 +1,4 @@
-"""Opens the deployed fleet for a command, and notes where deploy would refuse the topology file."""
+"""Opens the deployed fleet for a command, and prints why deploy would refuse the topology file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +18,6 @@ def opened(app: App, release: Release | None = None) -> Iterator[FleetSession]:
 
 
 def note_differences(app: App, fleet: FleetSession) -> None:
-    """Print what deploy would refuse. For commands that do not show the fleet's findings."""
+    """Print why deploy would refuse the topology file, for commands that do not show the fleet's findings."""
     for finding in difference_findings(fleet.refusals):
         app.output.note(f"{finding.code}: {finding.text}")

@@ -34,7 +34,7 @@ STYLES = {
 
 
 def write_stderr(text: str) -> None:
-    """Write a line to stderr. If that fails, this line and all later ones are dropped."""
+    """Write a line to stderr. If that fails, drop this line and all later lines."""
     try:
         print(visible(text), file=sys.stderr, flush=True)  # noqa: T201  the one place that writes to stderr
     except OSError:
@@ -76,8 +76,8 @@ class Output:
         self.console().print(self.styled(visible(text)))
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-        """Print a table. Cells fold in a narrow terminal, never in a pipe."""
-        from rich.table import Table  # noqa: PLC0415  costs start-up time that most commands need not pay
+        """Print a table. Long cells wrap on a terminal, but not in a pipe."""
+        from rich.table import Table  # noqa: PLC0415  slow to import, and only tables need it
 
         console = self.console()
         grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")

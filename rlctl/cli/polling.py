@@ -1,4 +1,4 @@
-"""Reports that a command reads once, waits for, or watches."""
+"""Shows a report once, after it reaches a wanted state (--wait), or every second (--watch)."""
 
 import contextlib
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class PolledReport(Generic[Report]):
     exit_code: Callable[[Report], int]
 
     def run(self, app: App, fleet: FleetSession, *, watch: bool, wait: bool) -> int:
-        """Read and show the report once, when the wanted state is reached, or every second."""
+        """Show the report once, after waiting for the wanted state if `wait`, or every second if `watch`."""
         if watch:
             return self._watch(app, fleet)
         report = self._wait(app, fleet) if wait else self.read(fleet)
@@ -54,7 +54,7 @@ class PolledReport(Generic[Report]):
         return report
 
     def _watch(self, app: App, fleet: FleetSession) -> int:
-        """Show a report every second until Ctrl-C. On a terminal, each replaces the one before."""
+        """Show a report every second until Ctrl-C. On a terminal, each report replaces the previous report."""
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 report = self.read(fleet)

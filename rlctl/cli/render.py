@@ -39,7 +39,7 @@ def render() -> None:
 @click.option("--host", metavar="H", help="Host to write the files of; needs --stage.")
 @click.option("--server-version", metavar="V", help="Version of the host's server, such as 8.0.2 [newest known].")
 @click.option(
-    "--check", is_flag=True, help="For Ansible's check mode: use made-up secrets where none exist, and keep none."
+    "--check", is_flag=True, help="For Ansible's check mode: generate missing secrets, but do not store them."
 )
 @click.option("--placed", is_flag=True, help="The fleet has nodes on its hosts: missing secrets are an error.")
 @click.option("--unseen", is_flag=True, help="Not all hosts were reached: missing secrets are an error.")
@@ -49,7 +49,7 @@ def config(
 ) -> None:
     """Print every node's configuration and users without passwords.
 
-    The roles in playbooks/ call it with --stage and --host, which write the files of one host with its secrets.
+    With --stage and --host, writes the files of one host with its secrets. The roles in playbooks/ use these options.
 
     Examples:
       rlctl render config | less
@@ -59,7 +59,7 @@ def config(
     if stage and host:
         _stage(app, topology, host, server_version, StagingMode(rehearsal=check, placed=placed, unseen=unseen))
     elif stage or host or server_version or check or placed or unseen:
-        raise UsageFault("--stage and --host go together", hint="see `rlctl render config --help`")
+        raise UsageFault("--stage and --host must be given together", hint="see `rlctl render config --help`")
     else:
         _show(app, topology)
 
@@ -109,7 +109,7 @@ def compose(app: App) -> None:
     """Print the compose file of a Docker fleet.
 
     Needs no Docker engine. With `docker.subnet: auto`, the file shows the addresses of the first candidate network.
-    Deploy uses the next one if that is taken.
+    If that network is taken, deploy uses the next candidate.
 
     Examples:
       rlctl render compose > compose.yaml

@@ -60,7 +60,7 @@ def scenario(app: App) -> None:
 @schema.command("failover-drill-run")
 @with_app
 def failover_drill_run(app: App) -> None:
-    """Print the schema of what `failover-drill run -o json` prints.
+    """Print the schema of the JSON from `failover-drill run`.
 
     Examples:
       rlctl schema failover-drill-run > runs.schema.json

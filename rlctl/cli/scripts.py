@@ -85,9 +85,9 @@ def list_(app: App, lua: Path | None, version: str | None) -> None:
 @_release_options
 @with_app
 def plan(app: App, lua: Path | None, version: str | None) -> int:
-    """Show what `apply` would load on which node.
+    """Show which scripts `apply` would load on each node.
 
-    Exits with 10 if there is anything to load or the fleet has drift.
+    Exits with 10 if a script would be loaded or the fleet has drift.
 
     Examples:
       rlctl scripts plan
@@ -107,8 +107,8 @@ def plan(app: App, lua: Path | None, version: str | None) -> int:
 def apply(app: App, lua: Path | None, version: str | None, yes: bool, dry_run: bool, wait: bool) -> int:
     """Load the release on every node and check it.
 
-    Loads replicas before primaries. Then checks the SHA1s and SCRIPT EXISTS of every node, and one decision on every
-    shard.
+    Loads the scripts on replicas before primaries. Then checks that every node has the scripts, and makes one decision
+    on every shard.
 
     Examples:
       rlctl scripts apply --dry-run
@@ -146,7 +146,8 @@ def status(app: App, lua: Path | None, version: str | None) -> int:
 def verify(app: App, lua: Path | None, version: str | None) -> None:
     """Run the examples of the release on every shard.
 
-    Runs them as user limiter and compares every reply. Exits with 15 if one differs.
+    Runs them as user limiter and compares each reply with the expected reply. Exits with 15 if a reply differs or a
+    shard has no primary.
 
     Examples:
       rlctl scripts verify
@@ -179,7 +180,7 @@ def verify(app: App, lua: Path | None, version: str | None) -> None:
 def rollback(app: App, wanted: str | None, lua: Path | None, yes: bool) -> None:
     """Put an earlier release in force again.
 
-    The scripts of the current release stay loaded, so that services can use either.
+    The scripts of the current release stay loaded, so services can use either release.
 
     Examples:
       rlctl scripts rollback --yes
@@ -202,7 +203,7 @@ def rollback(app: App, wanted: str | None, lua: Path | None, yes: bool) -> None:
 def history(app: App) -> None:
     """List the releases that were applied to the fleet.
 
-    The list is stored in the fleet, so it includes the work of other machines.
+    The fleet stores the list, so it includes releases that other machines applied.
 
     Examples:
       rlctl scripts history
@@ -242,7 +243,7 @@ def watch(app: App, lua: Path | None, version: str | None, interval: float, dura
             temporary = (*_TEMPORARY, AccessDenied)
         except temporary as failure:
             app.output.note(f"{failure.message}; next check in {interval:g} s")
-        # A stop that was asked for while scripts were loaded: only the running step was finished.
+        # After a stop signal during the loading of scripts, rlctl finished only the running step.
         stop.check()
         if ends is not None and clock.monotonic() >= ends:
             return
@@ -251,7 +252,7 @@ def watch(app: App, lua: Path | None, version: str | None, interval: float, dura
 
 def _load_missing(app: App, release: Release, stop: StopFlag) -> None:
     topology = app.topology()
-    # Not `opened`: its note on what deploy would refuse would come every few seconds.
+    # `opened` would print every few seconds why deploy would refuse the topology file.
     with open_fleet(topology, app.home, release) as fleet:
         lacking = script_plan(fleet, read_scripts(fleet).observed).steps
     if lacking:

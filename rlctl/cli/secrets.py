@@ -16,7 +16,7 @@ from rlctl.system.files import make_private_folder, read_own, read_text
 def secrets() -> None:
     """Export or import the secrets of the fleet.
 
-    Another machine needs them to operate the same fleet.
+    To operate the same fleet, another machine needs its secrets.
 
     Examples:
       rlctl secrets export limiter.json
@@ -40,7 +40,7 @@ def export(app: App, path: Path) -> None:
     if found is None:
         raise NotFound(
             f"this machine has no secrets of fleet {topology.name}",
-            hint="`rlctl deploy` creates them; `rlctl secrets import` takes those of another machine",
+            hint="`rlctl deploy` creates them; `rlctl secrets import` imports those of another machine",
         )
     if path.exists():
         raise Refused(f"{path} exists", hint="give another path, or remove the file first")
@@ -54,7 +54,7 @@ def export(app: App, path: Path) -> None:
 def import_(app: App, path: Path) -> None:
     """Import the secrets from a file.
 
-    Different secrets of the same fleet are never replaced. Passwords of more services are added.
+    Adds the passwords of further services. Never replaces secrets of the fleet that differ.
 
     Examples:
       rlctl secrets import limiter.json
@@ -79,7 +79,7 @@ def import_(app: App, path: Path) -> None:
     if own is not None and not extends(given, from_text(own, folder.secrets)):
         raise Refused(
             f"this machine already has other secrets of fleet {topology.name}",
-            hint=f"move {folder.secrets} away if those are no longer needed",
+            hint=f"move {folder.secrets} away if this machine no longer needs it",
         )
     make_private_folder(folder.root)
     vault.write(folder.secrets, given)

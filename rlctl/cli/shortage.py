@@ -12,7 +12,7 @@ _UNMAPPED = ("failed to map segment", "cannot allocate memory", "Cannot allocate
 
 
 def shortage(failure: BaseException) -> ResourceLimit | None:
-    """Return an error that names the limit which caused the failure; None if no limit did."""
+    """Return an error that names the limit which caused the failure; None if the cause is not a limit."""
     if _is_out_of_memory(failure):
         return ResourceLimit(
             f"out of memory; {_limit('-v', resource.RLIMIT_AS, unit=1024)}",
@@ -28,13 +28,13 @@ def shortage(failure: BaseException) -> ResourceLimit | None:
 
 
 def _is_out_of_memory(failure: BaseException) -> bool:
-    """Whether memory is short. Loading a shared library reports that as an ImportError."""
+    """Whether memory ran out. If a shared library cannot be loaded for lack of memory, Python raises ImportError."""
     is_unmapped = isinstance(failure, ImportError) and any(text in str(failure) for text in _UNMAPPED)
     is_refused = isinstance(failure, OSError) and failure.errno == errno.ENOMEM
     return isinstance(failure, MemoryError) or is_unmapped or is_refused
 
 
 def _limit(option: str, number: int, *, unit: int = 1) -> str:
-    """Return a limit in the words of the shell: `ulimit -v` is 1024."""
+    """Return a limit as the shell shows it, such as "`ulimit -v` is 1024"."""
     soft, _hard = resource.getrlimit(number)
     return f"`ulimit {option}` is {'unlimited' if soft == resource.RLIM_INFINITY else soft // unit}"

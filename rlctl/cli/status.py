@@ -36,8 +36,8 @@ def status(app: App, views: bool, watch: bool, wait: bool) -> int:
     Exit 0 healthy, 11 degraded, 12 critical, 5 not deployed. If deploy would refuse the topology file, status shows the
     deployed fleet and the finding topology-differs.
 
-    With --views: exit 0 if all nodes agree, 12 if a shard has no primary that accepts writes or has two, or if
-    sentinels disagree, and 11 for any other difference.
+    With --views: exit 0 if all nodes agree. Exit 12 if a shard has two primaries that accept writes or none, or if
+    sentinels disagree. Exit 11 for any other difference.
 
     Examples:
       rlctl status --watch
@@ -69,7 +69,7 @@ def show(app: App, report: FleetStatus) -> None:
 
 
 def _document(report: FleetStatus) -> dict[str, object]:
-    """The JSON of the report, with the runbook of each finding."""
+    """Return the JSON form of the report, with the runbook of each finding."""
     findings = [{**finding.to_json(), "runbook": page_for_finding(finding.code)} for finding in report.findings]
     return {**report.to_json(), "findings": findings}
 

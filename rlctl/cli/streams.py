@@ -1,4 +1,4 @@
-"""Standard streams: opens those that were closed at the start, and makes a lost result an error."""
+"""Standard streams: opens closed streams at the start, and raises an error if a result cannot be written."""
 
 import io
 import os
@@ -17,9 +17,9 @@ class ReaderGone(Exception):
 
 
 def prepare() -> None:
-    """Open closed standard streams, and make stdout raise when a result is lost."""
-    # The system gives out the lowest free descriptor: without this, the first file opened would receive the text for
-    # stderr. A closed stdout is opened for reading, so that a write to it fails.
+    """Open closed standard streams, and make stdout raise ReaderGone or Unreachable if a write fails."""
+    # The system assigns the lowest free descriptor. If stderr remained closed, the next file that rlctl opens would
+    # receive the text for stderr. A closed stdout is opened for reading, so that a write to it fails.
     for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
             setattr(sys, name, _opened(flags, "r" if name == "stdin" else "w"))
@@ -32,7 +32,7 @@ def is_dropped(stream: TextIO) -> bool:
 
 
 def drop(stream: TextIO | io.FileIO) -> None:
-    """Send the stream to /dev/null, with its buffer: the interpreter would flush the buffer again when it exits."""
+    """Redirect the stream to /dev/null, so that the interpreter can flush the stream's buffer at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -52,7 +52,7 @@ def _result_stream(stdout: TextIO) -> TextIO:
 
 
 class _ResultFile(io.FileIO):
-    """Raises rlctl's own errors instead of OSError: click and rich exit on a broken pipe by themselves."""
+    """Raises rlctl's own errors instead of OSError, because click and rich exit by themselves on a broken pipe."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         try:

@@ -14,8 +14,8 @@ from rlctl.operations.unlock import break_lock, find_lock
 def unlock(app: App, yes: bool) -> None:
     """Show which operation holds the fleet's lock, and break it.
 
-    Asks before it breaks the lock. A lock on this machine ends with its process, the lock in the fleet at most 30 s
-    later; so unlock is rarely needed.
+    Asks before it breaks the lock. You rarely need this command: when the process that holds the lock ends, the lock on
+    this machine ends too, and the lock in the fleet expires within 30 s.
 
     Examples:
       rlctl unlock

@@ -10,7 +10,7 @@ from rlctl.plan.finding import Finding, Severity
 from rlctl.plan.views import ClaimedPrimary, View, Views
 from rlctl.runbooks.answers import page_for_finding
 
-# Shard columns that fit into 80 characters beside the others.
+# Number of shard columns that fit beside the other columns in 80 characters.
 MOST_SHARDS = 4
 _PRIMARY = ("PRIMARY", "SHARD", "EPOCH", "OFFSET", "KEYS", "WRITES", "BELIEVED BY", "WINS")
 
@@ -66,7 +66,7 @@ def _verdict(report: Views) -> str:
 
 
 def _differs(report: Views, view: View, shards: Sequence[int]) -> bool:
-    """Whether the view names another primary than the one that wins, doubts a node, or is missing."""
+    """Whether the view disagrees with the winning primaries, doubts a node, is not OK, or is missing."""
     winners = {one.shard: one.node for one in report.primaries if one.wins}
     differs = any(view.primaries.get(shard) != winners.get(shard) for shard in shards)
     return differs or bool(view.doubts or view.unknown) or not view.answers or view.ok is False
