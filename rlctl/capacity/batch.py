@@ -1,4 +1,4 @@
-"""Memory requests as JSON lines, one object a line. Pure."""
+"""Reads memory requests from JSON lines, with one object on each line, and answers them. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _HINT = 'each line is an object such as {"id": "a1", "algorithm": "gcra", "users
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAnswer:
-    """The answer to one line, or its error."""
+    """The answer to one line: a prediction or an error."""
 
     has_id: bool
     id: object
@@ -42,7 +42,7 @@ def answer_lines(text: str, parser: RequestParser, given: Mapping[str, object]) 
 
 
 def read_mix(text: str, path: str, parser: RequestParser, given: Mapping[str, object]) -> tuple[MemoryRequest, ...]:
-    """Read the rules of a plan, one a line; InvalidFile names the first invalid line."""
+    """Read the rules of a plan, with one rule on each line. Raises InvalidFile for the first invalid line."""
     found = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

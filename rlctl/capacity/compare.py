@@ -78,7 +78,7 @@ class EncodingComparison:
 
 
 def compare(request: MemoryRequest, states: Mapping[str, int]) -> tuple[EncodingComparison, ...]:
-    """Compare all encodings of the algorithm, the one with the fewest bytes first."""
+    """Compare all encodings of the algorithm, sorted by bytes for each user, smallest first."""
     asked = (replace(request, encoding=name) for name in encodings_of(request.algorithm))
     rows = [
         EncodingComparison(prediction=predict(one, states), cost=cost_of(one), gives_up=gives_up(one)) for one in asked
@@ -87,7 +87,7 @@ def compare(request: MemoryRequest, states: Mapping[str, int]) -> tuple[Encoding
 
 
 def gives_up(request: MemoryRequest) -> tuple[str, ...]:
-    """The drawbacks of an encoding other than memory and time."""
+    """The drawbacks of an encoding, apart from memory and time."""
     algorithm, encoding = request.algorithm, request.encoding
     if algorithm in _SCRIPT_OF:
         return _ROLLING[_SCRIPT_OF[algorithm] if encoding == SCRIPT else encoding]

@@ -1,4 +1,4 @@
-"""Microseconds that a server needs for an EVALSHA, measured on one machine with two cores; +-20 %. Pure."""
+"""Microseconds that a server needs for one EVALSHA, measured on a machine with two cores, accurate to 20 %. Pure."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class _MeasuredCost:
-    """The cost of an encoding for a range of limits, on Redis 7.0, Redis 8.0 and Valkey 8.1."""
+    """Costs of an encoding for a range of limits, each as figures for Redis 7.0, Redis 8.0 and Valkey 8.1."""
 
     algorithm: Algorithm
     encoding: str
@@ -61,7 +61,7 @@ _DEFAULT_CAP = 128
 
 
 def cost_of(request: MemoryRequest) -> Cost | None:
-    """The measured cost of exactly this request; None if it was not measured."""
+    """The measured cost of a request; None if exactly this request was not measured."""
     is_usual = request.zset_max_listpack_entries == _DEFAULT_CAP and request.member.name in {"ms", "text:36"}
     if not is_usual:
         return None

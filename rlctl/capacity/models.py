@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rlctl.capacity.request import SCRIPT, Algorithm
 
-# The gateway design: two keys of 70 bytes a user, for ten million users and a window of one minute.
+# The gateway design: two keys of 70 bytes for each user, ten million users, and a window of one minute.
 GATEWAY_USERS = 10_000_000
 GATEWAY_KEYS, GATEWAY_KEY_BYTES = 2, 70
 KEY_CREATIONS_PER_S = 167_000
@@ -16,7 +16,7 @@ _CASE_STUDY_BYTES = 1_000
 
 
 def claimed_bytes(algorithm: Algorithm, limit: int) -> int:
-    """The published bytes a user, which do not depend on the encoding."""
+    """The published bytes for each user, which do not depend on the encoding."""
     match algorithm:
         case Algorithm.TOKEN_BUCKET | Algorithm.GCRA | Algorithm.FIXED_WINDOW:
             return 16
@@ -46,7 +46,7 @@ class PublishedClaim:
 
 
 def claims(users: int, limit: int, concurrent: int) -> tuple[PublishedClaim, ...]:
-    """Every published figure twice: for the encoding it describes, and for the script of this release."""
+    """Return every published figure twice: for the encoding it describes, and for the script of this release."""
     published = [
         _paper(Algorithm.TOKEN_BUCKET, "hash-float", limit, users),
         _paper(Algorithm.FIXED_WINDOW, "string", limit, users),

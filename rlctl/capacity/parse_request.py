@@ -1,4 +1,4 @@
-"""Parses command-line options, or a JSON object with their names, into a memory request. Pure."""
+"""Parses command-line options, or a JSON object with the same names, into a memory request. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ MOST_CAP = 2_147_483_647
 _LONGEST_STRING = 512 * 1024 * 1024
 _DIGITS = re.compile(r"-?[0-9]{1,30}")
 Reader = Callable[[object], Any]
-# For each algorithm, the parameters of its script and the attributes of a request that they come from.
+# Maps the parameters of each algorithm's script to the attributes of a request.
 _ARGUMENTS: dict[Algorithm, Mapping[str, str]] = {
     Algorithm.TOKEN_BUCKET: {"capacity": "limit", "rate": "rate", "period_ms": "period_ms"},
     Algorithm.GCRA: {"burst": "limit", "rate": "rate", "period_ms": "period_ms"},
@@ -94,11 +94,11 @@ _ATTRIBUTES = {"period": "period_ms", "window": "window_ms"}
 class RequestParser:
     """Parses requests for one release of the scripts."""
 
-    # The state format of each script, by its name.
+    # The state format of each script, by script name.
     states: Mapping[str, int]
 
     def parse(self, given: Mapping[str, object]) -> MemoryRequest:
-        """Parse options by their names with underscores; UsageFault names the invalid option and what it may be."""
+        """Parse options, named with underscores such as `key_length`. Raises UsageFault for an invalid option."""
         read = {name: _read(name, value) for name, value in given.items()}
         if "algorithm" not in read:
             words = ", ".join(algorithm.value for algorithm in Algorithm)
@@ -127,17 +127,17 @@ class RequestParser:
         state = state_of(request, self.states)
         if any(isinstance(shape, Text) and shape.length > _LONGEST_STRING for shape in state.shapes):
             raise UsageFault(
-                f"--limit: {request.limit} makes a value over 512mb, which no server stores", hint="a lower --limit"
+                f"--limit: {request.limit} needs a value over 512mb, too large for a server", hint="use a lower --limit"
             )
 
     def _check_script(self, request: MemoryRequest) -> None:
         name = request.algorithm.value
         if (name, self.states.get(name)) not in known_states():
             raise UsageFault(
-                f"this release stores {name} in state format {self.states.get(name)}, for which there is no formula",
+                f"this release stores {name} in state format {self.states.get(name)}, and rlctl has no formula for it",
                 hint="use another --encoding, or the release that rlctl ships",
             )
-        # Refuses what the script would refuse: InvalidLimit is a usage fault.
+        # Raises InvalidLimit, which is a usage fault, for values that the script would refuse.
         ALGORITHMS[name](
             **{name: getattr(request, attribute) for name, attribute in _ARGUMENTS[request.algorithm].items()}
         )

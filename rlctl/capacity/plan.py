@@ -1,4 +1,4 @@
-"""Plans the memory of a fleet from its rules and their users, also after the loss of a shard. Pure."""
+"""Plans the memory of a fleet from its rules and their users, with all shards and after the loss of one. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +24,7 @@ _REPLICA_BUFFER = 256 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve:
-    """What a server needs besides the data."""
+    """Assumptions about the memory that a server needs in addition to its data."""
 
     replicas: int = 1
     fragmentation: float = 1.1
@@ -36,7 +36,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """The rules of a fleet, each with its users in the whole fleet."""
+    """The rules of a fleet, each with its number of users in the whole fleet."""
 
     requests: tuple[MemoryRequest, ...]
     states: Mapping[str, int]
@@ -51,13 +51,13 @@ class Mix:
         return any(request.slots is not None for request in self.requests)
 
     def with_users(self, users: int) -> "Mix":
-        """The same rules in the same proportions, with `users` in total."""
+        """Return a mix with the same proportions of rules and `users` users in total."""
         whole = self.users
         requests = (replace(one, users=max(1, one.users * users // whole)) for one in self.requests)
         return replace(self, requests=tuple(requests))
 
     def items(self, shards: int) -> tuple[Prediction, ...]:
-        """Predict each rule for all its users; tables are as full as on one of `shards` shards."""
+        """Predict the memory of each rule for all its users, spread over `shards` shards."""
         slots = ceil(SLOTS / shards) if self.has_slots else None
         asked = [replace(one, slots=slots, users=ceil(one.users / shards)) for one in self.requests]
         keys = sum(ceil(one.users * state_of(one, self.states).keys_per_user) for one in asked)
@@ -68,7 +68,7 @@ class Mix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardMemory:
-    """Memory of one primary in bytes, with what its machine needs besides."""
+    """Bytes that one primary and its machine need, by use."""
 
     users: int
     data: int
@@ -87,11 +87,11 @@ class ShardMemory:
 
     @property
     def maxmemory(self) -> int:
-        """The maxmemory setting: all but fragmentation and copy-on-write, in whole megabytes."""
+        """The maxmemory setting in bytes: the total without fragmentation and copy-on-write, in whole megabytes."""
         return ceil((self.total - self.fragmentation - self.copy_on_write) / MIB) * MIB
 
     def to_json(self) -> dict[str, int]:
-        """`per_shard` of `rlctl capacity plan -o json`."""
+        """The field `per_shard` of `rlctl capacity plan -o json`."""
         return asdict(self) | {"total": self.total}
 
 
@@ -121,7 +121,7 @@ def shard_memory(mix: Mix, reserve: Reserve, shards: int, items: Sequence[Predic
 
 @dataclass(frozen=True)
 class CapacityPlan:
-    """A fleet with a number of shards, and whether it fits into the RAM of its servers if that is given."""
+    """The memory of a fleet with `shards` shards, compared with `given_ram` (bytes of each server) if it is set."""
 
     mix: Mix
     reserve: Reserve
@@ -147,32 +147,32 @@ class CapacityPlan:
 
     @property
     def worst(self) -> ShardMemory:
-        """The memory that must fit."""
+        """The most memory that a primary needs: after the loss of a shard, if the fleet has several."""
         return self.after_losing_one or self.per_shard
 
     @property
     def ram(self) -> int:
-        """The given RAM of a server in bytes, else the RAM it needs, in whole megabytes."""
+        """The RAM of a server in bytes: the given RAM, else the needed RAM in whole megabytes."""
         return self.given_ram or ceil(self.worst.total / MIB) * MIB
 
     @property
     def fits(self) -> bool | None:
-        """Whether the worst case fits into the given RAM; None if none was given."""
+        """Whether the worst case fits into the given RAM; None if no RAM was given."""
         return None if self.given_ram is None else self.worst.total <= self.given_ram
 
     @property
     def servers(self) -> int:
-        """Primaries and replicas."""
+        """The number of primaries and replicas."""
         return self.shards * (1 + self.reserve.replicas)
 
     @cached_property
     def users_that_fit(self) -> int | None:
-        """The most users of this mix that fit; None if no RAM was given."""
+        """The most users of this mix that fit into the given RAM; None if no RAM was given."""
         return None if self.given_ram is None else _users_that_fit(self, self.given_ram)
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """Changes of which any one would make the plan fit; empty when it fits."""
+        """Alternative changes, each of which makes the plan fit; empty if it fits or if no RAM was given."""
         if self.fits is not False:
             return ()
         assert self.given_ram is not None
@@ -185,7 +185,7 @@ class CapacityPlan:
 
     @property
     def warnings(self) -> tuple[CapacityWarning, ...]:
-        """What the figures leave out, and thresholds that the rules are close to."""
+        """Warnings about memory outside the plan, and about thresholds that the rules are close to."""
         buffers = (
             f"the output buffer of a replica may take {_REPLICA_BUFFER // MIB} MB more before the server disconnects it"
         )
@@ -193,7 +193,7 @@ class CapacityPlan:
         return tuple(dict.fromkeys([*own, *(warn for item in self.items for warn in item.warnings)]))
 
     def to_json(self) -> dict[str, object]:
-        """`rlctl capacity plan -o json`."""
+        """The output of `rlctl capacity plan -o json`."""
         first = self.mix.requests[0]
         lost = self.after_losing_one
         return {
@@ -221,7 +221,7 @@ def plan(mix: Mix, reserve: Reserve, *, shards: int | None, ram: int | None, lea
 
 
 def on_shards(found: CapacityPlan, shards: int) -> tuple[str, ...]:
-    """Describe what the same users need on `shards` shards, and how many users fit into the given RAM there."""
+    """Describe the memory of the same users on `shards` shards. If it exceeds the given RAM, add the users that fit."""
     needed, there = replace(found, shards=shards, given_ram=None), replace(found, shards=shards)
     memory = f"maxmemory {needed.worst.maxmemory // MIB}mb on servers of {needed.ram // MIB}mb"
     whole = f"--shards {shards} holds these {found.mix.users} users with {memory}"
@@ -231,7 +231,7 @@ def on_shards(found: CapacityPlan, shards: int) -> tuple[str, ...]:
 
 
 def shards_for(mix: Mix, reserve: Reserve, ram: int, *, least: int) -> int | None:
-    """The fewest shards that fit after the loss of one; None if no number of shards fits."""
+    """The fewest shards that fit after the loss of one; None if even `MOST_SHARDS` shards do not fit."""
     low, high = least, MOST_SHARDS
     if not _fits(mix, reserve, high, ram):
         return None
@@ -249,7 +249,7 @@ def _fits(mix: Mix, reserve: Reserve, shards: int, ram: int) -> bool:
 
 
 def _users_that_fit(found: CapacityPlan, ram: int) -> int:
-    # Memory grows in steps, because tables double: bisection finds an edge, a formula would not.
+    # Memory grows in steps, because tables double. Bisection finds the last step that fits; a formula cannot.
     low, high = 0, 1
     while _fits(found.mix.with_users(high), found.reserve, found.shards, ram):
         low, high = high, high * 2

@@ -1,4 +1,4 @@
-"""Predicts the bytes a user takes, in parts that add up, with warnings about thresholds close by. Pure."""
+"""Predicts the bytes of a user by part, and warns about thresholds that are close. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ from rlctl.capacity.warnings import CapacityWarning, warnings_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The bytes of a user, by where they are."""
+    """The bytes of a user by part; `total` is their sum."""
 
     key: float
     ttl: float
@@ -32,7 +32,7 @@ class Parts:
 
 
 def layout_of(request: MemoryRequest) -> Layout:
-    """The memory layout of the server that a request names."""
+    """The memory layout of the request's server version."""
     match request.server:
         case ServerVersion.REDIS_7_0 | ServerVersion.REDIS_8_0:
             return RedisLayout(request=request)
@@ -58,7 +58,7 @@ class Prediction:
 
     @property
     def model_bytes_per_user(self) -> int:
-        """The published bytes a user, which do not depend on the encoding."""
+        """The published bytes for each user, which do not depend on the encoding."""
         return claimed_bytes(self.request.algorithm, self.request.limit)
 
     @property
@@ -71,7 +71,7 @@ class Prediction:
         return round(self.request.users * self.bytes_per_user)
 
     def to_json(self, verb: str = "predict") -> dict[str, object]:
-        """`rlctl capacity predict -o json`."""
+        """The output of `rlctl capacity predict -o json`."""
         request = self.request
         return {
             "schema": f"rlctl.capacity-{verb}/1",
@@ -94,7 +94,7 @@ class Prediction:
 def predict(request: MemoryRequest, states: Mapping[str, int], *, keys_on_primary: int | None = None) -> Prediction:
     """Predict the memory of a request.
 
-    `states` is the state format of each script. `keys_on_primary` counts the keys of all rules, which share the tables.
+    `states` has the state format of each script. `keys_on_primary` counts the keys of all rules: they share the tables.
     """
     state = state_of(request, states)
     keys = keys_on_primary or _keys(request, state)

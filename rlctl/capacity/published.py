@@ -44,7 +44,7 @@ class CheckedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """All published claims, compared for one server."""
+    """All published claims and their predictions for one server version."""
 
     server: ServerVersion
     allocator: Allocator
@@ -52,7 +52,7 @@ class Published:
     traffic: Mapping[str, int]
 
     def to_json(self) -> dict[str, object]:
-        """`rlctl capacity model -o json`."""
+        """The output of `rlctl capacity model -o json`."""
         return {
             "schema": "rlctl.capacity-model/1",
             "server": self.server.value,
@@ -65,7 +65,7 @@ class Published:
 def check_claims(
     base: MemoryRequest, states: Mapping[str, int], *, users: int, limit: int, concurrent: int, requests_per_s: int
 ) -> Published:
-    """Compare every claim; `base` names the server and the allocator."""
+    """Compare every claim with a prediction for the server version and allocator of `base`."""
     rows = tuple(
         CheckedClaim(claim=claim, truth=predict(_request(base, claim), states))
         for claim in claims(users, limit, concurrent)

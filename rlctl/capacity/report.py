@@ -1,4 +1,4 @@
-"""The HTML reports of `capacity model`, `plan` and `measure`: plots with the tables behind them."""
+"""The HTML reports of `capacity model`, `plan` and `measure`: plots and their data as tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -90,7 +90,7 @@ def plan_page(found: CapacityPlan) -> str:
 
 
 def measure_page(found: FleetMeasurement) -> str:
-    """The page of `capacity measure`: how the fleet fills, and the bytes of its users."""
+    """The page of `capacity measure`: the growth of the fleet's memory, and the bytes of its users."""
     head = ("rule", "algorithm", "keys", "+-", "MEMORY USAGE", "real B/user", "+-", "predicted", "total")
     rows = [
         (

@@ -1,4 +1,4 @@
-"""What a prediction is made for: algorithm, encoding, sizes and server. Pure."""
+"""The input of a prediction: algorithm, encoding, sizes and server. Pure."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +12,7 @@ SCRIPT = "script"
 
 
 class ServerVersion(StrEnum):
-    """The servers whose memory layout was measured; no other has formulas."""
+    """A server version whose memory layout was measured. Formulas exist for these versions only."""
 
     REDIS_7_0 = "redis-7.0"
     REDIS_8_0 = "redis-8.0"
@@ -20,7 +20,7 @@ class ServerVersion(StrEnum):
 
     @classmethod
     def of(cls, flavor: str, version: tuple[int, ...]) -> "ServerVersion | None":
-        """The member for a running server; None if it was not measured."""
+        """The version of a running server; None if its memory layout was not measured."""
         name = f"{flavor}-{'.'.join(str(part) for part in version[:2])}"
         return next((server for server in cls if server.value == name), None)
 
@@ -36,13 +36,13 @@ class Algorithm(StrEnum):
 
     @property
     def is_log(self) -> bool:
-        """Whether the state has an entry for each request or lease. A snapshot copies such a state as a whole."""
+        """Whether the state has an entry for each request or lease. A write during a snapshot may copy all entries."""
         return self in {Algorithm.ROLLING_WINDOW, Algorithm.ROLLING_RING, Algorithm.CONCURRENT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRequest:
-    """Users at their full limit on one primary; `slots` is None outside a cluster."""
+    """Users at their full limit on one primary. `slots` is the primary's number of slots, or None outside a cluster."""
 
     algorithm: Algorithm
     encoding: str = SCRIPT
@@ -63,5 +63,5 @@ class MemoryRequest:
 
     @property
     def shares_integers(self) -> bool:
-        """Whether keys share the server's small integers. Under an LRU or LFU policy each key has its own."""
+        """Whether keys share the server's small integers. Under an LRU or LFU policy, each key has its own copy."""
         return not self.policy.value.endswith(("lru", "lfu"))

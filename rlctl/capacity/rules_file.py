@@ -29,7 +29,7 @@ _OPTIONS = {
 
 
 def parse_users(words: tuple[str, ...]) -> dict[str, int]:
-    """Parse words of the form `RULE=N` into users by rule."""
+    """Parse words of the form `RULE=N` into the number of users of each rule."""
     found = {}
     for word in words:
         rule, _, number = word.rpartition("=")
@@ -42,11 +42,11 @@ def parse_users(words: tuple[str, ...]) -> dict[str, int]:
 def read_rules(
     text: bytes, path: str, users: Mapping[str, int], parser: RequestParser, given: Mapping[str, object]
 ) -> tuple[MemoryRequest, ...]:
-    """Make a request for each rule of the file; `users` must name exactly those rules."""
+    """Make a request for each rule of the file; `users` must have exactly these rules."""
     file = load_rules(text, path)
     known = [definition.id for definition in file.definitions]
     if missing := [name for name in users if name not in known]:
-        raise NotFound(f"{path}: no rule {', '.join(missing)}", hint=f"there are {', '.join(known)}")
+        raise NotFound(f"{path}: the file has no rule {', '.join(missing)}", hint=f"its rules are {', '.join(known)}")
     if unnamed := [name for name in known if name not in users]:
         raise UsageFault(f"--users is missing for rule {unnamed[0]}", hint=f"--users {unnamed[0]}=N")
     return tuple(_request(rule, file, users[rule.id], parser, given) for rule in file.definitions)
@@ -70,6 +70,6 @@ def _request(
 
 
 def _key_length(rule: Definition, state: int) -> int:
-    """The bytes of a key of the rule; of several templates, the longest counts."""
+    """The length in bytes of a key of the rule. If the rule has several templates, the longest counts."""
     longest = max(len(PLACE.sub("x" * ASSUMED_VALUE_BYTES, text).encode()) for text in rule.keys)
     return len("rl:{") + longest + len(key_end(ALGORITHMS[rule.algorithm](**rule.parameters), rule.id, state))

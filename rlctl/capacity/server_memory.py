@@ -14,7 +14,7 @@ from rlctl.topology.nodes import NodeName
 
 SECTIONS = ("server", "clients", "memory", "stats", "replication", "keyspace")
 
-# Housekeeping and buffers change memory by this much between two readings.
+# Housekeeping and buffers change memory by up to this much between two readings.
 _NOISE_BYTES = 65_536
 
 
@@ -30,11 +30,11 @@ class ServerMemory:
     allocator: Allocator | None
     keys: int
     used_bytes: int
-    # Without the buffers of connections and replication.
+    # Used memory without the buffers of connections and replication.
     state_bytes: int
     rss_bytes: int | None
     maxmemory_bytes: int
-    # What counts against maxmemory.
+    # Memory that counts against maxmemory.
     counted_bytes: int
     policy: EvictionPolicy | None
     stale_share: float | None
@@ -54,7 +54,7 @@ class ServerMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """How fast the fleet fills and when its first shard is full; `source` is `samples` or `uptime`."""
+    """The growth of the fleet and the time until its first shard is full; `source` is `samples` or `uptime`."""
 
     bytes_per_s: float
     full_in_s: float | None
@@ -67,7 +67,7 @@ class Forecast:
 def server_memory(info: ServerInfo, malloc_stats: str, at_s: float) -> ServerMemory:
     """The memory of a server from INFO and MEMORY MALLOC-STATS; BadReply if INFO has no used_memory."""
     used_bytes = required(info.used_bytes, "used_memory")
-    # Connections come and go, and the backlog stops growing at its configured size: neither fills the server.
+    # Leave out buffers: connections come and go, and the backlog stops growing at its configured size.
     buffer_bytes = (info.client_buffer_bytes or 0) + (info.replication_buffer_bytes or 0)
     state_bytes = used_bytes - buffer_bytes
     policies = {policy.value: policy for policy in EvictionPolicy}
@@ -94,9 +94,10 @@ def server_memory(info: ServerInfo, malloc_stats: str, at_s: float) -> ServerMem
 
 
 def forecast(series: Mapping[NodeName, Sequence[ServerMemory]]) -> Forecast | None:
-    """Forecast from the readings of the primaries, oldest first.
+    """Forecast when the first shard is full, from the readings of each primary in order of time.
 
-    If a primary has only one reading, or restarted, the growth of each since its start counts. None if that is unknown.
+    If a primary restarted or has only one reading, the forecast uses the mean growth of each primary since its start.
+    None if that growth is unknown.
     """
     if not series:
         return None
@@ -113,13 +114,13 @@ def forecast(series: Mapping[NodeName, Sequence[ServerMemory]]) -> Forecast | No
 
 
 def _is_one_run(readings: Sequence[ServerMemory]) -> bool:
-    """Whether all readings are of one process that stayed primary."""
+    """Whether there are several readings, all of one process that remained primary."""
     same = all(a.run_id == b.run_id and b.is_primary for a, b in pairwise(readings))
     return len(readings) > 1 and same and readings[-1].at_s > readings[0].at_s
 
 
 def growth_rate(first: ServerMemory, last: ServerMemory) -> float:
-    """Growth in bytes a second; 0 if the change is within the noise of housekeeping."""
+    """Growth in bytes per second; 0 if housekeeping alone could explain the change."""
     grown = last.state_bytes - first.state_bytes
     return 0.0 if abs(grown) < _NOISE_BYTES else grown / (last.at_s - first.at_s)
 

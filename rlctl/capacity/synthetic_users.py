@@ -10,7 +10,7 @@ from rlctl.capacity.request import SLOTS, Algorithm, MemoryRequest
 from rlctl.errors import UsageFault
 from rlctl.limits.release import Argument
 
-# 2026-10-09T00:00Z. Scripts set a TTL, not an instant of expiry, so keys live as long as if they were called now.
+# 2026-10-09T00:00Z. Scripts set a relative TTL, so keys live an hour even if the server's clock differs.
 _NOW_US = 1_791_504_000_000_000
 _HOUR_MS = 3_600_000
 _LETTERS = string.ascii_letters
@@ -18,13 +18,13 @@ _SEED = 20_261_009
 
 
 def key_names(request: MemoryRequest, users: int) -> Iterator[str]:
-    """Yield `users` different keys of the requested length, in a cluster in random slots."""
+    """Yield `users` different keys of the requested length. In a cluster, the keys are in random slots."""
     tags = [""] if request.slots is None else _tags(request.slots)
     digits = len(str(users))
     if request.key_length < digits + max(map(len, tags)):
         raise UsageFault(
             f"--key-length: {request.key_length} bytes are too few for {users} different keys",
-            hint=f"{digits + max(map(len, tags))} bytes or more",
+            hint=f"use {digits + max(map(len, tags))} bytes or more",
         )
     pick = random.Random(_SEED)  # noqa: S311  spreads keys, protects nothing
     for user in range(users):
@@ -49,7 +49,7 @@ def calls_of(request: MemoryRequest) -> list[list[Argument]]:
 
 
 def request_ids(form: Form, count: int) -> list[str]:
-    """`count` different request ids of a form."""
+    """Make `count` different request ids in the given form."""
     match form.name:
         case "seq":
             return [str(at + 1) for at in range(count)]
@@ -62,13 +62,15 @@ def request_ids(form: Form, count: int) -> list[str]:
 
 
 def _word(number: int, length: int) -> str:
-    """A number in letters: servers store digits as an integer."""
+    """Write a number in letters, because servers would store digits as an integer."""
     letters = []
     for _ in range(length):
         number, digit = divmod(number, len(_LETTERS))
         letters.append(_LETTERS[digit])
     if number:
-        raise UsageFault(f"--member: text:{length} is too short for that many different leases", hint="a longer text")
+        raise UsageFault(
+            f"--member: text:{length} is too short for that many different leases", hint="use a longer text"
+        )
     return "".join(letters)
 
 

@@ -18,7 +18,7 @@ _EDGE_BYTES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityWarning:
-    """A threshold that is close, or a state that no formula covers."""
+    """A warning for the user. The code is fixed, such as `listpack-cap-near`."""
 
     code: str
     message: str
@@ -91,7 +91,7 @@ def _name_edge(layout: Layout) -> Iterator[CapacityWarning]:
 
 
 def _edge(what: str, size: int, reach: int, layout: Layout) -> Iterator[CapacityWarning]:
-    """Warn if a size has just passed a size class, or fills one."""
+    """Warn if a size is slightly larger than a size class of the allocator, or exactly as large."""
     allocator = layout.request.allocator
     now, less, more = (rounded(max(1, n), allocator) for n in (size, size - reach, size + 1))
     if less < now:

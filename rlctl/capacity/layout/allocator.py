@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Allocator(StrEnum):
-    """Debian's servers link the system's jemalloc; upstream releases and images bundle one with finer classes."""
+    """The jemalloc of a server: the system library on Debian, or one with finer classes in upstream releases."""
 
     DEBIAN = "debian"
     UPSTREAM = "upstream"
@@ -16,7 +16,7 @@ class Allocator(StrEnum):
 
 
 def rounded(size_bytes: int, allocator: Allocator) -> int:
-    """The size of the class that an allocation falls into: multiples of the quantum, then four classes a doubling."""
+    """Round up to a size class. The classes are multiples of the quantum, then four for each doubling of the size."""
     if size_bytes <= 8:
         return 8
     doubling = (size_bytes - 1).bit_length() - 1
@@ -25,7 +25,7 @@ def rounded(size_bytes: int, allocator: Allocator) -> int:
 
 
 def classes_of(malloc_stats: str) -> Allocator | None:
-    """The allocator of a server by its MEMORY MALLOC-STATS: only upstream has a bin of 24 bytes. None without bins."""
+    """Detect the allocator from MEMORY MALLOC-STATS. Only upstream has a bin of 24 bytes. None if there are no bins."""
     sizes = set()
     inside = False
     for line in malloc_stats.splitlines():

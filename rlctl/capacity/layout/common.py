@@ -1,4 +1,4 @@
-"""What the memory layouts of all servers have in common. Pure."""
+"""Sizes and rules that the memory layouts of all servers share. Pure."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Layout(ABC):
         """Requested bytes of the allocation that holds a text."""
 
     def body_size(self, shape: Shape) -> int | None:
-        """Requested bytes of the largest allocation of a value; None if no allocation grows with the value."""
+        """Requested bytes of the one allocation that holds a value's content; None if there is no such allocation."""
         match shape:
             case Number() | EntryStream():
                 return None
@@ -90,7 +90,7 @@ class Layout(ABC):
         return shape.count <= most and longest_text(shape) <= LISTPACK_TEXT
 
     def score_entry(self, score: Form) -> int:
-        """Bytes of a score in a listpack. Redis 7.0 writes doubles with 17 digits, other servers the shortest form."""
+        """Bytes of a score in a listpack. Redis 7.0 writes doubles with 17 digits, other servers with fewer."""
         if score.name == "float":
             return text_entry(score.text_length + (1 if self.request.server is ServerVersion.REDIS_7_0 else 0))
         return score.runs(1)[0].entry_bytes
@@ -102,7 +102,7 @@ class Layout(ABC):
         return self.class_of(16) + _SKIPLIST + self.class_of(_SKIPLIST_HEAD) + nodes + texts
 
     def list_nodes(self, entry_bytes: int) -> float:
-        """Bytes of a list of listpacks: full ones, and a last one that is as small as possible."""
+        """Bytes of a list of listpacks: full listpacks, and a last listpack with the remaining entries."""
         full, rest = divmod(entry_bytes, NODE_LISTPACK - HEADER_BYTES)
         node = self.class_of(_LIST_NODE)
         return full * (node + NODE_LISTPACK) + node + self.class_of(HEADER_BYTES + rest)

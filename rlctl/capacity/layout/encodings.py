@@ -1,4 +1,4 @@
-"""The encodings of each algorithm, and the state of a user at the full limit in each. Pure."""
+"""The encodings of each algorithm, and a user's state at the full limit in each encoding. Pure."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,7 +17,7 @@ from rlctl.capacity.layout.shapes import (
 from rlctl.capacity.request import SCRIPT, Algorithm, MemoryRequest
 
 _INT64 = 2**63
-# 2026-10-09 in the units of the states; only the number of digits matters.
+# 2026-10-09T00:00Z in microseconds, milliseconds and minutes. Only the number of digits matters.
 _NOW_US = 1_791_504_000_000_000
 _NOW_MS = _NOW_US // 1_000
 _WINDOW_ID = 29_858_400
@@ -29,19 +29,19 @@ _Build = Callable[[MemoryRequest], UserState]
 
 
 def encodings_of(algorithm: Algorithm) -> tuple[str, ...]:
-    """The names of the encodings of an algorithm, that of the script first."""
+    """The names of the encodings of an algorithm. The encoding of the script is the first."""
     return (SCRIPT, *_PUBLISHED[algorithm])
 
 
 def state_of(request: MemoryRequest, states: Mapping[str, int]) -> UserState:
-    """The state of one user; LookupError for an encoding, or a state format in `states`, without a formula."""
+    """The state of one user. Raises LookupError if the encoding or the state format in `states` has no formula."""
     if request.encoding != SCRIPT:
         return _PUBLISHED[request.algorithm][request.encoding](request)
     return _SCRIPTS[request.algorithm, states[request.algorithm]](request)
 
 
 def known_states() -> frozenset[tuple[str, int]]:
-    """The state formats that have a formula, as pairs of script and number."""
+    """The state formats that have a formula, as pairs of script name and format number."""
     return frozenset((algorithm.value, state) for algorithm, state in _SCRIPTS)
 
 
@@ -50,7 +50,7 @@ def _one(shape: Shape) -> UserState:
 
 
 def _fields(*pairs: tuple[str, int]) -> UserState:
-    """A small hash of fields, each given by its name and the listpack bytes of its value."""
+    """A small hash, made from the name of each field and the listpack bytes of its value."""
     return _one(SmallHash(entry_bytes=sum(text_entry(len(name)) + value for name, value in pairs)))
 
 
@@ -133,7 +133,7 @@ _PUBLISHED: dict[Algorithm, dict[str, _Build]] = {
     },
 }
 
-# A script with another state format has a higher number in the manifest, and a line here.
+# A script that changes its state format gets a higher number in the manifest and a new line here.
 _SCRIPTS: dict[tuple[Algorithm, int], _Build] = {
     (Algorithm.TOKEN_BUCKET, 1): lambda _request: _one(Text(length=24)),
     (Algorithm.GCRA, 1): lambda _request: _one(Number(value=_NOW_US)),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 HEADER_BYTES = 7
-# The largest integer of 7, 13, 16, 24 and 32 bits, and the bytes of its entry, back length included.
+# For integer encodings of 7, 13, 16, 24 and 32 bits: the largest value, and bytes of an entry with its back length.
 _INTEGERS = ((127, 2), (4_095, 3), (32_767, 4), (8_388_607, 5), (2_147_483_647, 6))
 _LONGEST_INTEGER = 10
 _TEXT = re.compile(r"text:([0-9]{1,5})")
@@ -17,12 +17,12 @@ SCORES = ("ms", "us", "relative", "float")
 
 
 def integer_entry(value: int) -> int:
-    """Bytes of an integer, or of text that is an integer in canonical form."""
+    """Bytes of an entry for an integer, or for text that is an integer in canonical form."""
     return next((size for most, size in _INTEGERS if value <= most), _LONGEST_INTEGER)
 
 
 def text_entry(length: int) -> int:
-    """Bytes of text that is not an integer: header, text, and back length."""
+    """Bytes of an entry for text that is not an integer: header, text, and back length."""
     header = 1 if length < 64 else 2 if length < 4096 else 5
     body = header + length
     return body + next(size for size, most in enumerate((127, 16_383, 2_097_151, 268_435_455), start=1) if body <= most)
@@ -30,7 +30,7 @@ def text_entry(length: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryRun:
-    """`count` entries of equal size: the listpack bytes of each, and its length as text."""
+    """`count` entries of equal size: the listpack bytes and the text length of each entry."""
 
     count: int
     entry_bytes: int
@@ -39,7 +39,7 @@ class EntryRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How a limiter writes the members of a log: one of `MEMBERS`."""
+    """The form of the members or scores of a log, such as `ms` or `text:36`: see `MEMBERS` and `SCORES`."""
 
     name: str
 
@@ -55,13 +55,13 @@ class Form:
 
     @property
     def text_length(self) -> int:
-        """The length of a member as text; for a sequence, of its first member."""
+        """The length of a member as text; for a sequence, the length of its first member."""
         match = _TEXT.fullmatch(self.name)
         return int(match[1]) if match else {**_FIXED, "float": _FLOAT_LENGTH, "seq": 1}[self.name]
 
 
 def parse_form(text: str, *, score: bool = False) -> Form:
-    """Parse the form of a member or score; ValueError names the allowed ones."""
+    """Parse the form of a member or score. Raises ValueError with the allowed forms."""
     allowed = SCORES if score else MEMBERS
     match = None if score else _TEXT.fullmatch(text)
     if match and 1 <= int(match[1]) <= MOST_TEXT:
@@ -73,7 +73,7 @@ def parse_form(text: str, *, score: bool = False) -> Form:
 
 
 def _sequence(count: int) -> tuple[EntryRun, ...]:
-    """Runs of the integers 1, 2, 3, ...; a new run begins where the entry or its text becomes longer."""
+    """Runs of the integers 1, 2, 3, ...; a new run begins when the entry or its text becomes longer."""
     edges = sorted({most for most, _size in _INTEGERS} | {10**digits - 1 for digits in range(1, 19)})
     runs = []
     for below, upto in pairwise((0, *edges)):

@@ -82,7 +82,7 @@ class RedisLayout(Layout):
         return self.skiplist_nodes(shape) + self.class_of(_DICT) + self._entries(shape.count)
 
     def _entries(self, count: int) -> float:
-        # After a doubling the old buckets stay until all entries were moved; they are not counted here.
+        # After a doubling, the server keeps the old buckets until all entries are moved. This sum leaves them out.
         return count * self.class_of(_ENTRY) + self.class_of(8 * max(LEAST_BUCKETS, doubled(count)))
 
     def _hash(self, shape: LeaseHash) -> float:
@@ -94,7 +94,7 @@ class RedisLayout(Layout):
         return self.class_of(_DICT) + self._entries(shape.count) + names + values
 
     def _list(self, shape: EntryList) -> float:
-        """Bytes of a list. 7.0 always uses a list of listpacks, 8.0 only where one listpack is not enough."""
+        """Bytes of a list. Redis 7.0 always uses a list of listpacks; 8.0 does so only if one listpack is too small."""
         entries = entry_bytes_of(shape.member, shape.count)
         if HEADER_BYTES + entries <= NODE_LISTPACK and self.request.server is not ServerVersion.REDIS_7_0:
             return self.class_of(HEADER_BYTES + entries)

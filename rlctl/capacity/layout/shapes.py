@@ -22,14 +22,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallHash:
-    """A hash that is a listpack; `entry_bytes` counts all names and values."""
+    """A hash in a listpack; `entry_bytes` is the size of all field names and values."""
 
     entry_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedSet:
-    """A log or a set of leases, ordered by score."""
+    """A sorted set that stores a log or leases."""
 
     count: int
     member: Form
@@ -38,7 +38,7 @@ class SortedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryList:
-    """A log as a list."""
+    """A list that stores a log."""
 
     count: int
     member: Form
@@ -46,7 +46,7 @@ class EntryList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseHash:
-    """Leases as a hash, each with its expiry in milliseconds."""
+    """A hash that stores the name of each lease and its expiry in milliseconds."""
 
     count: int
     member: Form
@@ -54,7 +54,7 @@ class LeaseHash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryStream:
-    """A log as a stream with one short field in each entry."""
+    """A stream that stores a log, with one short field in each entry."""
 
     count: int
 

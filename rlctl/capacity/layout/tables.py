@@ -1,4 +1,4 @@
-"""Bytes of the hash tables of keys: one for the server, or one for each slot; they double as keys are added. Pure."""
+"""Bytes of the hash tables that index keys. A server has one table, or one for each slot. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,24 +40,24 @@ def array_8_0(keys: int) -> float:
 
 
 def valkey_buckets(keys: int) -> int:
-    """Buckets of a table in Valkey, which doubles when there are seven keys for each bucket."""
+    """Buckets of a table in Valkey. The table doubles when it has more than seven keys for each bucket."""
     return doubled(keys / _PLACES) if keys else 0
 
 
 def valkey_capacity(keys: int) -> int:
-    """The keys that the table for `keys` keys can hold before it grows."""
+    """The number of keys that fit into a table with buckets for `keys` keys."""
     return _PLACES * valkey_buckets(keys)
 
 
 def valkey_array(keys: int) -> float:
-    """Bytes of the buckets of a table in Valkey: cache lines for seven keys, and lines chained to full ones."""
+    """Bytes of the buckets of a table in Valkey: one cache line for each bucket, and lines chained to full buckets."""
     buckets = valkey_buckets(keys)
     return _LINE * buckets * (1 + _chained(keys / buckets)) if buckets > 1 else _LINE * buckets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How the keys of a server are spread over its slots: at random, or over `seen_filled` slots as in a sample."""
+    """The spread of keys over slots: at random over `slots`, or over the `seen_filled` slots that a sample found."""
 
     keys: int
     slots: int = 1
@@ -69,7 +69,7 @@ class Spread:
         return filled_slots(self.keys, self.slots) if self.seen_filled is None else self.seen_filled
 
     def arrays(self, array: Callable[[int], float]) -> float:
-        """Bytes of the tables of all slots; `array` gives the bytes of one for its number of keys."""
+        """Bytes of the tables of all slots; `array` returns the bytes of one table with a given number of keys."""
         slots = self.slots if self.seen_filled is None else max(1, self.seen_filled)
         return slots * mean_array(self.keys, slots, array)
 
@@ -104,7 +104,7 @@ def _expm1(value: float) -> float:
 
 @lru_cache(maxsize=65_536)
 def _chained(load: float) -> float:
-    """Mean number of lines chained to a bucket; a line with a successor holds one key less."""
+    """Mean number of cache lines chained to a bucket. A cache line that links to another has room for one key less."""
     places = _PLACES - 1
     return sum(_poisson(count, load) * ceil((count - _PLACES) / places) for count in range(_PLACES + 1, 50))
 

@@ -1,4 +1,4 @@
-"""Valkey 8.1: one object holds the name, the expiry and a short value of a key; tables are cache lines. Pure."""
+"""Valkey 8.1: one object holds a key's name, its expiry and a short value. Tables consist of cache lines. Pure."""
 
 from typing import assert_never
 
@@ -27,7 +27,7 @@ class ValkeyLayout(Layout):
     """The memory layout of Valkey 8.1."""
 
     def name_size(self) -> int:
-        """Bytes of the object with the name and the expiry, whose room stays after PERSIST."""
+        """Bytes of the object with the name and the expiry. PERSIST does not free the bytes of the expiry."""
         return self._object(has_ttl=self.request.has_ttl or self.request.encoding == SCRIPT)
 
     def key(self, spread: Spread) -> KeyBytes:
@@ -42,7 +42,7 @@ class ValkeyLayout(Layout):
         )
 
     def value(self, shape: Shape) -> float:
-        """Bytes of a value that do not fit into the object of the key."""
+        """Bytes of a value outside the object of its key."""
         match shape:
             case Number():
                 return 0
@@ -88,7 +88,7 @@ class ValkeyLayout(Layout):
         return self.class_of(_TABLE) + valkey_array(shape.count) + entries
 
     def _field(self, length: int) -> int:
-        """Bytes of a field of a hash table with a Unix time as its value; small ones share an allocation."""
+        """Bytes of a hash field whose value is a Unix time. A short name and the value share one allocation."""
         whole = sds(length) + _TEXT_HEADER + MS_DIGITS
         if whole <= _LARGEST_EMBEDDING:
             return self.class_of(whole)

@@ -1,4 +1,4 @@
-"""Compares a prediction with a scratch server that is filled with users through the real scripts."""
+"""Compares a prediction with a scratch server, which rlctl fills with users through the real scripts."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,17 +25,17 @@ from rlctl.targets.server_program import ServerProgram, dotted, find_any_server
 TOLERANCE = 0.10
 MOST_OF_MEMORY = 0.5
 SETTLE_S = 30.0
-# The most entries in one write: the server answers in time, and its buffers stay small.
+# The most entries in one pipeline, so that the server answers in time and its buffers are small.
 _BATCH_ENTRIES = 10_000
 _MOST_BATCH = 500
 _STEADY_BYTES = 512
-# DEBUG HTSTATS names a second table while keys move to it. Both count in used_memory.
+# DEBUG HTSTATS lists a second table while the server moves keys to it. used_memory includes both tables.
 _REHASHING = "rehashing target"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Predicted and measured bytes a user."""
+    """Predicted and measured bytes for each user."""
 
     server: ServerVersion
     allocator: Allocator
@@ -66,14 +66,14 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrator:
-    """Calibrates predictions against the local server binary."""
+    """Compares predictions with the local server binary."""
 
     release: Release
     clock: Clock
     check_stop: Callable[[], None]
 
     def run(self, request: MemoryRequest, users: int, wanted: Mapping[str, object]) -> Calibration:
-        """Measure `users` users; Refused where the local server is not the one in `wanted`."""
+        """Measure `users` users. Raises Refused if the server version or allocator in `wanted` is not the local one."""
         program = find_any_server(ProcessRunner())
         server = _family(program)
         _check_wanted("--server", wanted.get("server"), server.value)
@@ -101,14 +101,14 @@ class Calibrator:
         needed, free = predict(request, self.states).total_bytes, psutil.virtual_memory().available
         if needed > free * MOST_OF_MEMORY:
             raise Refused(
-                f"{request.users} users would take {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free here",
-                hint="fewer --calibrate-users (10000 at least) or a lower --limit",
+                f"{request.users} users would take {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here",
+                hint="use fewer --calibrate-users (10000 at least) or a lower --limit",
             )
 
     def _measure(self, scratch: ScratchServer, request: MemoryRequest) -> float:
         script = next(one for one in self.release.scripts if one.name == request.algorithm)
         keys = key_names(request, request.users + 1)
-        # The first use of a command allocates a latency histogram: one call and its removal come before.
+        # The first use of a command allocates a latency histogram, so one key is added and removed first.
         warm_up = next(keys)
         with _linked(scratch) as link:
             _prepare(link, request, self.clock)
@@ -139,7 +139,7 @@ class Calibrator:
                 raise Unreachable(f"the scratch server refused a call: {refused[0]}", hint="use other values")
 
     def _used(self, scratch: ScratchServer) -> int:
-        """used_memory, once scripts are flushed, no other client is connected and no table is rehashing."""
+        """Flush the scripts, wait until other clients are gone and tables are not rehashing, and return used_memory."""
         with _linked(scratch) as link:
             link.call("SCRIPT", "FLUSH", "SYNC")
         readings = [0]
@@ -159,7 +159,7 @@ class Calibrator:
 
 @contextmanager
 def _linked(scratch: ScratchServer) -> Iterator[NodeLink]:
-    """A short-lived connection: the server frees its buffers when it closes."""
+    """Open a connection for a short time. The server frees its buffers when the connection closes."""
     link = scratch.link()
     try:
         yield link
@@ -172,7 +172,7 @@ def _linked(scratch: ScratchServer) -> Iterator[NodeLink]:
 
 
 def _prepare(link: NodeLink, request: MemoryRequest, clock: Clock) -> None:
-    """Give a cluster of one node all slots, without which it refuses calls."""
+    """Assign all slots to a cluster of one node, because a node without slots refuses calls."""
     if request.slots is None:
         return
     link.call("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
@@ -188,7 +188,7 @@ def _load(link: NodeLink, script: Script) -> None:
     problem = load_scripts(link, [script])
     if problem is not None:
         raise Unreachable(
-            f"the scratch server refused the script: {problem}", hint="name another binary in RLCTL_REDIS_SERVER"
+            f"the scratch server refused the script: {problem}", hint="set RLCTL_REDIS_SERVER to another binary"
         )
 
 
@@ -209,8 +209,8 @@ def _family(program: ServerProgram) -> ServerVersion:
     server = ServerVersion.of(program.flavor, program.version)
     if server is None:
         raise Refused(
-            f"{program.path} is {program.flavor} {dotted(program.version)}, for which there is no formula",
-            hint=f"name one of {', '.join(one.value for one in ServerVersion)} in RLCTL_REDIS_SERVER",
+            f"{program.path} is {program.flavor} {dotted(program.version)}, and rlctl has no formula for this version",
+            hint=f"set RLCTL_REDIS_SERVER to a binary of one of {', '.join(one.value for one in ServerVersion)}",
         )
     return server
 
@@ -220,8 +220,8 @@ def _allocator(scratch: ScratchServer) -> Allocator:
         found = classes_of(str(link.call("MEMORY", "MALLOC-STATS")))
     if found is None:
         raise Refused(
-            "the scratch server does not use jemalloc: there is no formula",
-            hint="name another binary in RLCTL_REDIS_SERVER",
+            "the scratch server does not use jemalloc, and rlctl has formulas for jemalloc only",
+            hint="set RLCTL_REDIS_SERVER to another binary",
         )
     return found
 
@@ -229,6 +229,6 @@ def _allocator(scratch: ScratchServer) -> Allocator:
 def _check_wanted(option: str, wanted: object, found: str) -> None:
     if wanted is not None and wanted != found:
         raise Refused(
-            f"{option} {wanted} was requested, and the local server is {found}",
-            hint=f"leave {option} out, or name another binary in RLCTL_REDIS_SERVER",
+            f"{option} {wanted} was requested, but the local server is {found}",
+            hint=f"leave {option} out, or set RLCTL_REDIS_SERVER to another binary",
         )

@@ -22,7 +22,7 @@ class ShardSample:
 
     @property
     def looked_at(self) -> int:
-        """All names in the sample."""
+        """The number of key names in the sample."""
         return sum(self.names.values())
 
     def count(self, name: RuleName) -> tuple[float, float]:
@@ -44,7 +44,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """A rule in the whole fleet; `total_bytes` is None if a shard was not read."""
+    """The figures of a rule in the whole fleet; `total_bytes` is None if a shard was not read."""
 
     name: RuleName
     sampled: int
@@ -76,7 +76,7 @@ class RuleRow:
 
 
 def rows_of(shards: Sequence[ShardSample], *, is_complete: bool) -> tuple[RuleRow, ...]:
-    """A row for each rule in the samples, by name; keys that belong to no rule come last."""
+    """Return a row for each rule in the samples, sorted by name; the row of keys without a rule comes last."""
     names = {name for shard in shards for name in shard.names}
     ordered = sorted(
         names, key=lambda name: (name.rule is None, name.rule or "", name.algorithm or "", name.state or 0)
@@ -112,7 +112,7 @@ def _row(name: RuleName, shards: Sequence[ShardSample], *, is_complete: bool) ->
 
 
 def _mean(name: RuleName, shards: Sequence[ShardSample], value: _Value) -> Estimate | None:
-    """The mean over the fleet, shards weighted by their keys; None if a key has no value."""
+    """The mean over the fleet, with shards weighted by their keys; None if `value` returns None for a key."""
     strata = []
     for shard in shards:
         found = [value(one, shard.server) for one in shard.keys if one.name == name]

@@ -1,6 +1,6 @@
-"""Measures a live fleet: INFO of every server, a sample of the keys of each shard, and how fast the primaries fill.
+"""Measures a live fleet: INFO of every server, a sample of the keys of each shard, and the growth of each primary.
 
-rlctl reads as the admin user. The user `monitor` has no access to keys, since SCAN shows every identity.
+rlctl reads as the admin user. The user `monitor` has no access to keys, because SCAN shows every identity.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _WORKERS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """Keys to sample, time for it, preferred role, and seconds from the first reading of INFO to the last."""
+    """Keys to sample on each shard, time limit, preferred role, and seconds from the first to the last reading."""
 
     sample: int
     budget_s: float
@@ -85,7 +85,7 @@ class FleetMeasurement:
         return not self.missing_shards
 
     def to_json(self) -> dict[str, object]:
-        """`rlctl capacity measure -o json`."""
+        """The output of `rlctl capacity measure -o json`."""
         return {
             "schema": "rlctl.capacity-measure/1",
             "name": self.name,
@@ -110,7 +110,7 @@ class FleetMeasurer:
         self._states = {script.name: script.state for script in fleet.release.scripts}
 
     def run(self) -> FleetMeasurement:
-        """Measure; NotFound if no fleet is deployed, Unreachable if no data node answers."""
+        """Measure the fleet. Raises NotFound if it is not deployed, Unreachable if no data node can be read."""
         observed = self._fleet.observe()
         status = status_of(self._fleet.desired(observed), observed)
         known = [node for node in status.nodes if node.name in self._specs]
@@ -166,7 +166,7 @@ class FleetMeasurer:
             return None
 
     def _chosen(self, nodes: Sequence[MeasuredNode]) -> list[MeasuredNode]:
-        """One server for each shard: of the preferred role if possible, but never a replica that lags."""
+        """Choose one server for each shard, with the preferred role if possible. Replicas that lag are excluded."""
         usable = [node for node in nodes if node.status.role is Role.PRIMARY or _is_in_sync(node)]
         ordered = sorted(usable, key=lambda node: node.status.role is not self._options.prefer)
         first: dict[int | None, MeasuredNode] = {}
@@ -198,7 +198,7 @@ class FleetMeasurer:
             return None
 
     def _watch(self, primaries: Sequence[MeasuredNode]) -> dict[NodeName, list[ServerMemory]]:
-        """Read the primaries repeatedly until the interval is over; drop those that fail meanwhile."""
+        """Read the primaries repeatedly until the interval is over. Primaries that fail are left out."""
         series = {node.status.name: [node.memory] for node in primaries}
         for _ in range(READINGS):
             self._check_stop()
@@ -220,7 +220,7 @@ class FleetMeasurer:
 
     @contextmanager
     def _linked(self, name: NodeName) -> Iterator[NodeLink]:
-        """A connection for this thread."""
+        """Open a connection that only this thread uses."""
         link = self._fleet.connector.separate_link(self._specs[name])
         try:
             yield link

@@ -18,13 +18,13 @@ _ENTRY, _OBJECT = 24, 16
 _SHARED_INTEGERS = 10_000
 _SKIPLIST = "skiplist"
 _KEPT_PACKED = 2**31 - 1
-# The runtime user may write any name below `rl:`; int() raises ValueError for thousands of digits.
+# The runtime user may write any key that starts with `rl:`. int() raises ValueError for thousands of digits.
 _STATE = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleName:
-    """The rule that a key belongs to by its name; all None for other keys."""
+    """The rule, algorithm and state format in the name of a key; all are None for a key without a rule."""
 
     rule: str | None = None
     algorithm: str | None = None
@@ -33,7 +33,7 @@ class RuleName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledKey:
-    """A key in detail; `size` is the length of a string or the number of entries of a log."""
+    """The details of a key; `size` is the length of a string or the number of entries of a log."""
 
     key_length: int
     name: RuleName
@@ -74,7 +74,7 @@ def name_of(key: str) -> RuleName:
 def slots_filled(keys: Collection[str], server: SampledServer) -> int | None:
     """Estimate the number of slots that hold a key. All keys of an identity share a slot.
 
-    SCAN goes slot by slot, so the slots in a sample of names represent all; the sample may end within a slot.
+    SCAN reads slot by slot, so the slots in a sample of names represent all slots. The sample may end within a slot.
     """
     if server.slots is None or not keys:
         return None
@@ -84,7 +84,7 @@ def slots_filled(keys: Collection[str], server: SampledServer) -> int | None:
 
 
 def true_bytes(one: SampledKey, server: SampledServer) -> float | None:
-    """MEMORY USAGE plus what that leaves out; None for a server without formulas."""
+    """MEMORY USAGE plus the bytes that it does not count; None for a server without formulas."""
     request = _request(one, server)
     if request is None:
         return None
@@ -98,7 +98,7 @@ def true_bytes(one: SampledKey, server: SampledServer) -> float | None:
 
 
 def predicted_bytes(one: SampledKey, server: SampledServer) -> float | None:
-    """Predicted bytes of a key of this length with as many entries; None without a formula."""
+    """Predicted bytes of a key with the same length and number of entries; None if there is no formula."""
     request, shape = _request(one, server), _shape(one, server)
     if request is None or shape is None:
         return None
@@ -123,7 +123,7 @@ def _request(one: SampledKey, server: SampledServer) -> MemoryRequest | None:
 
 
 def _shape(one: SampledKey, server: SampledServer) -> Shape | None:
-    """The value that the script of the release stores; None for another state format."""
+    """The value that the script of the release stores; None for a key in another state format."""
     if one.name.algorithm is None or one.size is None or server.states.get(one.name.algorithm) != one.name.state:
         return None
     match Algorithm(one.name.algorithm):
@@ -142,14 +142,14 @@ def _shape(one: SampledKey, server: SampledServer) -> Shape | None:
 
 
 def _valkey_object(one: SampledKey, request: MemoryRequest) -> int:
-    """Bytes of the object beyond the 16 that MEMORY USAGE counts; 0 where the value is embedded."""
+    """Bytes of the object beyond the 16 bytes that MEMORY USAGE counts; 0 if the value is embedded."""
     if one.encoding == "embstr":
         return 0
     return rounded(layout_of(request).name_size(), request.allocator) - _OBJECT
 
 
 def _shared(one: SampledKey, request: MemoryRequest) -> int:
-    """Bytes that MEMORY USAGE counts for a shared integer (below 10000), which no script writes."""
+    """Bytes that MEMORY USAGE counts for a shared integer (below 10000). The scripts write larger integers."""
     digits = len(str(_SHARED_INTEGERS)) - 1
     is_shared = one.encoding == "int" and one.size is not None and one.size <= digits and request.shares_integers
     return _OBJECT if is_shared else 0

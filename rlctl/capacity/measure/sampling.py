@@ -1,4 +1,4 @@
-"""Samples the keys of a server with reads only, bounded in keys and time, and with pauses that keep its load low."""
+"""Samples the keys of a server with read commands. Limits on keys and time, and pauses, keep the load low."""
 
 import random
 from collections import defaultdict
@@ -13,9 +13,9 @@ from rlctl.observe.model import SlotRange
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, NodeLink, Reply
 
-# Names cost the server far less than details of a key, and make counts more exact.
+# Reading a name costs the server far less than reading details of a key, and more names make counts more exact.
 NAMES_PER_KEY = 30
-# One part in three is taken evenly from all rules, to learn which rules need more.
+# One third of the sample is taken evenly from all rules. This part shows which rules need more keys.
 PILOT_PART = 3
 _SCAN_COUNT = 200
 # The share of the time limit that may be spent on reading names.
@@ -39,7 +39,7 @@ class KeySampler:
     ends_s: float
 
     def run(self, server: SampledServer, slots: Sequence[SlotRange]) -> ShardSample:
-        """Read names, then details of some keys of each rule, as far as the time allows."""
+        """Read key names, then the details of some keys of each rule, until the time is over."""
         names = self._names(server.keys, slots)
         by_rule: defaultdict[RuleName, list[str]] = defaultdict(list)
         for key in sorted(names):
@@ -65,7 +65,7 @@ class KeySampler:
         return replies
 
     def _names(self, keys: int, slots: Sequence[SlotRange]) -> set[str]:
-        """Read all names if there are few, else those at random SCAN cursors."""
+        """Read all key names if there are few, else the names at random SCAN cursors."""
         wanted = self.sample * NAMES_PER_KEY
         cursors = _random_cursors(slots) if keys > wanted else None
         found: set[str] = set()
@@ -99,7 +99,7 @@ class KeySampler:
 
 
 def _random_cursors(slots: Sequence[SlotRange]) -> Iterator[str]:
-    """Random SCAN cursors. Newer cluster nodes read the slot from their lowest bits; other servers take any number."""
+    """Random SCAN cursors. Newer cluster nodes read the slot from the lowest bits; other servers accept any number."""
     pick = random.Random()  # noqa: S311  chooses a sample, guards nothing
     owned = [slot for first, last in slots for slot in range(first, last + 1)]
     while True:
@@ -114,7 +114,7 @@ def spreads(rules: Iterable[RuleName], seen: Sequence[SampledKey]) -> dict[RuleN
 
 
 def draw(pools: Mapping[RuleName, list[str]], weights: Mapping[RuleName, float], most: int) -> list[str]:
-    """Take `most` keys out of the pools by weight, then the remainder from each pool in turn."""
+    """Take up to `most` keys out of the pools: first by weight, then the remainder from each pool in turn."""
     whole = sum(weights.values())
     chosen: list[str] = []
     for name, pool in pools.items():
@@ -126,7 +126,7 @@ def draw(pools: Mapping[RuleName, list[str]], weights: Mapping[RuleName, float],
 
 
 def _commands(key: str) -> list[tuple[object, ...]]:
-    """Commands that read a key without touching it; the first lease shows how long lease names are."""
+    """Commands that read the details of a key. The name of the first lease shows the length of lease names."""
     algorithm = name_of(key).algorithm
     size = "ZCARD" if algorithm in _LOGS else "STRLEN"
     asked: list[tuple[object, ...]] = [
@@ -141,7 +141,7 @@ def _commands(key: str) -> list[tuple[object, ...]]:
 
 
 def _sampled(key: str, replies: Sequence[Reply | CommandFailed]) -> SampledKey | None:
-    """The sampled key; None if it has expired meanwhile."""
+    """Make a sampled key from replies; None if the key has expired."""
     usage, encoding, end_ms, size, *members = replies
     if not isinstance(usage, int) or not isinstance(encoding, str) or end_ms == _GONE:
         return None
