@@ -1,1 +1,1 @@
-"""Observes a fleet: what every node answers, as immutable values. Pure: `info`, `model`, `parse`."""
+"""Observes a fleet: the answers of every node, as immutable values. Pure: `info`, `model`, `parse`."""

@@ -26,7 +26,7 @@ from rlctl.system.redis import (
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, node_id
 
-# If a timeout is this late, this process was not scheduled, and an answer may be waiting unread.
+# A timeout that ends this late shows that the kernel did not run this process: an answer may be unread.
 OVERSLEPT_S = 0.25
 WORKERS = 16
 
@@ -46,7 +46,7 @@ _CLUSTER_COMMANDS: tuple[Command, ...] = (("CLUSTER", "MYID"), ("CLUSTER", "NODE
 
 
 class Collector:
-    """Reads a fleet, repeatedly and over the same connections."""
+    """Reads the state of a fleet. Repeated reads use the same connections."""
 
     def __init__(
         self,
@@ -119,19 +119,19 @@ class Collector:
     def _presence(self, failure: LinkFailure, disk: OnDisk) -> Presence:
         """The presence of a node after a failed query.
 
-        A server that refuses rlctl or does not answer is taken for the node, unless rlctl can tell that the node's own
-        process does not run.
+        A server that refuses rlctl or does not answer counts as the node, unless the process of the node is known not
+        to run.
         """
         presence = _PRESENCE[failure.reason]
         if disk.running and isinstance(failure, HandshakeDropped):
-            # A TLS server at maxclients closes the connection before it could answer with an error.
+            # A TLS server at maxclients closes the connection before it can answer with an error.
             return Presence.HUNG
         if presence is Presence.HUNG and disk.unknown is not None:
-            # A machine that is off does not answer either: nothing shows that the process exists.
+            # A machine that is off does not answer either, so the process may not exist.
             return Presence.ABSENT
         if disk.running or presence not in {Presence.DENIED, Presence.HUNG, Presence.FULL}:
             return presence
-        # Without secrets a refusal proves nothing: it may be this fleet, deployed from another machine.
+        # If rlctl has no secrets, a server that refuses it may still be of this fleet, deployed from another machine.
         surely_not_ours = disk.own_id is not None or (self._is_new and presence is not Presence.DENIED)
         return Presence.STRANGER if surely_not_ours else presence
 
@@ -159,7 +159,7 @@ class Collector:
         return frozenset(sha1 for sha1, is_held in zip(self._sha1s, held, strict=True) if is_held)
 
     def _proven(self, facts: NodeFacts) -> NodeFacts:
-        """Check by password or pid that a data node behind Sentinel belongs to the fleet: it has no node id."""
+        """Check by password or pid that a data node behind Sentinel, which has no node id, belongs to the fleet."""
         if self._topology.security.acl or (facts.disk.running and facts.pid == facts.disk.pid):
             return facts
         return replace(
@@ -212,8 +212,8 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
 def _is_worth_a_retry(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool:
     """Whether to query the node once more.
 
-    A server that was shutting down refuses the second query; a foreign server answers the same again. Sentinel closes
-    the connections of a node whose role it changes: that node is alive.
+    A server that was shutting down refuses the second query; another process gives the same answer again. Sentinel
+    closes the connections of a node whose role it changes, although that node is alive.
     """
     match failure:
         case HandshakeDropped() | Unproven():
@@ -267,12 +267,12 @@ def _users_off(users: Mapping[str, Secret], answers: Sequence[Reply]) -> frozens
 
 
 def _authenticates(password: Secret, answer: Reply) -> bool:
-    # A server that refuses ACL GETUSER has not shown that it refuses the user.
+    # An error reply to ACL GETUSER does not show that the server refuses the user.
     return isinstance(answer, CommandFailed) or parse.authenticates(answer, password.sha256())
 
 
 def _allowed(reply: Reply) -> Reply:
-    """The answer to a command that the users of rlctl may run; BadReply for an error reply."""
+    """Return the reply to a command that rlctl is allowed to run. Raises BadReply for an error reply."""
     if isinstance(reply, CommandFailed):
         raise parse.BadReply("a command was refused", str(reply))
     return reply
@@ -285,7 +285,7 @@ def _revision(reply: Reply) -> str | None:
 
 
 def _with_followed_ids(nodes: Sequence[NodeFacts], specs: Sequence[NodeSpec]) -> tuple[NodeFacts, ...]:
-    """Fill in the ids of the primaries that replicas behind Sentinel name by address."""
+    """Fill in the ids of the primaries that replicas behind Sentinel report by address."""
     ids = {(spec.address, spec.port): node.id for spec, node in zip(specs, nodes, strict=True)}
     return tuple(
         node

@@ -29,13 +29,13 @@ class Connector:
         self._links: dict[NodeName, NodeLink] = {}
 
     def link(self, spec: NodeSpec) -> NodeLink:
-        """The connection of a node as admin, which opens at its first call."""
+        """The connection to a node as user admin. It opens at its first call."""
         if spec.name not in self._links:
             self._links[spec.name] = self.separate_link(spec)
         return self._links[spec.name]
 
     def separate_link(self, spec: NodeSpec, user: User = User.ADMIN, *, timeout_s: float = ANSWER_S) -> NodeLink:
-        """A new connection, for another thread or user; the caller closes it."""
+        """Create a connection for another thread or user. The caller must close it."""
         security, authority = self._topology.security, self._secrets.authority
         login = Credentials(
             username=user.value if security.acl else None,

@@ -14,7 +14,7 @@ _ROLES = {"master": Role.PRIMARY, "slave": Role.REPLICA}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandStats:
-    """What a server has counted for a command: executed calls, those of them that failed, and calls it rejected."""
+    """A server's statistics of a command. `calls` counts executed calls and includes `failed`, but not `rejected`."""
 
     calls: int = 0
     failed: int = 0
@@ -30,7 +30,7 @@ class ServerInfo:
 
     @property
     def flavor(self) -> str:
-        """`redis` or `valkey`, which also sends the version of Redis that it is compatible with."""
+        """`redis` or `valkey`. Valkey also reports the Redis version that it is compatible with."""
         return "valkey" if "valkey_version" in self._fields else "redis"
 
     @property
@@ -43,7 +43,7 @@ class ServerInfo:
 
     @property
     def run_id(self) -> str | None:
-        """A random id that the server has until it ends."""
+        """A random id of the server process. Each start makes a new id."""
         return self._fields.get("run_id")
 
     @property
@@ -65,7 +65,7 @@ class ServerInfo:
 
     @property
     def primary_address(self) -> Address | None:
-        """The address that a replica follows."""
+        """The address of a replica's primary; None for other roles."""
         if self.role is not Role.REPLICA:
             return None
         return self._fields.get("master_host", ""), port(self._fields.get("master_port", "0"))
@@ -79,12 +79,12 @@ class ServerInfo:
 
     @property
     def link_down_s(self) -> int | None:
-        """Seconds since a replica lost its link; -1 if it had none since it started."""
+        """Seconds since a replica lost its primary; -1 if the replica was never connected since it started."""
         return self._number("master_link_down_since_seconds")
 
     @property
     def written_offset(self) -> int | None:
-        """The replication offset up to which the server passes writes on."""
+        """The replication offset at which the server's stream to its replicas ends."""
         return self._number("master_repl_offset")
 
     @property
@@ -101,12 +101,12 @@ class ServerInfo:
 
     @property
     def second_offset(self) -> int | None:
-        """The offset after the last write of a former primary; -1 if the server was never promoted."""
+        """The offset at which a promoted server stopped following its former primary; -1 if it was never promoted."""
         return self._number("second_repl_offset")
 
     @property
     def full_syncs(self) -> int | None:
-        """How many replicas were sent all data since the server started."""
+        """Full resyncs of replicas since the server started."""
         return self._number("sync_full")
 
     @property
@@ -116,7 +116,7 @@ class ServerInfo:
 
     @property
     def good_replicas(self) -> int | None:
-        """How many replicas count for `min-replicas-to-write`; servers report it only if that is set."""
+        """Replicas that count for `min-replicas-to-write`. Servers report this only if that setting is not 0."""
         return self._number("min_slaves_good_slaves")
 
     @property
@@ -131,7 +131,7 @@ class ServerInfo:
 
     @property
     def startup_bytes(self) -> int | None:
-        """Memory that the empty server used."""
+        """Memory that the server used when it started, without data."""
         return self._number("used_memory_startup")
 
     @property
@@ -141,7 +141,7 @@ class ServerInfo:
 
     @property
     def maxmemory_bytes(self) -> int | None:
-        """The memory limit; 0 for none."""
+        """The memory limit; 0 if memory is not limited."""
         return self._number("maxmemory")
 
     @property
@@ -172,25 +172,25 @@ class ServerInfo:
 
     @property
     def expired_stale_percent(self) -> float | None:
-        """The share of keys that a primary estimates to have expired and not to be deleted yet."""
+        """Percentage of keys that have expired but are not deleted yet, as a primary estimates."""
         return self._decimal("expired_stale_perc")
 
     @property
     def cpu_s(self) -> float | None:
-        """Processor time of all threads of the server."""
+        """Seconds of processor time of all threads of the server."""
         return self._sum("used_cpu_sys", "used_cpu_user")
 
     @property
     def main_thread_cpu_s(self) -> float | None:
-        """Processor time of the thread that executes commands."""
+        """Seconds of processor time of the thread that executes commands."""
         return self._sum("used_cpu_sys_main_thread", "used_cpu_user_main_thread")
 
     @property
     def tilt_s(self) -> int | None:
-        """Seconds that a sentinel has been in TILT, 0 if it does not report them; None outside TILT."""
+        """Seconds that a sentinel has been in TILT mode, 0 if it does not report the time; None outside TILT mode."""
         if self._fields.get("sentinel_tilt") != "1":
             return None
-        # If the clock was set back during TILT, the server's difference is negative.
+        # If the clock was set back during TILT mode, the sentinel reports a negative time.
         return max(0, self._number("sentinel_tilt_since_seconds") or 0)
 
     def command(self, name: str) -> CommandStats:
@@ -221,7 +221,7 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterInfo:
-    """An answer to CLUSTER INFO: what one node thinks of its cluster."""
+    """An answer to CLUSTER INFO: the state of the cluster as one node sees it."""
 
     is_ok: bool
     slots_assigned: int
@@ -239,6 +239,6 @@ def cluster_info(reply: object) -> ClusterInfo:
 
 
 def _fields(reply: object) -> Mapping[str, str]:
-    """`name:value` lines below `# Section` lines."""
+    """Parse `name:value` lines and skip `# Section` lines."""
     pairs = (line.split(":", 1) for line in text(reply).splitlines() if ":" in line and not line.startswith("#"))
     return {name: value.strip() for name, value in pairs}

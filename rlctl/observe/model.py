@@ -11,7 +11,7 @@ Address = tuple[str, int]
 
 
 class Presence(StrEnum):
-    """What answers at a node's address."""
+    """The result of a query to the address of a node."""
 
     UP = "up"
     LOADING = "loading"
@@ -68,8 +68,9 @@ class Peer:
 class OnDisk:
     """The process and the files of a node, as its target finds them without a query to the node.
 
-    `reachable` is False if no query can succeed. `misfit` says what can only change with a new container or process.
-    `unknown` says why the target knows nothing, such as a host that does not answer; there may be a process and files.
+    `reachable` is False if a query cannot succeed. `misfit` is a difference that needs a new container or process.
+    `unknown` is the reason why the target could not read the state, such as a host that is down. A process and files
+    may still exist.
     """
 
     running: bool = False
@@ -89,9 +90,9 @@ class OnDisk:
 class SentinelView:
     """The view of one sentinel: the primary, and the replicas and sentinels that it reaches.
 
-    `silent` are the addresses it knows and does not reach. `down` is its own opinion of the primary; `failed` means
-    that enough sentinels agree. `silence_ms` is the time since the last valid reply of the primary. `tilt_s` is the
-    seconds in TILT mode, else None; in TILT mode a sentinel does not update `down`.
+    `silent` lists the known addresses that the sentinel does not reach. `down` means that the sentinel considers the
+    primary down; `failed` means that enough sentinels agree. `silence_ms` is the time since the last valid reply of the
+    primary. `tilt_s` is the time in TILT mode, else None; in TILT mode a sentinel does not update `down`.
     """
 
     primary: Address | None = None
@@ -110,7 +111,7 @@ class SentinelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What is known about a node; unknown values are None."""
+    """The facts about a node; unknown values are None."""
 
     name: NodeName
     id: NodeId
@@ -143,12 +144,12 @@ class NodeFacts:
 
     @property
     def is_up(self) -> bool:
-        """Whether the node answers, and is proven to be this node."""
+        """Whether the node answers and has proven its identity."""
         return self.presence is Presence.UP
 
     @property
     def is_dead(self) -> bool:
-        """Whether certainly no process runs; a node that hangs or loads its data is not dead."""
+        """Whether the process of the node surely does not run. A node that hangs or loads its data is not dead."""
         return self.presence is Presence.ABSENT and not self.disk.running and self.disk.unknown is None
 
     @property
@@ -171,7 +172,7 @@ class Observed:
 
     @property
     def up(self) -> tuple[NodeFacts, ...]:
-        """The nodes that answer and are proven."""
+        """The nodes that answer and have proven their identity."""
         return tuple(node for node in self.nodes if node.is_up)
 
     @property

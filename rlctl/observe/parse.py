@@ -12,7 +12,7 @@ _Value = TypeVar("_Value")
 _TABLE_FIELDS = 8
 _SLOTS = 16384
 _HIGHEST_PORT = 65_535
-# Far beyond the replies of a real node; more data would take seconds to parse.
+# Limits far above the replies of a real node. Larger replies would take seconds to parse.
 _MOST_CHARS = 4 << 20
 _MOST_PEERS = 2_000
 _MOST_DIGITS = 19
@@ -21,7 +21,7 @@ _NODE_ID = re.compile("[0-9a-f]{40}")
 
 
 class BadReply(ValueError):
-    """A reply that no Redis server sends; the message shows its beginning."""
+    """A malformed reply. The message shows the start of the reply."""
 
     def __init__(self, what: str, found: object) -> None:
         super().__init__(f"{what}: {_shown(found)}")
@@ -33,21 +33,21 @@ def _shown(found: object) -> str:
 
 
 def required(value: _Value | None, name: str) -> _Value:
-    """A value that every server sends; BadReply if it is missing."""
+    """Return a value that every server sends. Raises BadReply if the value is missing."""
     if value is None:
         raise BadReply("a field is missing", name)
     return value
 
 
 def text(reply: object) -> str:
-    """A reply that must be text of reasonable length."""
+    """Return a reply that must be text. Raises BadReply for other types and for texts that are too long."""
     if not isinstance(reply, str) or len(reply) > _MOST_CHARS:
         raise BadReply("not a text, or too long", reply)
     return reply
 
 
 def number(word: object, *, most: int | None = None) -> int:
-    """Parse an integer in decimal digits; with `most`, from 0 to that."""
+    """Parse a decimal integer. With `most`, the integer must be from 0 to `most`."""
     if not isinstance(word, str) or not word.removeprefix("-").isdecimal() or not word.isascii():
         raise BadReply("not a number", word)
     if len(word) > _MOST_DIGITS:
@@ -85,7 +85,7 @@ def table(reply: object) -> tuple[Peer, ...]:
 
 
 def myself(text: str) -> NodeId | None:
-    """The id of the node that wrote a cluster table; None if it is missing."""
+    """The id of the node that wrote a cluster table; None if the table has no line for that node."""
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= _TABLE_FIELDS and "myself" in fields[2].split(","):
@@ -151,7 +151,7 @@ def pairs(reply: object) -> dict[str, str]:
 def flags(reply: object, count: int) -> tuple[bool, ...]:
     """Parse SCRIPT EXISTS: whether each of `count` scripts is loaded."""
     if not isinstance(reply, list) or len(reply) != count or not all(one in (0, 1) for one in reply):
-        raise BadReply(f"not {count} times 0 or 1", reply)
+        raise BadReply(f"not a list of {count} zeros and ones", reply)
     return tuple(bool(one) for one in reply)
 
 
@@ -182,7 +182,7 @@ def authenticates(reply: object, password_hash: str) -> bool:
 
 
 def sentinel_view(primary: object, replicas: object, peers: object, *, quorum_ok: bool) -> SentinelView:
-    """Parse the replies of one sentinel to SENTINEL MASTER, REPLICAS and SENTINELS; `quorum_ok` is that of CKQUORUM."""
+    """Parse a sentinel's replies to SENTINEL MASTER, REPLICAS and SENTINELS. `quorum_ok` is the result of CKQUORUM."""
     own = pairs(primary)
     marks = own.get("flags", "").split(",")
     followers, others = _entries(replicas), _entries(peers)
@@ -212,7 +212,7 @@ def _entries(reply: object) -> list[dict[str, str]]:
 
 
 def _is_reached(entry: Mapping[str, str]) -> bool:
-    """Whether the sentinel is connected to an instance. Others cannot vote or be promoted."""
+    """Whether the sentinel is connected to an instance. Other instances cannot vote or be promoted."""
     return not {"s_down", "o_down", "disconnected"} & set(entry.get("flags", "").split(","))
 
 
