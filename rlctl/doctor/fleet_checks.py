@@ -47,13 +47,16 @@ _FIXES = {
 class FileFacts:
     """Facts about the fleet's files on this machine: access by other users, and expiry of certificates."""
 
-    exposed: tuple[str, ...] = ()  # files that other users can read
-    distrusted: tuple[tuple[str, str], ...] = ()  # evidence and fix
-    certificates: tuple[tuple[str, datetime], ...] = ()  # name and expiry
+    # Files that other users can read.
+    exposed: tuple[str, ...] = ()
+    # Evidence and fix of each file that rlctl does not trust.
+    distrusted: tuple[tuple[str, str], ...] = ()
+    # Name and expiry of each certificate.
+    certificates: tuple[tuple[str, datetime], ...] = ()
 
 
 def fleet_checks(desired: Desired, observed: Observed, files: FileFacts, now: datetime) -> tuple[Check, ...]:
-    """The checks of a fleet; only those of its ports if it does not exist yet."""
+    """The checks of a fleet. If the fleet does not exist yet, rlctl checks only its ports."""
     if not observed.exists:
         return tuple(_ports(desired, observed))
     return (
@@ -68,7 +71,7 @@ def fleet_checks(desired: Desired, observed: Observed, files: FileFacts, now: da
 
 
 def _ports(desired: Desired, observed: Observed) -> Iterator[Check]:
-    """Ports that another process holds, on which a deploy would fail."""
+    """Check for ports that another process holds. Deploy would fail on such ports."""
     name = desired.topology.name
     taken = [
         node
@@ -118,7 +121,7 @@ def _node_memory(node: NodeFacts) -> Check:
             "memory-used",
             node.name,
             "used memory or maxmemory could not be read",
-            "look by hand: redis-cli INFO memory",
+            "check by hand: redis-cli INFO memory",
         )
     if limit == "0":
         return warned("memory-used", node.name, "maxmemory is 0: memory is not limited", "set memory.maxmemory")

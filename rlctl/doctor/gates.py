@@ -8,7 +8,7 @@ from rlctl.doctor.model import Check, CheckSeverity
 
 
 class GatedOperation(StrEnum):
-    """An operation that has a gate."""
+    """An operation that rlctl refuses while its gate is closed."""
 
     DEPLOY = "deploy"
     FAILOVER = "failover"
@@ -25,11 +25,11 @@ _IDENTITY: Final = dict.fromkeys(
     ),
     _WARNING,
 )
-# The primaries are not settled, so the operation could act on the wrong node.
+# The primaries may still change, so the operation could act on the wrong node.
 _ROLES: Final = dict.fromkeys(("two-primaries", "views-split", "failing-over", "node-loading"), _WARNING)
 _ANSWERS: Final = dict.fromkeys(("node-down", "node-hung", "node-maxclients", "node-unknown"), _WARNING)
 _SERVES: Final = dict.fromkeys(("no-primary", "slots-uncovered", "cluster-fail"), _WARNING)
-# With these problems a failover may lack a candidate or the quorum to decide it, or the candidate may refuse.
+# With these problems, a failover may lack a candidate or the quorum, or the new primary may refuse clients.
 _FAILOVER: Final = dict.fromkeys(
     (
         *("no-replica", "link-down", "wrong-role", "not-joined", "users-drift", "scripts-missing", "node-fenced"),
@@ -39,7 +39,7 @@ _FAILOVER: Final = dict.fromkeys(
     _WARNING,
 )
 _CAPACITY: Final = dict.fromkeys(("memory-used", "memory-full", "disk"), _CRITICAL)
-# Deploy refuses such a file, and a live drill ends with a deploy.
+# Deploy refuses some changes of the topology file, and a live drill ends with a deploy.
 _FILE: Final = {"topology-differs": _WARNING}
 # The lowest severity at which a check closes the gate. Nodes that are down or have drifted do not close the gate of a
 # deploy, since a deploy repairs them. A release of scripts must reach every node.

@@ -17,7 +17,7 @@ def host_checks(
 ) -> tuple[Check, ...]:
     """The checks of the topology and of the machines, most urgent first.
 
-    `facts` are those of this machine. `machines` has the facts of each host of target hosts, or why they are missing.
+    `facts` describes this machine. `machines` maps each host of target hosts to its facts, or to the read error.
     """
     return sort_checks((*shape_checks(topology), *_machine_checks(topology, facts, machines or {})))
 

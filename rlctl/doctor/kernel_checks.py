@@ -18,7 +18,7 @@ def kernel_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
 
 def by_hand(facts: HostFacts, command: str) -> str:
     """The fix for a Linux setting that could not be read."""
-    return _LINUX_ONLY if facts.platform == "darwin" else f"look by hand: {command}"
+    return _LINUX_ONLY if facts.platform == "darwin" else f"check by hand: {command}"
 
 
 def _overcommit(facts: HostFacts) -> Check:
@@ -37,7 +37,7 @@ def _overcommit(facts: HostFacts) -> Check:
         name,
         MACHINE,
         f"{evidence}: the fork for a save, an AOF rewrite or a full resync may fail when memory is tight",
-        "sysctl vm.overcommit_memory=1; to keep it, add the setting to a file in /etc/sysctl.d/",
+        "sysctl vm.overcommit_memory=1; to keep it after a reboot, add it to a file in /etc/sysctl.d/",
     )
 
 
@@ -65,10 +65,10 @@ def _huge_pages(facts: HostFacts) -> Check:
 def _file_limit(topology: Topology, facts: HostFacts) -> Check:
     name, soft, hard = "file-limit", facts.open_files_soft, facts.open_files_hard
     if topology.target is TargetName.DOCKER:
-        return passed(name, "containers", f"open files: each node may have the {open_files(topology)} that it needs")
+        return passed(name, "containers", f"open files: each node gets the {open_files(topology)} that it needs")
     if soft is None or hard is None:
         return unread(
-            name, MACHINE, "the limit of open files could not be read", "look by hand: ulimit -Sn; ulimit -Hn"
+            name, MACHINE, "the limit of open files could not be read", "check by hand: ulimit -Sn; ulimit -Hn"
         )
     wanted = open_files(topology)
     evidence = (
@@ -77,7 +77,7 @@ def _file_limit(topology: Topology, facts: HostFacts) -> Check:
     )
     if soft >= wanted:
         return passed(name, MACHINE, evidence)
-    # Redis raises its soft limit up to the hard limit at its start.
+    # When Redis starts, it raises its soft limit up to the hard limit.
     if hard >= wanted:
         return passed(name, MACHINE, f"{evidence}; the server raises the soft limit by itself")
     return warned(
@@ -99,8 +99,8 @@ def _clock(facts: HostFacts) -> Check:
         return unread(
             name,
             MACHINE,
-            "whether the clock is synchronised could not be read",
-            "look by hand: timedatectl, chronyc tracking",
+            "the synchronisation of the clock could not be read",
+            "check by hand: timedatectl, chronyc tracking",
         )
     if synchronised:
         return passed(name, MACHINE, "the kernel reports that the clock is synchronised")
@@ -108,6 +108,6 @@ def _clock(facts: HostFacts) -> Check:
         name,
         MACHINE,
         "the kernel reports that the clock is not synchronised: the windows of limits shift when the clock is set, "
-        "and at a failover by the difference between the clocks of two machines",
+        "and a failover shifts them by the difference between the clocks of two machines",
         "start a time service: timedatectl set-ntp true, or chronyd",
     )

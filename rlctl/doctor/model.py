@@ -7,7 +7,7 @@ from typing import Final
 
 
 class CheckSeverity(StrEnum):
-    """The result of a check. Unknown means that the fact could not be read."""
+    """The severity of a check's result. Unknown means that the fact could not be read."""
 
     OK = "ok"
     WARNING = "warning"

@@ -42,9 +42,9 @@ def _range_check(name: str, ports: list[int], facts: HostFacts, reserve: str) ->
             name,
             MACHINE,
             f"the ephemeral port range could not be read; the fleet uses {ports_text(ports)}",
-            "look by hand: sysctl net.inet.ip.portrange.first net.inet.ip.portrange.last"
+            "check by hand: sysctl net.inet.ip.portrange.first net.inet.ip.portrange.last"
             if facts.platform == "darwin"
-            else "look by hand: sysctl net.ipv4.ip_local_port_range",
+            else "check by hand: sysctl net.ipv4.ip_local_port_range",
         )
     inside = [port for port in ports if _within(port, [window])]
     exposed = [port for port in inside if not _within(port, facts.reserved_ports or ())]
@@ -52,7 +52,7 @@ def _range_check(name: str, ports: list[int], facts: HostFacts, reserve: str) ->
     if not inside:
         return passed(name, MACHINE, seen)
     if not exposed:
-        return passed(name, MACHINE, f"{seen}; {ports_text(inside)} in the range, but reserved")
+        return passed(name, MACHINE, f"{seen}; {ports_text(inside)} are in the range, but reserved")
     return warned(
         name,
         MACHINE,
@@ -111,5 +111,5 @@ def _backlog(topology: Topology, facts: HostFacts) -> Check:
         name,
         MACHINE,
         f"{evidence}: the kernel limits the queue to {somaxconn}, so reconnecting clients may be dropped",
-        f"sysctl net.core.somaxconn={max(wanted, 1024)}; to keep it, add the setting to a file in /etc/sysctl.d/",
+        f"sysctl net.core.somaxconn={max(wanted, 1024)}; to keep it after a reboot, add it to a file in /etc/sysctl.d/",
     )

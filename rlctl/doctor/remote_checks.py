@@ -1,4 +1,4 @@
-"""Checks of each host of target hosts against the largest need of its nodes."""
+"""Checks of each host of target hosts: kernel, ports, memory, disk and clock."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -38,7 +38,7 @@ def remote_checks(topology: Topology, machines: Mapping[str, HostFacts | str]) -
 def _memory(topology: Topology, subject: str, facts: HostFacts, count: int) -> Check:
     name, need, total = "memory", count * topology.memory.maxmemory_bytes, facts.memory_total_bytes
     if total is None:
-        return unread(name, subject, "its memory could not be read", "look by hand: free -m")
+        return unread(name, subject, "its memory could not be read", "check by hand: free -m")
     evidence = f"{count} data nodes x {size_text(topology.memory.maxmemory_bytes)} of {size_text(total)}"
     if need > total:
         return failed(name, subject, f"{evidence}; full nodes do not fit", "lower memory.maxmemory, or list more hosts")
@@ -55,7 +55,7 @@ def _memory(topology: Topology, subject: str, facts: HostFacts, count: int) -> C
 def _disk(topology: Topology, subject: str, facts: HostFacts, count: int) -> Check:
     name, free = "disk", facts.disk_free_bytes
     if free is None:
-        return unread(name, subject, "the free space could not be read", "look by hand: df -h /var/lib/rlctl")
+        return unread(name, subject, "the free space could not be read", "check by hand: df -h /var/lib/rlctl")
     persists = topology.persistence.mode is not PersistenceMode.NONE
     need = count * topology.memory.maxmemory_bytes * _DISK_COPIES if persists else 0
     evidence = f"{size_text(free)} free; {count} data nodes and a rewrite of each may take {size_text(need)}"
@@ -67,7 +67,7 @@ def _disk(topology: Topology, subject: str, facts: HostFacts, count: int) -> Che
 def _offset(subject: str, facts: HostFacts) -> Check:
     name, offset = "clock-offset", facts.clock_offset_s
     if offset is None:
-        return unread(name, subject, "its clock could not be read", "look by hand: date")
+        return unread(name, subject, "its clock could not be read", "check by hand: date")
     evidence = f"its clock is {abs(offset):.1f} s {'ahead of' if offset > 0 else 'behind'} this machine's"
     if abs(offset) <= _OFFSET_S:
         return passed(name, subject, evidence)
@@ -75,5 +75,5 @@ def _offset(subject: str, facts: HostFacts) -> Check:
         name,
         subject,
         f"{evidence}: a failover shifts the windows of limits by this offset",
-        "start a time service on both: timedatectl set-ntp true, or chronyd",
+        "start a time service on both machines: timedatectl set-ntp true, or chronyd",
     )

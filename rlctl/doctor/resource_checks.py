@@ -1,4 +1,4 @@
-"""Checks of memory, swap, disk and CPUs of this machine against the largest need of the fleet."""
+"""Checks whether memory, swap, disk and CPUs of this machine suffice for a fleet of full nodes."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,10 +11,12 @@ from rlctl.topology.model import PersistenceMode, Topology
 from rlctl.topology.nodes import all_nodes, data_nodes
 
 _KIB: Final = 1024
-_SWAP_NOISE_BYTES: Final = 64 * _KIB * _KIB  # idle daemons use a little swap on any long-running machine
-_DISK_COPIES: Final = 2  # the current file, and the one that a save or rewrite is writing
+# Idle daemons use a little swap on any long-running machine.
+_SWAP_NOISE_BYTES: Final = 64 * _KIB * _KIB
+# The current file, and the file that a save or rewrite is writing.
+_DISK_COPIES: Final = 2
 _DISK_FLOOR: Final = 0.05
-_SWAP_BY_HAND: Final = "look by hand: swapon --show, or sysctl vm.swapusage on macOS"
+_SWAP_BY_HAND: Final = "check by hand: swapon --show, or sysctl vm.swapusage on macOS"
 
 
 def resource_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
@@ -31,7 +33,7 @@ def resource_checks(topology: Topology, facts: HostFacts) -> tuple[Check, ...]:
 def machines_without_memory(
     before: Topology, after: Topology, machines: Mapping[str | None, HostFacts]
 ) -> Iterator[str]:
-    """Sentences about machines without enough free memory for the growth of maxmemory (key None: this machine)."""
+    """Yield a sentence for each machine without enough free memory for the growth of maxmemory (None: this machine)."""
     growth = after.memory.maxmemory_bytes - before.memory.maxmemory_bytes
     for host, count in Counter(spec.host for spec in data_nodes(after)).items():
         available = machines[host].memory_available_bytes
@@ -77,11 +79,11 @@ def _memory(topology: Topology, facts: HostFacts) -> Check:
         return warned(
             name,
             MACHINE,
-            f"{evidence}; that is more than is available, unless running nodes already use the difference",
+            f"{evidence}; this is more than is available, unless running nodes already use the difference",
             fix,
         )
     if total is None or available is None:
-        return unread(name, MACHINE, evidence, "look by hand: free -m, or vm_stat on macOS")
+        return unread(name, MACHINE, evidence, "check by hand: free -m, or vm_stat on macOS")
     return passed(name, MACHINE, evidence)
 
 
@@ -117,7 +119,7 @@ def _disk(topology: Topology, facts: HostFacts) -> Check:
     name, subject = "disk", facts.state_folder or "state folder"
     total, free = facts.disk_total_bytes, facts.disk_free_bytes
     if total is None or free is None:
-        return unread(name, subject, "the free space could not be read", "look by hand: df -h")
+        return unread(name, subject, "the free space could not be read", "check by hand: df -h")
     need = _disk_bytes(topology)
     evidence = f"{size_text(free)} free of {size_text(total)}; {_disk_use(topology)}"
     if free < total * _DISK_FLOOR:
@@ -147,6 +149,6 @@ def _disk_use(topology: Topology) -> str:
 def _cpu(topology: Topology, facts: HostFacts) -> Check:
     name, nodes = "cpu", len(all_nodes(topology))
     if facts.cpus is None:
-        return unread(name, MACHINE, f"{nodes} nodes on an unknown number of CPUs", "look by hand: nproc")
+        return unread(name, MACHINE, f"{nodes} nodes on an unknown number of CPUs", "check by hand: nproc")
     shared = "; they share CPUs, so latency under load is no estimate for separate hosts" if nodes > facts.cpus else ""
     return passed(name, MACHINE, f"{nodes} nodes on {facts.cpus} CPUs{shared}")

@@ -20,12 +20,12 @@ def shape_checks(topology: Topology) -> tuple[Check, ...]:
 def _eviction(topology: Topology) -> Check:
     name, policy = "eviction-policy", topology.memory.policy
     if policy is EvictionPolicy.NOEVICTION:
-        return passed(name, topology.name, "noeviction: a full node refuses writes and loses no limit")
+        return passed(name, topology.name, "noeviction: a full node refuses writes and keeps all limiter state")
     rules = "; it may evict the rules, too" if policy.value.startswith("allkeys-") else ""
     return warned(
         name,
         topology.name,
-        f"{policy.value}: a full node evicts limiter keys, and each silently resets its limit{rules}",
+        f"{policy.value}: a full node evicts limiter keys, and each eviction silently resets a limit{rules}",
         "set memory.policy: noeviction in the topology, then `rlctl deploy`",
     )
 
@@ -89,12 +89,12 @@ def _encryption(topology: Topology) -> Check:
         topology.name,
         "no TLS: passwords and counts cross the network in clear, and a process that listens on a dead node's "
         "address can receive a password",
-        "write `tls: true` under security before the first deploy; deploy refuses it on a deployed fleet",
+        "write `tls: true` under security before the first deploy; deploy refuses this change on a deployed fleet",
     )
 
 
 def _crosses_a_network(topology: Topology) -> bool:
-    """Whether other machines can connect. A network of containers is reachable from its own machine only."""
+    """Whether other machines can connect. The network of a Docker fleet is reachable from its own machine only."""
     match topology.target:
         case TargetName.LOCAL:
             return not topology.local.address.startswith("127.")

@@ -167,7 +167,7 @@ def test_machine(name: str, changed: dict[str, Any], severity: CheckSeverity, ev
             HIGH_PORTS,
             {"reserved_ports": ((32_768, 32_800),)},
             OK,
-            "32768-32769 in the range, but reserved",
+            "32768-32769 are in the range, but reserved",
             id="ports reserved",
         ),
         pytest.param(
@@ -217,7 +217,7 @@ def test_directives_of_the_topology_count() -> None:
 @pytest.mark.parametrize(
     ("name", "evidence"),
     [
-        ("file-limit", "each node may have the 10032 that it needs"),
+        ("file-limit", "each node gets the 10032 that it needs"),
         ("tcp-backlog", "511, in each container"),
         ("ephemeral-bus-ports", "each container has its own ports"),
     ],
