@@ -1,1 +1,1 @@
-"""Configuration files of servers, compose and Ansible, rendered as text. Pure."""
+"""Renders the configuration files of servers, Docker Compose and Ansible as text. Pure."""

@@ -42,8 +42,8 @@ def node_acl(spec: NodeSpec, secrets: FleetSecrets, version: Version, commands: 
 
 def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
     """The ACL file of a data node. EVALSHA checks the `commands` of a script against the rights of its caller."""
-    # ioredis reads INFO at each connect and warns if it may not. coredis asks the primary that Sentinel named for its
-    # ROLE and gives up if it may not. The replies contain no secret.
+    # ioredis runs INFO at each connect and warns if the server denies INFO. coredis runs ROLE on the primary that
+    # Sentinel reports, and fails if the server denies ROLE. The replies contain no secret.
     limiter = (
         _libraries(version)
         + _CLUSTER_CLIENT
@@ -52,8 +52,8 @@ def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, 
     monitor = (*_libraries(version), *_CLUSTER_READS, "info", "role", "dbsize", "time")
     return _file(
         secrets,
-        # The default user is off, but a server replays its append-only file as this user. It drops transactions and
-        # writes of scripts for which the user has no rights (redis #14541, valkey #3983).
+        # The default user is off, but a server replays its append-only file as this user. Without these rights, the
+        # server drops transactions and writes of scripts (redis #14541, valkey #3983).
         "~* &* +@all",
         {
             User.ADMIN: "~* &* +@all",
@@ -67,7 +67,7 @@ def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, 
 
 
 def sentinel_acl(secrets: FleetSecrets, version: Version) -> str:
-    """The ACL file of a sentinel: the same users; peers may only run the commands of a failover."""
+    """The ACL file of a sentinel. Limiters may only look up nodes; other sentinels may only run failover commands."""
     peers = ("ping", "publish", "hello", "client|setname", "sentinel|is-master-down-by-addr")
     lookups = (*_libraries(version), "subscribe", "unsubscribe", "psubscribe", "punsubscribe", *_SENTINEL_LOOKUPS)
     lookup_rules = f"&* {_allow(lookups)}"
@@ -85,7 +85,7 @@ def sentinel_acl(secrets: FleetSecrets, version: Version) -> str:
 
 
 def loaded_revision(acl_file: str) -> str | None:
-    """The revision in an ACL file, also in one that the server has rewritten; None if it has none."""
+    """The revision in an ACL file, even if the server has rewritten the file; None if the file has no revision."""
     for line in acl_file.splitlines():
         if line.startswith(f"user {REVISION_USER} "):
             return next((word[1:] for word in line.split() if word.startswith("#")), None)
@@ -123,7 +123,7 @@ def _allow(commands: tuple[str, ...]) -> str:
 
 
 def _runtime(service: str | None, commands: tuple[str, ...]) -> str:
-    """Rights of the user that runs the scripts, on the keys of one service; None: of all services."""
+    """Rights of a user that runs the scripts, on the keys of one service (None: the keys of all services)."""
     return f"~{key_prefix(service)}* &rlctl:* {_allow(commands)} ({_allow(_RULE_READS)} %R~rlctl:*)"
 
 

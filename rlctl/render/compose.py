@@ -1,4 +1,4 @@
-"""The compose file of a fleet: one service for each node, and one network. The same text on every machine. Pure."""
+"""The compose file of a fleet: a service for each node, and a network. The text is the same on every machine. Pure."""
 
 import ipaddress
 from pathlib import PurePosixPath
@@ -17,7 +17,7 @@ USER_VARIABLE = "RLCTL_USER"
 LABEL_FLEET, LABEL_NODE, LABEL_IMAGE = "io.rlctl.fleet", "io.rlctl.node", "io.rlctl.image"
 LABEL_OPEN_FILES = "io.rlctl.open-files"
 PUBLISHED_AT = "127.0.0.1"
-# Memory of a server in addition to its data: code, buffers, replication backlog. A sentinel needs no more.
+# Memory of a server in addition to its data: code, buffers, replication backlog. A sentinel needs only this.
 _BESIDE_DATA_BYTES = 128 * MIB
 _HEADER = """\
 # Written by rlctl from the topology of fleet {name}; the next deploy overwrites this file.
@@ -36,13 +36,13 @@ def container_name(fleet: str, node: NodeName) -> str:
 
 
 def memory_limit_bytes(topology: Topology, spec: NodeSpec) -> int:
-    """Twice maxmemory and a fixed amount: while a node saves or resyncs, it holds each changed page twice."""
+    """Twice maxmemory and a fixed amount. While a node saves or resyncs, memory has two copies of each changed page."""
     data_bytes = 0 if spec.is_sentinel else 2 * topology.memory.maxmemory_bytes
     return data_bytes + _BESIDE_DATA_BYTES
 
 
 def compose_file(topology: Topology, fragment: str) -> str:
-    """The whole file; `fragment` is the YAML that all nodes share."""
+    """The text of the compose file; `fragment` is the YAML that all nodes share."""
     services = "".join(_service(topology, spec) for spec in all_nodes(topology))
     project = project_name(topology.name)
     return (
@@ -92,7 +92,7 @@ def _service(topology: Topology, spec: NodeSpec) -> str:
 def _command(topology: Topology, spec: NodeSpec) -> list[str]:
     argv = start_argv(f"{topology.engine.flavor}-server", spec, FILES)
     if topology.kind is Kind.SENTINEL and not spec.is_sentinel:
-        # The primary of a node is known when the node starts; the command is fixed when the container is created.
+        # The command is fixed when the container is created, but the primary is known only when the node starts.
         argv += ["--include", str(FILES.follow_conf)]
     return argv
 
@@ -100,7 +100,7 @@ def _command(topology: Topology, spec: NodeSpec) -> list[str]:
 def _health(topology: Topology, spec: NodeSpec) -> str:
     """Shell command of the health check. It needs no password: NOAUTH also proves that the server is up.
 
-    For an image without a client it looks up the listening port.
+    If the image has no client, the command checks that the node's port is listening.
     """
     cli = f"{topology.engine.flavor}-cli"
     tls = f" --tls --cacert {FILES.ca}" if topology.security.tls else ""

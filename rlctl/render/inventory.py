@@ -37,7 +37,7 @@ def refuse_templates(value: object) -> None:
             if mark in text:
                 raise Refused(
                     f"{printable(text)} contains {mark}, so Ansible would run it as a template on this machine",
-                    hint="rename the folder, so that its path contains none of {{, {% and {#",
+                    hint="rename the folder so that its path does not contain {{, {% or {#",
                 )
 
 

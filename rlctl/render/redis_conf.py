@@ -1,4 +1,4 @@
-"""Configuration of data nodes. static.conf belongs to rlctl; the server never rewrites it."""
+"""Configuration of data nodes. rlctl writes static.conf; the server never rewrites it."""
 
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -14,7 +14,7 @@ MAXCLIENTS = "maxclients"
 _DEFAULT_MAXCLIENTS = 10_000
 _DEFAULT_BACKLOG = 511
 # proto-max-bulk-len. With the default of 512mb, one SETRANGE of the runtime user could fill a node.
-# A full rolling_ring takes 4,000,024 bytes, a revision of 3,800 rules 1.8 million.
+# A full rolling_ring takes 4,000,024 bytes, and a revision of 3,800 rules takes 1.8 million bytes.
 _LONGEST_TEXT = 8 * 2**20
 SNAPSHOT_POINTS = "3600 1 300 100 60 10000"
 
@@ -34,7 +34,7 @@ class NodeFiles:
 
     @property
     def node_conf(self) -> PurePath:
-        """First configuration file of a data node; the server and Sentinel rewrite it."""
+        """The main configuration file of a data node. The server and Sentinel rewrite it."""
         return self.folder / "node.conf"
 
     @property
@@ -63,7 +63,7 @@ class NodeFiles:
 
     @property
     def pid(self) -> PurePath:
-        """The server writes this file as soon as it listens."""
+        """The pid file, which the server writes when it starts to listen."""
         return self.folder / "redis.pid"
 
     @property
@@ -117,7 +117,7 @@ def tunables(topology: Topology) -> dict[str, str]:
         "save": SNAPSHOT_POINTS if mode is PersistenceMode.RDB else "",
         "min-replicas-to-write": str(topology.consistency.min_replicas),
         "min-replicas-max-lag": str(topology.consistency.max_lag_ms // 1000),
-        # The default makes each new replica wait 5 s for others to share the transfer.
+        # With the default, each new replica waits 5 s for other replicas that could share the transfer.
         "repl-diskless-sync-delay": "0",
     }
     if topology.kind is Kind.CLUSTER:
@@ -142,7 +142,7 @@ def static_conf(topology: Topology, spec: NodeSpec, files: NodeFiles, secrets: F
         if topology.security.tls:
             directives.append(("tls-cluster", "yes"))
     if topology.persistence.mode is PersistenceMode.NONE:
-        # Otherwise a replica keeps the snapshot from its last full resync and would start with these old counts.
+        # Without this directive, a replica keeps the snapshot of its last full resync and starts with these old counts.
         directives.append(("rdb-del-sync-files", "yes"))
     if topology.security.acl:
         directives += [
@@ -165,7 +165,7 @@ def start_argv(program: str, spec: NodeSpec, files: NodeFiles) -> list[str]:
 
 
 def process_title(fleet: str, name: str) -> str:
-    """The end of a node's process title, by which rlctl recognises it."""
+    """The end of a node's process title, by which rlctl recognises the process."""
     return f"rlctl:{fleet}/{name}"
 
 
@@ -195,12 +195,12 @@ def common_directives(topology: Topology, spec: NodeSpec, files: NodeFiles) -> l
 
 
 def initial_cluster_conf(node_id: str) -> str:
-    """nodes.conf for the first start of a node: it has only the node's own id."""
+    """nodes.conf for the first start of a node: the file has only the node's own id."""
     return f"{node_id} :0@0 myself,master - 0 0 0 connected\nvars currentEpoch 0 lastVoteEpoch 0\n"
 
 
 def replica_cluster_conf(node_id: str, spec: NodeSpec, primary_id: str, primary: NodeSpec) -> str:
-    """nodes.conf for a replica that has lost its own: the ids and addresses of itself and of its primary."""
+    """nodes.conf for a replica that has lost this file: the ids and addresses of the replica and of its primary."""
     lines = (
         f"{node_id} {_bus_endpoint(spec)} myself,slave {primary_id} 0 0 0 connected",
         f"{primary_id} {_bus_endpoint(primary)} master - 0 0 0 connected",
@@ -230,7 +230,7 @@ def _tls(files: NodeFiles, port: str) -> list[Directive]:
 
 
 def _with_save_points(directives: list[Directive]) -> list[Directive]:
-    """Write `save` as two lines: an empty value clears the defaults, the second sets the save points."""
+    """Write `save` as two lines: the first clears the defaults, the second sets the save points."""
     lines: list[Directive] = []
     for name, value in directives:
         if name == "save":

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from rlctl.render.text import Directive, conf_text
 
-# These come last, so that they take precedence. The server listens only on a socket in its working folder, keeps no
-# data, and logs when it is ready.
+# These directives come last, so that they take precedence. The server listens only on a socket in its working folder,
+# keeps no data, and logs when it is ready.
 _OWN: tuple[Directive, ...] = (
     ("port", "0"),
     ("unixsocket", "trial.sock"),
