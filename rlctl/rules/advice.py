@@ -1,4 +1,4 @@
-"""Warnings about a rule set: settings that are valid but unwise, and changes that give a fresh quota. Pure."""
+"""Warnings about a rule set: valid but unwise settings, and changes that give identities a fresh quota. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rlctl.limits.rule import Definition, Parameters, Rule, RuleClass, RuleSet, 
 
 _FEW = 10
 _LISTPACK = 128
-# The time-out that is assumed for services; rlctl cannot know theirs.
+# Assumed, because rlctl does not know the time-outs of services.
 SERVICE_TIMEOUT_MS = 10_000
 _PER_MILLE = 1000
 _SMALL_COUNTER = (
@@ -26,8 +26,8 @@ _SHORT_LEASE = (
     "lease {lease}: a request that runs longer than its lease is no longer counted; set a lease longer than the "
     "service's time-out (assumed: {timeout}), or renew it"
 )
-_ROUNDED = "{rate} is one call every {spacing} us, rounded up by {percent} %: the rule admits that much less"
-_FRESH = "counts on another key, because of its {what}: one fresh quota for {whom}"
+_ROUNDED = "{rate} is one call every {spacing} us, rounded up by {percent} %, so the rule admits fewer calls"
+_FRESH = "counts on a new key, because its {what} changes: one fresh quota for {whom}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Advice:
 
 
 def advise(rules: RuleSet) -> tuple[Advice, ...]:
-    """Warnings about settings, in the rules' order; each kind once for each rule."""
+    """Warnings about settings, in the order of the rules; at most one of each kind for a rule."""
     found: dict[tuple[str, str], Advice] = {}
     for rule in rules.rules:
         for kind, text in _about(rule.definition):
@@ -64,7 +64,7 @@ def fresh_quotas(before: RuleSet | None, after: RuleSet) -> tuple[Advice, ...]:
 
 def _fresh(before: Rule, after: Rule) -> str:
     old, new = before.definition, after.definition
-    # Templates that were added at the end apply to identities that the rule did not count before.
+    # Templates that were added at the end count only identities that the rule did not count before.
     if new.keys[: len(old.keys)] != old.keys:
         return _FRESH.format(what="key template", whom="all identities")
     edges = sorted({0, old.share, new.share, WHOLE})
@@ -81,7 +81,7 @@ def _fresh(before: Rule, after: Rule) -> str:
 
 
 def _key_parts(rule: Rule, tier: str | None, drawn: int) -> dict[str, object]:
-    """The parts of the key that follow from the rule, for an identity of this tier and canary bucket."""
+    """The parts of the key that depend on the rule, for an identity of this tier and canary bucket."""
     definition = rule.definition
     values = rule.values(tier, drawn)
     return {
@@ -140,4 +140,4 @@ def _keys(rule: Definition) -> Iterator[tuple[str, str]]:
         yield "joined-places", "two places with nothing between them: `ab` and `c` share the limit of `a` and `bc`"
     shapes = [PLACE.sub("{}", key) for key in rule.keys]
     if len(set(shapes)) < len(shapes):
-        yield "same-key", "two templates differ only in names: a user named like an address shares its limit"
+        yield "same-key", "two templates differ only in dimension names, so equal values share one limit"

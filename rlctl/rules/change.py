@@ -1,4 +1,4 @@
-"""Changing the rules of a fleet: plan, agreement, journal, storing, reading back. Takes and returns plain values."""
+"""Changes the rules of a fleet: plans, asks for agreement, stores the revision, and reads it back from the nodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ AT_ONCE = LockWait(wanted=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesPlan:
-    """The changes from the rules in force to another rule set, with warnings and rules that end enforcement."""
+    """The changes from the rules in force to another rule set. `ends` are rules whose enforcement ends or loosens."""
 
     before: Revision | None
     after: RuleSet
@@ -51,7 +51,7 @@ class RulesPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeResult:
-    """The result of a change: `nodes` is what each node confirmed, `before` the number of the previous revision."""
+    """The result of a change. `nodes` has the revision on each node; `before` is the previous revision's number."""
 
     plan: RulesPlan
     revision: Revision | None
@@ -71,22 +71,22 @@ class ChangeResult:
 
 
 class NotReadBack(CheckFailed):
-    """A revision was stored and put in force, but not every node that holds the rules confirmed it in time."""
+    """A revision was stored and put in force, but not every node that stores the rules confirmed it in time."""
 
     code = "not-read-back"
 
     def __init__(self, outcome: ChangeResult, message: str) -> None:
-        super().__init__(message, hint="`rlctl rules status` reads it again; `rlctl deploy` repairs the fleet")
+        super().__init__(message, hint="`rlctl rules status` reads the nodes again; `rlctl deploy` repairs the fleet")
         self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRequest:
-    """The author of a change, its entry in the history, and the time to read it back.
+    """A change of the rules: its author, its text in the history, and its time limit.
 
-    `by` names the author, such as `ada@host`; `why` is the text of the history. `agree` is called with the plan before
-    anything is stored, and raises Declined to refuse it; None stores the change without a question. Nodes have
-    `read_back_s` seconds to confirm the new revision.
+    `by` is the author, such as `ada@host`; `why` is the text in the history. rlctl calls `agree` with the plan before
+    it stores anything; `agree` raises Declined to refuse the plan. Without `agree`, rlctl stores the change without a
+    question. Nodes have `read_back_s` seconds to confirm the new revision.
     """
 
     by: str
@@ -104,7 +104,7 @@ RulesEdit = Callable[[RulesInForce], RuleSet | Revision]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RampStep:
-    """A change that is one step of a ramp; `last` gives the rules of the last step, for the plan.
+    """One step of a ramp. `last` returns the rules of the ramp's last step, for the plan.
 
     `before` is the number of the revision before the ramp; None in the first step.
     """
@@ -116,7 +116,7 @@ class RampStep:
 def make_plan(now: RulesInForce, made: RuleSet | Revision, ramp: RampStep | None = None) -> RulesPlan:
     """Compare `made` with the rules in force.
 
-    The plan of a ramp also lists rules whose enforcement ends at its last step, because the operator agrees once.
+    The plan of a ramp also lists rules whose enforcement ends at its last step: the operator confirms this only once.
     """
     after = made.rules if isinstance(made, Revision) else made
     ends = {one.definition.id: one for rules in _steps(now, after, ramp) for one in endings(now.rules, rules)}
@@ -143,10 +143,11 @@ def change_rules(
     stop: StopFlag | None = None,
     waiting: LockWait = AT_ONCE,
 ) -> ChangeResult:
-    """Lock the fleet, edit its rules by `make`, and put the result in force; an earlier revision is not stored again.
+    """Lock the fleet, edit its rules with `make`, and put the result in force.
 
-    A failure leaves the previous revision in force, with two exceptions. NotReadBack: the new revision is in force,
-    but not every node confirmed it in time. Unreachable while it was stored: either revision may be in force.
+    If `make` returns a Revision, which is stored already, only the pointer moves. A failure leaves the previous
+    revision in force, with two exceptions. NotReadBack: the new revision is in force, but not every node confirmed it
+    in time. Unreachable while rlctl stored the revision: either revision may be in force.
     """
     command, stop = f"rules {request.verb}", stop or StopFlag()
     with lock_fleet(topology, home, command, stop, request.progress, waiting=waiting, release=release) as held:
@@ -158,7 +159,7 @@ def change_rules(
 def _change(held: LockedFleet, request: ChangeRequest, make: RulesEdit) -> ChangeResult:
     fleet = held.fleet
     held.take_key(fleet.observe())
-    # Read under the lock: the operation that held it before may have changed the rules.
+    # Read the rules only after locking: an earlier operation may have changed them.
     now = read_rules_in_force(fleet)
     made = make(now)
     plan = make_plan(now, made, request.ramp)

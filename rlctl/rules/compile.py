@@ -1,4 +1,4 @@
-"""Compiles rule definitions into a rule set: the script of each rule, and its arguments in lowest terms. Pure."""
+"""Compiles rule definitions into a rule set: chooses each rule's script, and computes the script's arguments. Pure."""
 
 from collections.abc import Sequence
 

@@ -14,7 +14,7 @@ _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,4})?)%")
 
 
 class Signal(StrEnum):
-    """A figure that is measured on the fleet while a step of a ramp is held."""
+    """A metric of the fleet that rlctl measures during each step of a ramp."""
 
     ERRORS = "errors"
     DENIED = "denied"
@@ -23,7 +23,7 @@ class Signal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortCondition:
-    """The ramp is aborted if `signal` is above `most`: a share from 0 to 1, or milliseconds for p99."""
+    """Aborts a ramp if `signal` is above `most`. `most` is a share from 0 to 1, or milliseconds for p99."""
 
     signal: Signal
     most: float
@@ -34,7 +34,7 @@ Measurements = Mapping[Signal, float | None]
 
 
 def parse_condition(text: str) -> AbortCondition:
-    """Parse a condition as typed; ValueError says what to write instead."""
+    """Parse a condition from the command line; ValueError says what to write instead."""
     found = _FORM.fullmatch(text.strip())
     words = ", ".join(Signal)
     if found is None or found["signal"] not in {one.value for one in Signal}:
@@ -51,7 +51,7 @@ def parse_condition(text: str) -> AbortCondition:
 
 
 def exceeded(conditions: Sequence[AbortCondition], seen: Measurements) -> str | None:
-    """Describe the first condition that a measurement meets; signals without a measurement meet none."""
+    """Describe the first condition that is met; None if no condition is met. Skips signals without a measurement."""
     for condition in conditions:
         value = seen.get(condition.signal)
         if value is not None and value > condition.most:
@@ -67,7 +67,7 @@ def shown_value(signal: Signal, value: float | None) -> str:
 
 
 def p99_ms(histogram: Mapping[int, int]) -> float | None:
-    """The 99th percentile in ms, from counts by the upper end of their class in us; None without calls."""
+    """The 99th percentile in ms; None without calls. `histogram` maps the upper bound of a class in us to its count."""
     total, seen = sum(histogram.values()), 0
     for upper_us, count in sorted(histogram.items()):
         seen += count

@@ -6,7 +6,7 @@ from typing import Literal
 from rlctl.limits.rule import Rule, RuleSet
 
 Kind = Literal["add", "change", "remove", "reorder"]
-# Follows from the other fields.
+# Fields that rlctl computes from the other fields.
 _DERIVED = {"variants"}
 
 
@@ -40,7 +40,7 @@ class RuleChange:
 
 
 def changes(before: RuleSet | None, after: RuleSet) -> tuple[RuleChange, ...]:
-    """All rules that differ, in the new order, removed rules last; `reorder` for all if only the order differs."""
+    """The changed rules in the new order, then removed rules. All rules get `reorder` if only the order differs."""
     old = {rule.id: rule for rule in (before.rules if before else ())}
     new = {rule.id: rule for rule in after.rules}
     found = [change for rule in after.rules if (change := _change(old.get(rule.id), rule)) is not None]

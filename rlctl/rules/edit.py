@@ -1,4 +1,4 @@
-"""Edits of one rule in a rule set: canary, shadow, promotion, and the rule of an earlier set. Pure."""
+"""Edits of one rule in a rule set: canary, shadow, promotion, and restoring an earlier rule. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ _AS_IN_A_FILE = "write values as in a rules file, such as --limit 800 --window 6
 
 
 def find_rule(rules: RuleSet, rule_id: str) -> Rule:
-    """The rule of this id; NotFound lists the ids that exist."""
+    """The rule with this id; NotFound lists the ids that exist."""
     rule = rules.rule(rule_id)
     if rule is None:
         raise NotFound(f"no rule {rule_id} is in force", hint=f"use one of {', '.join(one.id for one in rules.rules)}")
@@ -23,7 +23,7 @@ def find_rule(rules: RuleSet, rule_id: str) -> Rule:
 
 
 def overrides(algorithm: str, words: Mapping[str, str]) -> dict[str, int]:
-    """Parse parameters of a command line, by the keys of a rules file; UsageFault names a wrong option."""
+    """Parse parameters of a command line, given by keys of the rules file. UsageFault names a wrong option."""
     found: dict[str, int] = {}
     for key, word in words.items():
         option, own = f"--{key.replace('_', '-')}", parameter_keys(algorithm)
@@ -41,7 +41,7 @@ def overrides(algorithm: str, words: Mapping[str, str]) -> dict[str, int]:
 
 
 def with_canary(rules: RuleSet, rule_id: str, share: int, parameters: Mapping[str, int], release: Release) -> RuleSet:
-    """The rule set with a canary of this share (of 10,000); empty `parameters` keep those of the present canary."""
+    """The rule set with this canary. `share` is a part of 10,000; empty `parameters` keep the existing ones."""
     definition = find_rule(rules, rule_id).definition
     before = definition.canary.parameters if definition.canary is not None else {}
     wanted = dict(parameters) or dict(before)
@@ -58,7 +58,7 @@ def with_shadow(rules: RuleSet, rule_id: str, *, shadow: bool, release: Release)
 
 
 def with_promotion(rules: RuleSet, rule_id: str, release: Release) -> RuleSet:
-    """The rule set with the canary's parameters for all identities, and the rule enforced."""
+    """The rule set in which the rule is enforced, with the canary's parameters for all identities."""
     definition = find_rule(rules, rule_id).definition
     if definition.canary is None and not definition.shadow:
         raise NotFound(f"rule {rule_id} has no canary to promote", hint="start one with `rlctl rules canary`")
@@ -67,7 +67,7 @@ def with_promotion(rules: RuleSet, rule_id: str, release: Release) -> RuleSet:
 
 
 def with_rule_of(rules: RuleSet, earlier: RuleSet, rule_id: str) -> RuleSet:
-    """The rule set with one rule as in an earlier set, also its compiled form; removed if it was not there."""
+    """The rule set with one compiled rule restored from `earlier`, or removed if `earlier` does not have the rule."""
     before = earlier.rule(rule_id)
     kept = [rule if rule.id != rule_id else before for rule in rules.rules]
     if before is not None and rules.rule(rule_id) is None:
@@ -76,7 +76,7 @@ def with_rule_of(rules: RuleSet, earlier: RuleSet, rule_id: str) -> RuleSet:
 
 
 def _with(rules: RuleSet, definition: Definition, release: Release) -> RuleSet:
-    """Replace a rule, but keep its script: another script version may use other keys, so only a file changes it."""
+    """Replace a rule, but keep its script version: only a rules file changes the version, since keys may differ."""
     [compiled] = compile_rules((definition,), release)
     changed = replace(compiled, script=find_rule(rules, definition.id).script)
     return replace(rules, rules=tuple(changed if rule.id == changed.id else rule for rule in rules.rules))

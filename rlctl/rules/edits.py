@@ -12,7 +12,7 @@ from rlctl.rules.store import stored_revision
 
 
 def replace_rules(wanted: RuleSet | Revision) -> RulesEdit:
-    """Replace the rules by `wanted`, whatever is in force."""
+    """Replace all rules in force with `wanted`."""
 
     def make(_now: RulesInForce) -> RuleSet | Revision:
         return wanted
@@ -31,7 +31,7 @@ def promote_canary(rule_id: str, release: Release) -> RulesEdit:
 
 
 def set_canary(rule_id: str, words: Mapping[str, str], release: Release) -> Callable[[int, RulesInForce], RuleSet]:
-    """A canary with parameters as typed; the share (of 10,000) is an argument, so that a ramp can raise it."""
+    """Return an edit that sets a canary with the parameters in `words`. A ramp calls it with each share (of 10,000)."""
 
     def make(share: int, now: RulesInForce) -> RuleSet:
         rules = now.required().rules
@@ -44,7 +44,7 @@ def set_canary(rule_id: str, words: Mapping[str, str], release: Release) -> Call
 def roll_back(rule_id: str | None, to: int | None) -> RulesEdit:
     """Go back to the previous revision, or to revision `to`; with `rule_id`, only this rule changes.
 
-    With `rule_id` and without `to`, the rule becomes what it was before its last change.
+    With `rule_id` and without `to`, rlctl undoes the last change of the rule.
     """
 
     def make(now: RulesInForce) -> RuleSet | Revision:
@@ -70,7 +70,7 @@ def _earlier(now: RulesInForce, to: int | None, rule_id: str | None) -> Revision
 def _alone(rules: RuleSet, before: Revision, rule_id: str) -> RuleSet | Revision:
     if rules.rule(rule_id) is None and before.rules.rule(rule_id) is None:
         raise NotFound(
-            f"no rule {rule_id}, neither in force nor in revision {before.number}",
+            f"rule {rule_id} is neither in force nor in revision {before.number}",
             hint="`rlctl rules status` shows the rules in force",
         )
     alone = edit.with_rule_of(rules, before.rules, rule_id)
@@ -79,5 +79,5 @@ def _alone(rules: RuleSet, before: Revision, rule_id: str) -> RuleSet | Revision
             f"rule {rule_id} is the only rule and revision {before.number} does not have it: no rule would be left",
             hint=f"go back to all rules of that revision with `rlctl rules rollback --to {before.number}`",
         )
-    # Nothing else differs: only the pointer has to move.
+    # If the result equals the earlier revision, only the pointer has to move.
     return before if alone.digest == before.rules.digest else alone

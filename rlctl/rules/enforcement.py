@@ -1,4 +1,4 @@
-"""Changes of rules that end or loosen enforcement, and the identities concerned. Pure."""
+"""Finds rule changes that end or loosen enforcement, and the identities that they affect. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitChange:
-    """Old and new parameters for `share` of 10,000 identities of one tier; `after` is None if no limit remains."""
+    """A limit change for one tier. It affects `share` of 10,000 identities; `after` is None if the limit is removed."""
 
     tier: str | None
     share: int
@@ -46,7 +46,7 @@ class LimitChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """An enforced rule that would deny nothing, or deny less; `reasons` are causes other than its parameters."""
+    """An enforced rule that is removed, put in shadow or loosened. `reasons` are causes other than its parameters."""
 
     definition: Definition
     kind: EndingKind
@@ -113,7 +113,7 @@ def _ending(before: Rule, after: Rule | None) -> Ending | None:
 
 
 def _limits(before: Rule, after: Rule | None) -> Iterator[LimitChange]:
-    """Limit changes by tier for identities that get more; for all identities if `after` is None."""
+    """Limit changes of each tier, for identities with a looser limit; for all identities if `after` is None."""
     tiers = (None, *dict.fromkeys((*before.definition.tiers, *(after.definition.tiers if after else ()))))
     edges = sorted({0, before.definition.share, after.definition.share if after else 0, WHOLE})
     for tier in tiers:
@@ -137,7 +137,7 @@ def _admits_more(before: Rule, old: Parameters, after: Rule, new: Parameters) ->
         return not both or becomes.limit > was.limit or new["lease_ms"] < old["lease_ms"]
     if new.get("min_interval_ms", 0) < old.get("min_interval_ms", 0):
         return True
-    # A rule that admits no more in one window of the old rule, and no higher rate, admits no more in any time.
+    # The new rule never admits more if it admits no more in one window of the old rule, and has no higher rate.
     span_ms = 0 if isinstance(was, TokenBucket | Gcra) else was.window_ms
     return _most(becomes, span_ms) > _most(was, span_ms) or _sustained(becomes) > _sustained(was)
 
@@ -175,7 +175,7 @@ def _reasons(before: Definition, after: Definition) -> Iterator[str]:
 
 
 def _fails_wider(before: str, after: str) -> bool:
-    """Whether the new failure policy admits more; `local:8` divides the limit by more than `local:4`."""
+    """Whether the new failure policy admits more. `local:8` divides the limit by 8 and `local:4` by 4."""
     (old, _, old_share), (new, _, new_share) = before.partition(":"), after.partition(":")
     if old == new == "local":
         return old_share != new_share and not (old_share and new_share and int(new_share) > int(old_share))

@@ -1,4 +1,4 @@
-"""Explains a rule for one identity: parameters, key, node and count. Only reads: the identity is charged nothing."""
+"""Explains a rule for one identity: parameters, key, node and count. Read-only: it consumes no units."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedIdentity:
-    """A rule and one identity that it concerns."""
+    """A rule and one identity that the rule applies to."""
 
     rule: Rule
     identity: str
@@ -61,7 +61,7 @@ class MatchedIdentity:
 def match_identity(
     now: RulesInForce, rule_id: str, identity: str, tier: str | None, service: str | None
 ) -> MatchedIdentity:
-    """The identity that was typed on the command line; NotFound if the rule does not exist or does not concern it."""
+    """Match an identity from the command line; NotFound if the rule does not exist or does not concern the identity."""
     rule = find_rule(now.required().rules, rule_id)
     templates = [Template(text) for text in rule.definition.keys]
     dimensions = typed_dimensions(rule, identity, tier)
@@ -69,7 +69,7 @@ def match_identity(
     if template is None or not concerns(rule.definition.match, dimensions):
         raise NotFound(
             f"rule {rule_id} does not concern {identity}",
-            hint=f"it counts by {' or '.join(rule.definition.keys)}"
+            hint=f"the rule counts by {' or '.join(rule.definition.keys)}"
             + "".join(f", where {name} is {' or '.join(values)}" for name, values in rule.definition.match.items()),
         )
     return MatchedIdentity(
@@ -78,7 +78,7 @@ def match_identity(
 
 
 def typed_dimensions(rule: Rule, identity: str, tier: str | None) -> dict[str, str]:
-    """Parse an identity of a command line into dimensions: one value, or `name=value` pairs with commas."""
+    """Parse an identity of a command line into dimensions: one value, or `name=value` pairs separated by commas."""
     if not identity:
         raise InvalidLimit("an identity must not be empty", hint="name an identity, such as a user id")
     templates = [Template(text) for text in rule.definition.keys]
@@ -90,7 +90,7 @@ def typed_dimensions(rule: Rule, identity: str, tier: str | None) -> dict[str, s
 
 
 def unknown_tier(rule: Rule, tier: str | None) -> str | None:
-    """A warning if the rule does not name this tier; the base limit applies then, as in services."""
+    """A warning if the rule has no such tier, so that the base limit applies; None otherwise."""
     definition = rule.definition
     named = {name for text in definition.keys for name in Template(text).names} | set(definition.match)
     if tier is None or tier in definition.tiers or TIER in named:

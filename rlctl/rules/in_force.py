@@ -1,4 +1,4 @@
-"""The rules in force: read from the primary that stores them, and compared with every node that holds them."""
+"""The rules in force: read from the primary that stores them, and compared with every node that stores them."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from rlctl.system.redis import NodeLink
 class RulesInForce:
     """The pointer and revision in force, and the connection to the primary that stores them.
 
-    `trouble` says why the revision that the pointer names cannot be read; None if it was read.
+    `trouble` is the error if the revision in force cannot be read, and None otherwise.
     """
 
     fleet: FleetSession
@@ -51,7 +51,7 @@ class RulesInForce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesStatus:
-    """The rules in force, the revision that each node holds, and the last changes."""
+    """The rules in force, the revision on each node, and the last changes."""
 
     in_force: RulesInForce
     nodes: tuple[NodeRules, ...]
@@ -84,7 +84,7 @@ class RulesStatus:
 
 
 def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -> RulesInForce:
-    """Read the rules from the primary that stores them; Unreachable or AccessDenied if it cannot be read."""
+    """Read the rules from the primary that stores them; Unreachable or AccessDenied if the primary cannot be read."""
     observed = observed or fleet.observe()
     if not observed.exists:
         raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="deploy it with `rlctl deploy`")
@@ -106,6 +106,6 @@ def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -
 
 
 def rules_status(fleet: FleetSession) -> RulesStatus:
-    """Read the rules in force, and the revision of each node that holds them."""
+    """Read the rules in force, and the revision on each node that stores them."""
     now = read_rules_in_force(fleet)
     return RulesStatus(in_force=now, nodes=read_nodes(fleet, now.observed), entries=read_entries(now.link))

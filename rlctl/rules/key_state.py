@@ -1,7 +1,7 @@
 """Reads a counter's key without its script, because a server over maxmemory refuses all scripts. Pure.
 
 Each algorithm has a read-only command and a function that computes the used units from the reply, as a peek of the
-script would. The function raises ValueError if the key holds no state of the limiter.
+script would. The function raises ValueError if the value is not a limiter's state.
 """
 
 import struct
@@ -18,7 +18,7 @@ _EXACT = 2**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastAdmission:
-    """How the last admission is read: the command for a key, and the instant in us from its reply (None: none)."""
+    """Reads the last admission: `command` for a key; `at_us` converts the reply to a time in us (None: never)."""
 
     command: Callable[[str], Command]
     at_us: Callable[[Any], int | None]
@@ -26,7 +26,7 @@ class LastAdmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyReader:
-    """How an algorithm's key is read: `command` for a key, its parameters and an instant in us; `used` of its reply."""
+    """Reads an algorithm's key: `command` for a key, parameters and time in us; `used` counts units in the reply."""
 
     command: Callable[[str, Values, int], Command]
     used: Callable[[Any, Values, int], int]
@@ -73,7 +73,7 @@ def _bucket(reply: Sequence[int], values: Values, now_us: int) -> int:
     level, scale, last = _integers(reply)
     if scale == 0:
         return 0
-    # Tokens times scale times the period: only the last line rounds.
+    # `full` and `held` are tokens times scale times period, so only the last line rounds.
     period_us, full = values["period_ms"] * 1000, values["capacity"] * scale * values["period_ms"] * 1000
     held = min(full, level * period_us + max(0, now_us - last) * values["rate"] * scale)
     return values["capacity"] - held // (scale * period_us)
@@ -101,7 +101,7 @@ def _sliding(reply: Sequence[int], values: Values, now_us: int) -> int:
 
 
 def _ring(reply: Sequence[int], values: Values, now_us: int) -> int:
-    """All entries if the newest is in the window; entries that expired before it are counted too."""
+    """All entries if the newest is in the window, else 0. Older entries count even if they have expired."""
     newest_ms, head, live, slots = reply
     if any(reply) and not (head < slots and live <= slots):
         raise ValueError(f"not a limiter's ring: {reply}")
@@ -113,7 +113,7 @@ def _log(key: str, values: Values, now_us: int) -> Command:
 
 
 def _header(key: str, _values: Values, _now_us: int) -> Command:
-    """The header of a ring: newest instant in ms, next slot, live entries, slots."""
+    """Command that reads the header of a ring: newest time in ms, next slot, live entries, slots."""
     return ("BITFIELD_RO", key, "GET", "u48", 0, "GET", "u32", 96, "GET", "u32", 128, "GET", "u32", 160)
 
 

@@ -1,4 +1,4 @@
-"""Reads what the owner of a key has counted for one identity. Counts nothing."""
+"""Reads the count of one identity from the node that owns its key, without consuming units."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from rlctl.rules.key_state import key_reader
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 _UNKNOWN = dict.fromkeys(("limit", "count", "remaining", "reset_after_ms", "allowed", "reason"))
-# The server replies so before the script reads its key; all other errors are about the key.
+# Errors that the server returns before the script reads its key. All other errors are about the key.
 _REFUSES_SCRIPTS = frozenset({"OOM", "NOSCRIPT", "MISCONF", "NOREPLICAS"})
 
 
 def key_usage(now: RulesInForce, call: Call, rule: Rule, key: str) -> dict[str, Any]:
-    """The node, key and count of an identity, and the answer to its next call of cost 1; None if unknown."""
+    """The node, key and count of an identity, and the answer to its next call of cost 1; unknown values are None."""
     unknown = {"node": None, "host": None, "port": None, "type": None, "ttl_ms": None, **_UNKNOWN}
     spec = primary_for_key(now.fleet, now.observed, key)
     if spec is None:
@@ -44,7 +44,7 @@ class _KeyQuery:
         self._how = key_reader(rule.definition.algorithm, rule.script.state)
 
     def run(self) -> dict[str, object]:
-        """Peek by the script, or read the key itself if no script may run; CommandFailed if neither is possible."""
+        """Peek with the script; read the key itself if the server refuses scripts. CommandFailed if PTTL fails."""
         words = self._key.encode("utf-8", "surrogatepass")
         peek = {"verb": "peek", "request_id": ""} if isinstance(self._call.algorithm, Concurrent) else {"cost": 0}
         arguments = script_arguments(self._rule.script, {**self._values, **peek})
@@ -64,12 +64,12 @@ class _KeyQuery:
         return {} if count is None else {"limit": limit, "count": count, "remaining": max(0, limit - count)}
 
     def _read(self, reply: list[int]) -> dict[str, object]:
-        """The answer to the next call. A peek is never denied by the minimum interval, so that is checked here."""
+        """The answer to the next call. A peek ignores the minimum interval, so this function checks the interval."""
         allowed, limit, remaining, _retry, reset_after_ms, reason = reply
         verdict = REASONS[reason] if not allowed else Reason.OVER_LIMIT if remaining == 0 else Reason.OK
         if verdict is Reason.OK and self._is_too_soon():
             verdict = Reason.MIN_INTERVAL
-        # The script reports at least 0 remaining; under a lowered limit more units than the limit may be used.
+        # The script reports at least 0 remaining units. After a limit is lowered, the used units may exceed the limit.
         used = self._used() if remaining == 0 else None
         return {
             "limit": limit,

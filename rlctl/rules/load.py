@@ -64,7 +64,7 @@ def load_rules(source: bytes, path: str) -> RulesFile:
 
 
 class _RuleReader:
-    """Reads one rule; mistakes are collected, and a rule with mistakes gives no definition."""
+    """Reads one rule and collects its mistakes."""
 
     def __init__(self, reader: NodeReader) -> None:
         self._reader = reader
@@ -179,7 +179,7 @@ class _RuleReader:
         return None if missing else values
 
     def _given(self, algorithm: str, entries: Mapping[str, Entry], where: str) -> dict[str, int]:
-        """The parameters in a mapping, by the script's names."""
+        """The parameters in a mapping, by their names in the script."""
         found: dict[str, int] = {}
         origin: dict[str, str] = {}
         for key in parameter_keys(algorithm):
@@ -188,7 +188,7 @@ class _RuleReader:
             value = self._reader.value(entries[key].value, f"{where}{key}", PARAMETERS[key].type)
             for name, number in numbers(algorithm, key, value).items():
                 if name in found:
-                    self._mistakes.add(entries[key].line, f"{where}{key}: `{origin[name]}` sets the same; keep one")
+                    self._mistakes.add(entries[key].line, f"{where}{key}: already set by `{origin[name]}`; keep one")
                 found[name], origin[name] = number, key
         return found
 
@@ -204,7 +204,7 @@ class _RuleReader:
             self._mistakes.add(line, "on_failure: a rule of class security must not fail open; write closed or local")
 
     def _check_numbers(self, definition: Definition, line: int, entries: Mapping[str, Entry]) -> None:
-        """Report values that a script would refuse, at their line and by the file's names."""
+        """Report values that a script would refuse, with their lines and the keys of the file."""
         wrong: dict[VariantName, str] = {}
         for tier, in_canary in definition.variants():
             try:

@@ -14,16 +14,16 @@ from rlctl.system.redis import CommandFailed, LinkFailure
 
 _FAILS = (RlctlError, LinkFailure, CommandFailed)
 _TIERS = (
-    "denied is computed with the canary's parameters for all identities, also for tiers with their own parameters, "
+    "rlctl computes `denied` with the canary's parameters for all identities, even for tiers that set their own, "
     "because keys do not contain the tier"
 )
 
 
 def run_ramp(ramp: Ramp, make: Callable[[int, RulesInForce], RuleSet], context: RampContext) -> ChangeResult:
-    """Put the steps of a ramp in force one by one, and hold each.
+    """Put the steps of a ramp in force one by one, and hold each for its time.
 
-    Raises CheckFailed after an abort, which puts the previous revision in force again, and RulesReplaced if another
-    operator changed the rules. An interrupted ramp stays at its step.
+    Raises CheckFailed after an abort, which puts the revision before the ramp in force again, and RulesReplaced if
+    another operator changed the rules. An interrupted ramp stays at its step.
     """
     run = _RampRun(ramp, make, context)
     for share in ramp.shares:
@@ -36,7 +36,7 @@ def run_ramp(ramp: Ramp, make: Callable[[int, RulesInForce], RuleSet], context: 
 
 
 class _RampRun:
-    """A running ramp: the revision before it, and its step that is in force."""
+    """A running ramp: the revision before the ramp, and the step that is in force."""
 
     def __init__(self, ramp: Ramp, make: Callable[[int, RulesInForce], RuleSet], context: RampContext) -> None:
         self.outcome: ChangeResult | None = None
@@ -107,7 +107,7 @@ class _RampRun:
         return RampStep(last=lambda now: self._make(last, now), before=before)
 
     def _change_with_retries(self, why: str, attempt: "_Attempt", step: RampStep | None = None) -> ChangeResult:
-        """Change the rules; retried for `RETRY_FOR_S` while the fleet fails over."""
+        """Change the rules, with retries for `RETRY_FOR_S` seconds while the fleet fails over."""
         clock = self._context.clock
         ends_s = clock.monotonic() + RETRY_FOR_S
         while True:
@@ -157,7 +157,7 @@ class _Attempt:
         return made
 
     def may_be_retried(self, failure: Exception) -> bool:
-        """Whether to retry. A first step that was refused, or failed before its edit ran, is left to the operator."""
+        """Whether to retry. The first step is not retried if it was refused, or failed before its edit ran."""
         if isinstance(failure, RulesReplaced):
             return False
         return not self._is_first or (self._made is not None and not isinstance(failure, Refused | NotFound))
@@ -179,7 +179,7 @@ def parse_steps(shares: Sequence[int]) -> tuple[int, ...]:
 
 
 def with_first_step(share: int, shares: tuple[int, ...]) -> tuple[int, ...]:
-    """The shares of a ramp that begins with `share`; ValueError if it is above the first of them."""
+    """The shares of a ramp that begins with `share`; ValueError if `share` is above the first of `shares`."""
     if share > shares[0]:
         raise ValueError(f"{percent(share)} % is more than the first step of the ramp, {percent(shares[0])} %")
     return shares if share == shares[0] else (share, *shares)

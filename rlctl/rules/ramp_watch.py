@@ -1,4 +1,4 @@
-"""Holds one step of a ramp: measures the fleet until the time is over or a condition is met."""
+"""Holds one step of a ramp: measures the fleet until the step's time is over or a condition is met."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -18,7 +18,7 @@ from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure
 
 MEASURE_EVERY_S = 1.0
-# Failures that may be a failover are retried for this long: changes, and the last measurement of a step.
+# Retry a change, and the last measurement of a step, for this long after a failure that a failover may cause.
 RETRY_FOR_S = 60.0
 # Failures that a failover may cause.
 RETRYABLE = (LinkFailure, CommandFailed, Unreachable, Refused, NotFound)
@@ -62,7 +62,7 @@ class RulesReplaced(Refused):
 
 
 def hold_step(ramp: Ramp, revision: Revision, context: RampContext) -> str | None:
-    """Hold a step; returns the condition that was met or could not be measured, or None."""
+    """Hold a step. Return the condition that was met or could not be measured; None if the step passed."""
     ends_s = context.clock.monotonic() + ramp.hold_s
     watch = _StepWatch(ramp, revision, context)
     while True:
@@ -121,7 +121,7 @@ class _StepWatch:
         self._context.progress.note(f"  measured: {words or 'nothing'}")
 
     def _read(self, now: RulesInForce) -> None:
-        """Compute the signals since the first measurement; start again if none of its servers is a primary any more."""
+        """Compute the signals since the start of the step; start again if all primaries measured then were replaced."""
         found = read_counters(now)
         if self._start is not None and not found.has_any_of(self._start):
             self._context.progress.note("all measured primaries were replaced: counting starts again")

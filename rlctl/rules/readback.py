@@ -18,10 +18,10 @@ EVERY_S = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRules:
-    """The revision that one node holds; `evidence` says why it is not known.
+    """The revision on one node; `evidence` says why the revision is unknown.
 
-    A `deposed` node was the primary before a failover and does not follow the new one yet. It is reported, but a
-    change does not wait for it.
+    A `deposed` node was the primary before a failover and does not follow the new primary yet. Reports include
+    the node, but a change does not wait for it.
     """
 
     name: str
@@ -47,14 +47,14 @@ class NodeRules:
 
 
 def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]:
-    """The revision of each node in the shard that holds the rules, its primary first; nodes that are down included."""
+    """The revision on each node of the shard that stores the rules, even on nodes that are down; the primary first."""
     primary = primary_for_key(fleet, observed, POINTER_KEY)
     nodes = data_nodes(fleet.topology)
     if primary is None or fleet.topology.kind is Kind.SENTINEL:
         return tuple(_read_node(fleet, observed, spec) for spec in sorted(nodes, key=lambda spec: spec != primary))
     facts = observed.node(primary.name)
     by_id = {node.id: node.name for node in observed.nodes}
-    # A replica reports that it follows up to a second before its primary's cluster table does.
+    # A replica reports its primary up to a second before the primary's cluster table lists the replica.
     following = {node.name for node in observed.up if node.role is Role.REPLICA and node.follows == facts.id}
     followers = {by_id.get(peer.id) for peer in facts.table if peer.follows == facts.id} | following
     # A deposed primary follows no node in the cluster table, and has lost its slots.
@@ -67,7 +67,7 @@ def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]
 
 
 def _deposed_node(observed: Observed, spec: NodeSpec) -> NodeRules:
-    """The entry of a deposed primary, which is not read: it will discard its data to follow the new primary."""
+    """The entry of a deposed primary. rlctl does not read the node, which will discard its data."""
     facts = observed.node(spec.name)
     return NodeRules(
         name=spec.name,
@@ -81,7 +81,7 @@ def _deposed_node(observed: Observed, spec: NodeSpec) -> NodeRules:
 
 
 def read_back(fleet: FleetSession, observed: Observed, wanted: Version, timeout_s: float) -> tuple[NodeRules, ...]:
-    """Read all nodes until they hold the wanted revision; returns the last answers at the deadline."""
+    """Read all nodes until each has the wanted revision; at the deadline, return the last answers."""
     found: list[tuple[NodeRules, ...]] = []
 
     def agreed() -> bool:
@@ -110,10 +110,10 @@ def _read_node(fleet: FleetSession, observed: Observed, spec: NodeSpec) -> NodeR
             return unread
         number = revision_number(revision)
         if number is None:
-            return replace(unread, evidence=f"the pointer names revision {revision!r:.80}, which is not a number")
+            return replace(unread, evidence=f"the pointer has revision {revision!r:.80}, which is not a number")
         version = Version(revision=number, digest=digest or "")
         if not link.call("EXISTS", revision_key(version.revision)):
-            return replace(unread, evidence=f"the pointer names revision {version.revision}, which is missing")
+            return replace(unread, evidence=f"the pointer has revision {version.revision}, which is missing")
     except (LinkFailure, CommandFailed) as failure:
         return replace(unread, evidence=str(failure))
     return replace(unread, version=version)

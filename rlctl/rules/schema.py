@@ -8,13 +8,13 @@ Schema = dict[str, object]
 
 
 def rules_schema() -> Schema:
-    """The JSON Schema, in draft 07 for YAML language servers. `load_rules` refuses more than a schema can express."""
+    """The JSON Schema in draft 07, for YAML language servers. `load_rules` checks more than a schema can express."""
     parameters = {key: _field(field) for key, field in PARAMETERS.items()}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "urn:rlctl:rules:1",
         "title": "rlctl rules",
-        "description": "LimitChange, compiled into the fleet by `rlctl rules apply`",
+        "description": "Rate limits of a fleet, which `rlctl rules apply` compiles and stores",
         **_closed(
             {"version": {"const": 1}, "rules": {"type": "array", "items": _rule(parameters)}}, ("version", "rules")
         ),
@@ -29,7 +29,7 @@ def _rule(parameters: dict[str, Schema]) -> Schema:
         ALGORITHM.key: _field(ALGORITHM),
         **parameters,
         TEMPLATE.key: {
-            "description": f"{TEMPLATE.doc}; in a list, the first template whose dimensions are all present",
+            "description": f"{TEMPLATE.doc}; of a list, the first template whose dimensions are all present applies",
             **_one_or_many(dict(TEMPLATE.type.schema)),
         },
         "tiers": {

@@ -1,4 +1,4 @@
-"""Measurements during a ramp: errors and latency of EVALSHA, and the share of canary identities without units left."""
+"""Measurements during a ramp: errors and latency of EVALSHA, and the share of canary identities with no units left."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from rlctl.services import split_key
 from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import data_nodes
 
-# Bounds for each primary and measurement, so that it stays cheap on a fleet with millions of keys.
+# Bounds for each primary, so that a measurement stays cheap on a fleet with millions of keys.
 _SCANS = 10
 _SCAN_COUNT = 500
 _SAMPLE = 100
@@ -45,11 +45,11 @@ class FleetCounters:
         return not self.servers.keys().isdisjoint(before.servers)
 
     def joined(self, later: "FleetCounters") -> "FleetCounters":
-        """These counters, and those of new primaries from now on: their earlier calls are not part of the ramp."""
+        """Add the counters of new primaries in `later`, so that their earlier calls do not count for the ramp."""
         return FleetCounters(servers={**later.servers, **self.servers})
 
     def since(self, before: "FleetCounters") -> Measurements:
-        """Error share and p99 since `before`, over the servers in both; None without calls."""
+        """Error share and p99 since `before`, over the servers in both snapshots; None without calls."""
         both = [(now, before.servers[name]) for name, now in self.servers.items() if name in before.servers]
         calls = sum(now.calls - then.calls for now, then in both)
         failed = sum(now.failed - then.failed for now, then in both)
@@ -96,7 +96,7 @@ def _histogram(reply: list[object]) -> dict[int, int]:
 
 
 def _sample(link: NodeLink, rule: Rule) -> list[bool]:
-    """For a sample of canary identities on one primary: whether no units are left. Peeks count nothing."""
+    """For each sampled canary identity on one primary, whether no units are left. Consumes no units."""
     definition, canary = rule.definition, rule.definition.canary
     if canary is None:
         return []

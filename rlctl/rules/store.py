@@ -12,8 +12,8 @@ from rlctl.system.redis import CommandFailed, InvalidReply, LinkFailure, NodeLin
 KEPT_REVISIONS = 100
 KEPT_HISTORY = 100
 _LONGEST_NUMBER = 15
-# One script, so that a client that is killed leaves either the old revision or the new one in force and published.
-# It compares the pointer first: another operator may have changed the rules in the meantime.
+# One script, so that a killed client leaves either the old revision or the new one in force and published.
+# The script compares the pointer first: another operator may have changed the rules in the meantime.
 _MOVE = """
 local now = redis.call('HMGET', KEYS[1], 'revision', 'digest')
 if (now[1] or '') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then return 0 end
@@ -33,9 +33,9 @@ return 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointer:
-    """The revision in force, and the highest number that was ever used.
+    """The revision in force, and the highest revision number that was ever used.
 
-    `version` is None if the stored number is not valid; `held` has the stored revision and digest as they are.
+    `version` is None if the stored number is not valid; `held` has the stored revision and digest unparsed.
     """
 
     version: Version | None
@@ -114,7 +114,7 @@ def expect_texts(link: NodeLink, reply: Reply, count: int | None = None) -> list
 
 
 def _entry(text: str) -> dict[str, object]:
-    """Parse an entry of the history; an unreadable one becomes an entry that says so."""
+    """Parse an entry of the history; the `why` of an unreadable entry says that it cannot be read."""
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):

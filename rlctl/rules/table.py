@@ -29,7 +29,7 @@ VERSION = format_version(1)
 
 
 class Rate(NamedTuple):
-    """A rate; `period_ms` is None if the file gives the time by the key `period`."""
+    """A rate; `period_ms` is None if the file sets the period with the key `period`."""
 
     amount: int
     period_ms: int | None
@@ -98,10 +98,10 @@ def _refuse_template(value: str) -> str:
         return f"{shown(value)} is not printable text of at most {_LONGEST_TEMPLATE} characters"
     rest = PLACE.sub("", value)
     if "{" in rest or "}" in rest:
-        return f"{shown(value)} has a brace without its partner; {right}"
+        return f"{shown(value)} has an unmatched brace; {right}"
     names = PLACE.findall(value)
     if not names:
-        return f"{shown(value)} names no identity, so all requests would share one limit; {right}"
+        return f"{shown(value)} has no named place, so all requests would share one limit; {right}"
     odd = next((name for name in names if not re.fullmatch(DIMENSION, name)), None)
     if odd is not None:
         return f"{shown('{' + odd + '}')} is not a dimension; write lower-case letters, digits and underscores"
@@ -121,7 +121,7 @@ PARAMETERS: Mapping[str, Field] = {
         Field(key="capacity", type=_COUNT, doc="tokens in a full bucket"),
         Field(key="burst", type=_COUNT, doc="requests admitted at once"),
         Field(key="rate", type=rate(), doc="requests admitted per time in the long run, such as 5/s or 100/60s"),
-        Field(key="period", type=_TIME, doc="time of `rate`, if rate is a plain number"),
+        Field(key="period", type=_TIME, doc="period of `rate`, if rate is a plain number"),
         Field(key="window", type=_TIME, doc="length of the window that `limit` applies to"),
         Field(key="min_interval", type=_TIME, doc="least time between two admitted requests"),
         Field(key="lease", type=_TIME, doc="time after which a lease expires unless it is renewed"),

@@ -99,7 +99,7 @@ def test_one_rule_goes_back_alone() -> None:
         (roll_back(None, 7), (revision(ONE, 1),), "has no revision 7"),
         (roll_back(None, None), (revision(ONE, 1),), "revision 1 is the first"),
         (roll_back("typo", None), (revision(ONE, 1), revision(BOTH, 2, 1)), "rule typo never changed"),
-        (roll_back("typo", 1), (revision(ONE, 1), revision(BOTH, 2, 1)), "no rule typo, neither in force nor in"),
+        (roll_back("typo", 1), (revision(ONE, 1), revision(BOTH, 2, 1)), "rule typo is neither in force nor in"),
     ],
 )
 def test_there_is_nothing_to_go_back_to(make: RulesEdit, stored: tuple[Revision, ...], says: str) -> None:

@@ -100,7 +100,7 @@ def test_identities_that_lead_nowhere(rule_id: str, identity: str, error: type[E
 def test_the_hint_says_what_a_rule_counts_by() -> None:
     with pytest.raises(NotFound) as caught:
         asked(Fleet(ALL), "meter", "user=u1,endpoint=/c")
-    assert caught.value.hint == "it counts by {user}:{endpoint}, where endpoint is /a or /b*"
+    assert caught.value.hint == "the rule counts by {user}:{endpoint}, where endpoint is /a or /b*"
 
 
 def test_the_key_of_a_service() -> None:

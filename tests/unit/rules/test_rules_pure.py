@@ -353,5 +353,5 @@ def test_another_state_of_a_script_is_announced_and_new_rules_are_not() -> None:
     [rule] = now.rules
     other = replace(now, rules=(replace(rule, script=replace(rule.script, state=2)),))
     [advice] = fresh_quotas(now, other)
-    assert advice.text == "counts on another key, because of its script state: one fresh quota for all identities"
+    assert advice.text == "counts on a new key, because its script state changes: one fresh quota for all identities"
     assert fresh_quotas(None, now) == fresh_quotas(rule_set(EVERY), now) == ()

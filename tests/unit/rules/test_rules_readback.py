@@ -103,11 +103,9 @@ def test_a_bare_node_of_another_shard_is_not_of_these_rules() -> None:
         pytest.param(server(FIELDS), THREE, "", id="in force"),
         pytest.param(server({}), None, "", id="no rules"),
         pytest.param(server({"revision": "3"}), Version(revision=3, digest=""), "", id="no digest"),
+        pytest.param(server(FIELDS | {"revision": "x"}), None, "the pointer has revision 'x', which is no", id="torn"),
         pytest.param(
-            server(FIELDS | {"revision": "x"}), None, "the pointer names revision 'x', which is no", id="torn"
-        ),
-        pytest.param(
-            server(FIELDS, is_stored=False), None, "the pointer names revision 3, which is missing", id="missing"
+            server(FIELDS, is_stored=False), None, "the pointer has revision 3, which is missing", id="missing"
         ),
         pytest.param(Server(answer=lambda _command: CommandFailed("LOADING")), None, "LOADING", id="loading"),
     ],
