@@ -1,4 +1,4 @@
-"""Which page answers a finding, an error or the cause of a fallback: read from an index, without reading the pages."""
+"""Looks up the page for a finding, an error or the cause of a fallback, in an index of the pages."""
 
 import json
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ FILE_NAME = "answers.json"
 
 
 def page_for_finding(code: str) -> str | None:
-    """The id of the page that answers a finding of status or doctor."""
+    """The id of the page for a finding of status or doctor; None if no page lists the code."""
     return _index()["findings"].get(code)
 
 
 def page_for_error(code: str) -> str | None:
-    """The id of the page that answers an error of rlctl."""
+    """The id of the page for an error of rlctl; None if no page lists the code."""
     return _index()["error_codes"].get(code)
 
 
 def page_for_cause(cause: str) -> str | None:
-    """The id of the page that answers why Redis did not decide."""
+    """The id of the page for a cause that prevents Redis from deciding; None if no page lists the cause."""
     return _index()["causes"].get(cause)
 
 

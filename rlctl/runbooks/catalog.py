@@ -1,4 +1,4 @@
-"""The runbooks that rlctl ships, and those in a team's own files."""
+"""Finds runbooks: the pages that rlctl ships, and pages in a team's own files."""
 
 from functools import cache
 from pathlib import Path
@@ -20,19 +20,19 @@ def all_shipped() -> tuple[Runbook, ...]:
 
 
 def find(name: str) -> Runbook:
-    """The page with this id, slug or full name, or in this file."""
+    """The page with this id, slug or full name; a name that ends in .md is the path of a page."""
     if name.endswith(".md"):
         text = read_text(Path(name))
         if text is None:
-            raise NotFound(f"{name}: no such file", hint="name a page's file, or one of `rlctl runbook list`")
+            raise NotFound(f"{name}: no such file", hint="give the path of a page, or an id from `rlctl runbook list`")
         return read_page(text, name)
     wanted = name.lower()
     for page in all_shipped():
         if wanted in {page.id.lower(), page.slug, page.name.lower()}:
             return page
-    raise NotFound(f"there is no runbook {name!r}", hint="`rlctl runbook list` names them; a file ends in .md")
+    raise NotFound(f"there is no runbook {name!r}", hint="`rlctl runbook list` shows all ids; a path must end in .md")
 
 
 def page_reference(page: Runbook) -> str:
-    """A name by which another process finds the same page, in any working folder."""
+    """A name for which `find` returns the same page in another process and working folder."""
     return page.id if page in all_shipped() else str(Path(page.source).absolute())

@@ -1,4 +1,4 @@
-"""Injects the faults that pages are for into a throw-away fleet."""
+"""Injects the faults of the runbook pages into a throw-away fleet."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -25,10 +25,10 @@ from rlctl.system.redis import CommandFailed, NodeLink
 from rlctl.topology.model import EvictionPolicy, Kind
 from rlctl.topology.nodes import NodeSpec, data_nodes
 
-# Without data for this long a replica is not elected; see the settings of the rehearsal that uses the fault.
+# With the settings of the rehearsal, a replica that got no data for longer than this is not elected.
 TOO_OLD_S = 13
 NEARLY_FULL = 0.88
-# A server that evicts is never full: write at most this many times its memory.
+# A server that evicts is never full, so rlctl writes at most this many times its maxmemory.
 MOST_FILLED = 2
 _FILLER_BYTES = 64 * 1024
 _FILLER_TTL_S = 3_600
@@ -57,7 +57,7 @@ def _kill_shard(injector: FaultInjector) -> None:
 
 
 def _prevent_election(injector: FaultInjector) -> None:
-    """Lock the replicas out until they are too old to be elected, then kill the primary."""
+    """Lock the replicas out until their data is too old for an election, then kill the primary."""
     _lock_replicas_out(injector)
     replica = injector.roles.replicas[0]
     wait_until(
@@ -81,7 +81,7 @@ def _cut_primary_off(injector: FaultInjector) -> None:
 
 
 def _promote_rival(injector: FaultInjector) -> None:
-    """Make a replica a second primary, without Sentinel or the cluster knowing."""
+    """Make a replica a second primary that Sentinel or the cluster does not know."""
     rival = injector.roles.replicas[0]
     if injector.fleet.topology.kind is Kind.CLUSTER:
         injector.send(rival, ("CLUSTER", "RESET", "SOFT"))
@@ -91,7 +91,7 @@ def _promote_rival(injector: FaultInjector) -> None:
 
 
 def _fence_primary(injector: FaultInjector) -> None:
-    """Fence the primary: a fence that was forgotten on the loser of a split, which is the primary again."""
+    """Fence the primary, as if its fence had been left in place after a split."""
     injector.send(injector.roles.victim, ("CONFIG", "SET", FENCE_SETTING, FENCED_VALUE))
 
 
@@ -137,7 +137,7 @@ def _evict(injector: FaultInjector) -> None:
 
 
 def _fill(injector: FaultInjector, node: NodeFacts, spec: NodeSpec, share: float | None) -> None:
-    """Write keys up to a share of the memory, or until the server refuses them. They expire after an hour."""
+    """Write keys up to `share` of maxmemory (None: until the server refuses writes). The keys expire after an hour."""
     limit = injector.fleet.topology.memory.maxmemory_bytes
     start = 0
     with closing(injector.link(spec)) as link:
@@ -184,7 +184,7 @@ def _flush_scripts(injector: FaultInjector) -> None:
 
 
 def _register_other_release(injector: FaultInjector) -> None:
-    """Register another release, and flush this one's scripts, as another version of rlctl would."""
+    """Register another release and flush the loaded scripts, as another version of rlctl would."""
     fleet = injector.fleet
     spec = primary_for_key(fleet, fleet.observe(), RELEASE_KEY)
     assert spec is not None
@@ -198,7 +198,7 @@ def _kill_sentinels(injector: FaultInjector) -> None:
 
 
 def _restart_empty(injector: FaultInjector) -> None:
-    """Kill the primary that holds the rules, and start it again before a replica is promoted."""
+    """Kill the primary that stores the rules, and restart it before a replica is promoted."""
     fleet = injector.fleet
     spec = primary_for_key(fleet, fleet.observe(), POINTER_KEY)
     assert spec is not None
@@ -215,7 +215,7 @@ def _is_back(observed: Observed, spec: NodeSpec) -> bool:
 
 
 def _lock_limiter_out(injector: FaultInjector) -> None:
-    """Switch the limiter's user off on one primary only. The other shards go on deciding."""
+    """Disable the limiter's user on one primary. The other shards still decide."""
     *_others, (_node, last) = _primaries(injector)
     injector.send(last, ("ACL", "SETUSER", User.LIMITER.value, "off"))
 

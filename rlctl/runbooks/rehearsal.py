@@ -20,7 +20,7 @@ DIRECTIVE = "redis."
 class RehearsalRequest:
     """A request for one rehearsal: its page, fault and omitted step.
 
-    `patience_s` has the time limit of each step by its id, and under `REST` that of the wait after the last step.
+    `patience_s` maps the ids of steps to their time limits, and `REST` to the limit of the wait after the last step.
     """
 
     page: str
@@ -39,7 +39,7 @@ class RehearsalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalResult:
-    """Outcome of a rehearsal. `recovered_s` counts from the first step; None if the fleet did not recover."""
+    """Outcome of a rehearsal. `recovered_s` is the time from the first step; None if the fleet did not recover."""
 
     steps: tuple[Mapping[str, Any], ...]
     why: str | None

@@ -1,4 +1,4 @@
-"""Rehearses pages: each is carried out after every fault, and again without each step that changes something."""
+"""Rehearses pages: carries out each page after each of its faults, then again with one changing step omitted."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ from rlctl.system.sandbox import why_unavailable
 from rlctl.topology.model import Kind
 
 WORKER = "rlctl.runbooks.rehearse_worker"
-# When a step is omitted, each other step gets this many times its usual time, and at least so many seconds.
+# If a step is omitted, each other step gets this many times its usual time, and at least LEAST_PATIENCE_S.
 PATIENCE_FACTOR = 3.0
 LEAST_PATIENCE_S = 6.0
 REST_PATIENCE_S = 8.0
@@ -58,7 +58,7 @@ class RehearsedPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """A step that was omitted, or that no fault calls for; `noticed` says what went wrong without it."""
+    """A step that was omitted, or never carried out. `noticed` says what went wrong without it (None: nothing)."""
 
     page: Runbook
     kind: Kind
@@ -74,7 +74,7 @@ class Omission:
 class RehearsalReport:
     """All rehearsals, and the effects of omitting steps.
 
-    `unused` steps were never carried out. `repeated` says why rehearsals were made twice.
+    `unused` steps were never carried out. `repeated` lists the failures that made rlctl repeat a rehearsal.
     """
 
     rehearsals: tuple[RehearsedPage, ...]
@@ -94,7 +94,7 @@ class RehearsalReport:
 
 
 class RehearsalNotMade(Exception):
-    """Raised if a worker recorded why its rehearsal could not be made. A worker that crashed records nothing."""
+    """The rehearsal could not be made, and its worker recorded why. A worker that crashes records no reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +110,12 @@ class Rehearser:
     _repeated: list[str] = field(default_factory=list)
 
     def rehearse_all(self, pages: Sequence[Runbook], kinds: Sequence[Kind]) -> RehearsalReport:
-        """Rehearse every page on every kind of fleet that it is for. Refused without namespaces."""
+        """Rehearse each page on those of `kinds` that it applies to. Refused if namespaces are not available."""
         reason = why_unavailable(ProcessRunner())
         if reason is not None:
             raise Refused(
-                f"rehearsals need namespaces, which are not possible here: {reason}",
-                hint="run it where unprivileged namespaces are allowed",
+                f"rehearsals need namespaces, which are not available on this machine: {reason}",
+                hint="run the command on a machine that allows unprivileged namespaces",
             )
         note_cleaned_up(clean_up_throw_away(self.home, self.progress), self.progress)
         wanted = [(page, kind, index) for page in pages for kind in kinds for index in _rehearsals(page, kind)]
@@ -156,7 +156,7 @@ class Rehearser:
         return self._try(request)
 
     def _try(self, request: RehearsalRequest) -> RehearsalResult:
-        """Rehearse; repeat once if the fleet could not be built, since a busy machine says nothing about the page."""
+        """Rehearse; repeat once if the rehearsal could not be made, because a busy machine may be the cause."""
         try:
             return self._try_once(request)
         except RehearsalNotMade as failure:
@@ -165,25 +165,27 @@ class Rehearser:
         try:
             return self._try_once(request)
         except RehearsalNotMade as failure:
-            raise Unreachable(str(failure), hint="run it with -v") from failure
+            raise Unreachable(str(failure), hint="run the command with -v") from failure
 
     def _try_once(self, request: RehearsalRequest) -> RehearsalResult:
         self.stop.check()
         with throw_away(self.home, "runbook") as folder:
             folder.write(REQUEST, request.to_json())
             environment = {"RLCTL_HOME": str(folder.twin / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
-            # This process owns the folder: it removes it, and the worker ends with this process.
+            # This process removes the folder, and the worker ends with this process.
             program = WorkerProgram(module=WORKER, in_sandbox=True, owns_folder=False, environment=environment)
             ended = program.run(folder, lambda text: self._show(request, text), self.stop)
             if self.stop.is_set:
-                raise self.stop.kind("stopped; the throw-away fleets are gone", hint="the same command starts anew")
+                raise self.stop.kind(
+                    "stopped; the throw-away fleets are gone", hint="start again with the same command"
+                )
             result, failure = folder.read(RESULT), recorded_failure(folder)
         if result is not None:
             return RehearsalResult.from_json(result)
         what = f"a rehearsal of {request.page} could not be made"
         if failure is not None:
             raise RehearsalNotMade(f"{what}: {failure.message}")
-        raise Unreachable(f"{what}: {ended.last_errors or f'exit {ended.code}'}", hint="run it with -v")
+        raise Unreachable(f"{what}: {ended.last_errors or f'exit {ended.code}'}", hint="run the command with -v")
 
     def _show(self, request: RehearsalRequest, text: str) -> None:
         if self.is_detailed:
@@ -191,10 +193,10 @@ class Rehearser:
 
 
 def effect_of_omission(step: Step, results: Iterable[RehearsalResult]) -> str | None:
-    """What went wrong without a step; None if nothing did, so that the page does not need the step.
+    """What went wrong without a step; None if the page does not need the step.
 
-    A step is needed when the fleet does not recover from one of its faults without it. A step that may lose data must
-    be needed after each of its faults. Reads `results` only until the answer is known.
+    `results` are the rehearsals without the step, one for each fault. The page needs the step if one of them failed; a
+    step that may lose data is needed only if all of them failed. Reads `results` only until the answer is known.
     """
     reason = None
     for result in results:
@@ -206,7 +208,7 @@ def effect_of_omission(step: Step, results: Iterable[RehearsalResult]) -> str | 
 
 
 def patience(steps: Sequence[Mapping[str, object]]) -> dict[str, float]:
-    """Time limits for steps while another step is omitted, so that a step that now must fail ends early."""
+    """Time limits for steps while another step is omitted, so that a step that cannot succeed ends early."""
     needed = {str(one["id"]): float(str(one["elapsed_s"])) for one in steps}
     return {
         **{step: max(LEAST_PATIENCE_S, PATIENCE_FACTOR * took) for step, took in needed.items()},
@@ -219,14 +221,14 @@ def _rehearsals(page: Runbook, kind: Kind) -> list[int]:
 
 
 def _groups(rehearsals: Sequence[RehearsedPage]) -> Iterator[list[RehearsedPage]]:
-    """The rehearsals of one page on one kind of fleet, group by group."""
+    """Group the rehearsals by page and kind of fleet."""
     keys = dict.fromkeys((one.page.source, one.kind) for one in rehearsals)
     for key in keys:
         yield [one for one in rehearsals if (one.page.source, one.kind) == key]
 
 
 def _to_omit(rehearsals: Sequence[RehearsedPage]) -> Iterator[tuple[Step, list[RehearsedPage]]]:
-    """Every step that changes something, with the rehearsals that carried it out; skips a group with a failure."""
+    """Each step that changes something, with the rehearsals that carried it out; skips a group with a failure."""
     for group in _groups(rehearsals):
         if all(one.result.is_green for one in group):
             for step in group[0].page.steps_for(group[0].kind):

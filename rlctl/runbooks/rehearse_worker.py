@@ -1,4 +1,4 @@
-"""Worker process of a rehearsal, in namespaces that take every process and packet rule along when it ends."""
+"""Worker process of a rehearsal. All processes and packet rules in its namespaces end with the worker."""
 
 import sys
 from contextlib import closing
@@ -38,7 +38,7 @@ from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
-# How long a fleet may take to come to rest after the last step, even when a stall has put sentinels in TILT.
+# Time limit for the fleet to become healthy after the last step, even if a stall has put sentinels in TILT.
 REST_S = 15.0 + TILT_S
 LOOK_EVERY_S = 0.2
 ARGV = ("runbook", "test")
@@ -54,16 +54,16 @@ rules:
 
 
 def carry_out(folder: RunFolder, progress: Progress) -> None:
-    """Carry out the request in the folder, and write the result beside it."""
+    """Carry out the request in the run's folder, and write the result to the same folder."""
     end_with_parent()
     document = folder.read(REQUEST)
     if document is None:
-        raise NotFound(f"{folder.root} holds no request", hint="`rlctl runbook test` writes one")
+        raise NotFound(f"{folder.root} has no request", hint="`rlctl runbook test` writes the request")
     folder.write(RESULT, rehearse(RehearsalRequest.from_json(document), folder, progress).to_json())
 
 
 def rehearse(request: RehearsalRequest, folder: RunFolder, progress: Progress) -> RehearsalResult:
-    """Build a fleet, inject the fault, carry the page out, and compare the fleet with what it was before."""
+    """Build a fleet, inject the fault, carry the page out, and compare the fleet with its state before the fault."""
     raise_loopback()
     page = find(request.page)
     rehearsal = page.rehearsals[request.rehearsal]
@@ -111,8 +111,8 @@ def _build(topology: Topology, home: Home, runner: RlctlRunner, progress: Progre
 
 
 def _residue(file: Path, home: Home, before: Snapshot, rest_s: float) -> tuple[str, ...]:
-    """Findings, or steps that a deploy would take, or settings that differ from before the fault."""
-    # A step may have edited the file, as an operator would: the fleet is compared with the file of now.
+    """What the run left behind: findings, or else steps of a deploy and settings that differ from before."""
+    # Load the file again: a step may have edited it, as an operator would.
     topology = load_topology(file.read_bytes(), str(file))
     with open_fleet(topology, home) as fleet:
         findings: tuple[Finding, ...] = ()

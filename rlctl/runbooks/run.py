@@ -55,7 +55,7 @@ class StepRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """All steps that were reached. `recovered_s` is the time until the last check passed; None after a failure."""
+    """The steps that a run reached. `recovered_s` is the time until the last check passed; None after a failure."""
 
     results: tuple[StepRun, ...]
     recovered_s: float | None
@@ -70,18 +70,18 @@ class CommandRunner(Protocol):
     """Runs the commands of a page."""
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
-        """Run one command of rlctl; after the timeout, stop it."""
+        """Run one rlctl command, and stop the command after the timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RlctlRunner:
-    """Runs this rlctl on the fleet of a topology file, without a terminal to ask at."""
+    """Runs commands of this rlctl installation on the fleet of a topology file, without a terminal for questions."""
 
     runner: GracefulRunner
     file: Path
 
     def run(self, command: str, *, timeout_s: float) -> Finished:
-        """Run one command of rlctl; after the timeout, stop it."""
+        """Run one rlctl command, and stop the command after the timeout."""
         argv = [*OWN_PYTHON, "-m", "rlctl", "--file", str(self.file), *words(command)[1:]]
         return self.runner.run(argv, timeout_s=timeout_s)
 
@@ -90,8 +90,9 @@ class RlctlRunner:
 class PageRun:
     """One run of a page.
 
-    `announce` is called before each step, since some take minutes. `agree` raises Declined when the operator does not
-    want a step that changes something. `patience_s` shortens the timeouts of single steps.
+    rlctl calls `announce` before each step, since some steps take minutes. rlctl calls `agree` before a step that
+    changes something; `agree` raises Declined if the operator declines the step. `patience_s` maps the ids of steps to
+    shorter timeouts.
     """
 
     page: Runbook
@@ -162,7 +163,7 @@ class PageRun:
 
 
 def _unexpected(step: Step, done: Finished) -> str:
-    """How the result differs from what the page expects; empty if it does not."""
+    """How the result differs from what the page expects; empty if the result is as expected."""
     if done.code not in step.exits:
         return f"exit {done.code}, expected {' or '.join(map(str, sorted(step.exits)))}"
     if step.expect is not None and not jmespath.holds(step.expect, done.output):
@@ -171,7 +172,7 @@ def _unexpected(step: Step, done: Finished) -> str:
 
 
 def _variables_from(step: Step, output: str) -> dict[str, str]:
-    """The variables that this step sets for later ones; a value that is not in its output stays unset."""
+    """The variables that this step sets for later steps. A variable whose value is not in the output is not set."""
     answers = {name: jmespath.search(expression, output) for name, expression in step.sets.items()}
     return {
         name: str(expected_answer)

@@ -14,7 +14,7 @@ _MOST_CHARACTERS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """A Markdown file that grows with each step, so that a killed run leaves it too."""
+    """A Markdown file that grows with each step, so that a killed run leaves a transcript too."""
 
     path: Path
     clock: Clock
@@ -57,7 +57,7 @@ class Transcript:
         if failed is not None:
             self._write(f"\nEnded at {failed.step.id}: {failed.why}.\n")
         elif run.recovered_s is not None:
-            self._write(f"\nOver: every check said so {run.recovered_s:.1f} s after the first step.\n")
+            self._write(f"\nRecovered: every check passed within {run.recovered_s:.1f} s of the first step.\n")
 
     def _write(self, text: str) -> None:
         append_line(self.path, text.rstrip("\n"))

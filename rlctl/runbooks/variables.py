@@ -14,7 +14,7 @@ FAILOVER_TIMEOUTS = 2
 
 
 def fixed_variables(topology: Topology, folder: PurePath) -> dict[str, str]:
-    """The fleet's name, the folder of its topology file, and how long an election may take in it."""
+    """The fleet's name, the folder of its topology file, and how long an election may take in the fleet."""
     return {
         FLEET: topology.name,
         FOLDER: str(folder),
@@ -23,7 +23,7 @@ def fixed_variables(topology: Topology, folder: PurePath) -> dict[str, str]:
 
 
 def _election_ms(topology: Topology) -> int:
-    """Time by which a second vote must be over."""
+    """Time within which a second election ends if the first one fails."""
     if topology.kind is Kind.CLUSTER:
         return NODE_TIMEOUTS * topology.cluster.node_timeout_ms
     return topology.sentinel.down_after_ms + FAILOVER_TIMEOUTS * topology.sentinel.failover_timeout_ms

@@ -85,7 +85,7 @@ def test_a_page_is_carried_out(fleet: LocalFleet) -> None:
     assert stat.S_IMODE(transcript.stat().st_mode) == 0o600
     text = transcript.read_text()
     assert "rlctl scripts apply --yes" in text
-    assert "every check said so" in text
+    assert "every check passed within" in text
     assert not any(secret in text for secret in passwords(fleet))
 
 

@@ -1,1 +1,1 @@
-"""Runbook pages as values, read and checked. Pure."""
+"""Reads and checks runbook pages, and returns each page as a value. Pure."""

@@ -20,7 +20,7 @@ _FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})\s*(?P<info>.*)")
 _STEP_ID = re.compile(r"[a-z][a-z0-9-]*")
 _NAME = re.compile(r"RL_[A-Z][A-Z_]*")
 _ATTRIBUTES = ("id", "risk", "expect-exit", "expect", "timeout", "when", "only", "sets")
-# Commands that only read; with --dry-run or --peek every command does.
+# Commands that only read. With --dry-run or --peek, every command only reads.
 _READ_COMMANDS = frozenset(
     {
         *("status", "doctor", "history", "capacity measure", "capacity plan", "capacity predict"),
@@ -72,7 +72,7 @@ def read_step(block: Block, section: PageSection, mistakes: Mistakes) -> Step | 
         return None
     reading = _AttributeReader(block.line, attributes, mistakes)
     if len(block.content) != 1 or not command.startswith("rlctl "):
-        mistakes.add(block.line, "a block holds one command of rlctl, on one line")
+        mistakes.add(block.line, "a block must have one command of rlctl, on one line")
         return None
     step = Step(
         id=reading.id(),
@@ -103,7 +103,7 @@ def variables(command: str) -> list[str]:
 
 
 def filled(command: str, values: Mapping[str, str]) -> str:
-    """Fill in the known variables of a command; unknown ones stay."""
+    """Replace the known variables of a command with their values, quoted for a shell; keep unknown variables."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -124,7 +124,9 @@ def _attributes(block: Block, mistakes: Mistakes) -> dict[str, str] | None:
     for pair in pairs:
         key, is_given, value = pair.partition("=")
         if key not in _ATTRIBUTES or not is_given or key in found:
-            mistakes.add(block.line, f"{shown(pair)} is no attribute; known, each once: {', '.join(_ATTRIBUTES)}")
+            mistakes.add(
+                block.line, f"{shown(pair)} is not an attribute, or is repeated; known are {', '.join(_ATTRIBUTES)}"
+            )
         found[key] = value
     return found
 
@@ -140,13 +142,13 @@ class _AttributeReader:
     def id(self) -> str:
         found = self._attributes.get("id", "")
         if not _STEP_ID.fullmatch(found):
-            self._wrong(f"id: {shown(found)} is no id; write a lower-case word")
+            self._wrong(f"id: {shown(found)} is not an id; write a lower-case word")
         return found
 
     def risk(self) -> Risk:
         found = self._attributes.get("risk", "")
         if found not in set(Risk):
-            self._wrong(f"risk: {shown(found)} is no risk; write one of {', '.join(Risk)}")
+            self._wrong(f"risk: {shown(found)} is not a risk; write one of {', '.join(Risk)}")
             return Risk.DANGER
         return Risk(found)
 
@@ -183,7 +185,7 @@ class _AttributeReader:
     def only(self) -> Kind | None:
         found = self._attributes.get("only")
         if found is not None and found not in set(Kind):
-            self._wrong(f"only: {shown(found)} is no kind of fleet")
+            self._wrong(f"only: {shown(found)} is not a kind of fleet")
             return None
         return None if found is None else Kind(found)
 
@@ -213,15 +215,15 @@ def _mistakes_in(step: Step) -> list[str]:
         return [f"the command cannot be split into words: {failure}"]
     wrong = []
     if arguments[:1] and arguments[0].startswith("-"):
-        wrong.append("the command's name comes first, its options after it")
+        wrong.append("write the command's name first, then its options")
     if arguments[:1] and arguments[0] in _PRINTS_SECRETS:
-        wrong.append("this command prints secrets, and a transcript is kept")
+        wrong.append("this command prints secrets, which the transcript would keep")
     if not step.mutates and not _only_reads(arguments):
         wrong.append("this command changes something, but has risk=read")
     if step.mutates and not _AGREEING_OPTIONS & set(arguments):
-        wrong.append("a page cannot ask: the command needs --yes, or --confirm where data can be lost")
+        wrong.append("a page cannot ask the operator: the command needs --yes, or --confirm if data can be lost")
     if ("--confirm" in arguments) != (step.risk is Risk.DANGER):
-        wrong.append("risk=danger needs --confirm, and no other risk has it")
+        wrong.append("risk=danger needs --confirm, and other risks must not have --confirm")
     if (step.expect or step.sets) and not _is_json(arguments):
         wrong.append("expect and sets read JSON: the command needs -o json")
     return wrong

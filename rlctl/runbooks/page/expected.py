@@ -21,7 +21,7 @@ _MEANING: Mapping[int, str] = {
 
 
 def expected_answer(step: Step) -> str:
-    """One line: the exit, output and time that the page expects of a step, and its condition."""
+    """One line: the exit code, output and time that the page expects of a step, and its condition."""
     return "; ".join(_parts(step))
 
 
@@ -31,7 +31,7 @@ def _parts(step: Step) -> Iterator[str]:
         yield f"its JSON satisfies `{step.expect}`"
     yield f"within {format_duration(step.timeout_ms)}"
     if step.when is not None:
-        yield f"only where `{step.when.step}` printed `{step.when.query}`"
+        yield f"only if `{step.when.step}` printed `{step.when.query}`"
 
 
 def _exit(code: int) -> str:

@@ -1,4 +1,4 @@
-"""The front matter of a page: which faults it answers, and how it is rehearsed. Pure."""
+"""Reads the front matter of a page: what the page is for, and its rehearsals. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMatter:
-    """The keys before a page's text."""
+    """The settings at the top of a page."""
 
     id: str
     title: str
@@ -57,7 +57,7 @@ class FrontMatter:
 
 
 def read_front(source: str, mistakes: Mistakes) -> FrontMatter:
-    """Read the YAML of a page. `source` has the lines before it too, so that line numbers are right."""
+    """Read the YAML of a page. `source` starts at line 1 of the page, so that line numbers are right."""
     reader = NodeReader(mistakes)
     entries = reader.keys(compose(source.encode(), mistakes), _KEYS, _KEYS)
 
@@ -72,7 +72,7 @@ def read_front(source: str, mistakes: Mistakes) -> FrontMatter:
     rehearsals = tuple(one for one in read if one is not None)
     if mode is not None and len(rehearsals) == len(read):
         _check_rehearsals(mistakes, entries, mode, rehearsals, lists["drills"])
-    # Each missing key is a mistake above.
+    # Raises if a key is missing, so that no value below is None.
     mistakes.raise_any()
     assert page_id is not None
     assert title is not None
@@ -133,13 +133,13 @@ def _check_rehearsals(
     rehearsals: tuple[Rehearsal, ...],
     drills: tuple[str, ...],
 ) -> None:
-    """Check that rehearsals and `mode` name the same kinds of fleet."""
+    """Check that the rehearsals cover the kinds of `mode`, and that `drills` lists their drills."""
     if "rehearsals" not in entries:
         return
     line = entries["rehearsals"].line
     tried = {kind for rehearsal in rehearsals for kind in rehearsal.kinds}
     if tried != set(mode.kinds):
-        mistakes.add(line, f"rehearsals: together they try exactly the kinds of mode {mode}")
+        mistakes.add(line, f"rehearsals: their kinds must be exactly the kinds of mode {mode}")
     unnamed = {rehearsal.drill for rehearsal in rehearsals} - {None, *drills}
     if unnamed:
-        mistakes.add(line, f"rehearsals: {', '.join(sorted(map(str, unnamed)))} belongs into drills as well")
+        mistakes.add(line, f"rehearsals: add {', '.join(sorted(map(str, unnamed)))} to `drills` too")

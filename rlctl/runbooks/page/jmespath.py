@@ -15,14 +15,14 @@ def why_invalid(query: str) -> str:
     try:
         tree = compile_query(query).parsed
     except JMESPathError as failure:
-        return f"no JMESPath expression: {str(failure).splitlines()[0]}"
+        return f"not a JMESPath expression: {str(failure).splitlines()[0]}"
     if tree["type"] in _LISTS and query.startswith("!"):
         return "`!` negates only the first word; write !(...) around the whole expression"
     return ""
 
 
 def search(query: str, output: str) -> Any:  # noqa: ANN401  JSON holds anything
-    """What the expression finds in an output; None if the output is no JSON."""
+    """The result of the expression on an output; None if the output is not JSON."""
     try:
         document = json.loads(output)
     except ValueError:
@@ -35,6 +35,6 @@ def search(query: str, output: str) -> Any:  # noqa: ANN401  JSON holds anything
 
 
 def holds(query: str, output: str) -> bool:
-    """Whether the result is true for JMESPath, where 0 is true."""
+    """Whether the result of the expression is true by JMESPath's rules. The number 0 is true."""
     found = search(query, output)
     return found is not None and found is not False and found not in _EMPTY

@@ -24,7 +24,7 @@ Lines = list[tuple[int, str]]
 
 
 def read_page(source: str, path: str) -> Runbook:
-    """Read and check a page; InvalidFile names every mistake as `path:line: ...`."""
+    """Read and check a page; InvalidFile lists every mistake as `path:line: ...`."""
     mistakes = Mistakes(path, hint=_HINT)
     lines = source.splitlines()
     if lines[:1] != [_FENCE_LINE] or _FENCE_LINE not in lines[1:]:
@@ -65,7 +65,7 @@ def read_page(source: str, path: str) -> Runbook:
 def _slug(front: FrontMatter, path: str, mistakes: Mistakes) -> str:
     found = _FILE.fullmatch(PurePath(path).name)
     if found is None or found["id"] != front.id:
-        mistakes.add(1, f"the file of {front.id} is called {front.id}-what-it-is.md")
+        mistakes.add(1, f"the file of {front.id} must have a name such as {front.id}-what-it-is.md")
     return found["slug"] if found else ""
 
 
@@ -117,7 +117,7 @@ def _last_paragraph(lines: Sequence[str]) -> str:
 
 
 def label(step: Step, earlier: Sequence[Step]) -> str:
-    """The line above a command that shows readers its attributes, which a rendered page hides."""
+    """The line that a page must have above a command. It shows the attributes, which a rendered page hides."""
     used = variables(step.command)
     sources = [f"`${name}` from `{one.id}`" for one in earlier for name in one.sets if name in used]
     only = [f"only {step.only}"] if step.only else []
@@ -144,10 +144,12 @@ def _wrong_steps(front: FrontMatter, steps: Sequence[Step]) -> Iterator[tuple[in
         yield 1, f"{PageSection.LOOK}: there are {len(first)}"
     checks = [step for step in steps if step.section is PageSection.VERIFY and step.when is None]
     unsure = [kind for kind in front.mode.kinds if not any(step.only in {None, kind} for step in checks)]
-    yield from ((1, f"{PageSection.VERIFY}: no check that always runs shows recovery on {kind}") for kind in unsure)
+    yield from (
+        (1, f"{PageSection.VERIFY}: a check without a condition must show recovery on {kind}") for kind in unsure
+    )
     greatest = max((step.risk for step in steps), key=list(Risk).index, default=Risk.READ)
     if front.risk is not greatest:
-        yield 1, f"risk: the steps go up to {greatest}, not {front.risk}"
+        yield 1, f"risk: the highest risk of the steps is {greatest}, not {front.risk}"
     ids = [step.id for step in steps]
     for step in steps:
         if ids.count(step.id) > 1:
@@ -168,7 +170,7 @@ def _wrong_references(steps: Sequence[Step], step: Step) -> Iterator[tuple[int, 
         if source is None:
             yield step.line, f"{step.id}: when: no step {step.when.step} comes before it"
         elif "-o json" not in source.command:
-            yield step.line, f"{step.id}: when: {source.id} prints no JSON"
+            yield step.line, f"{step.id}: when: {source.id} does not print JSON"
     known = {*FIXED_VARIABLES, *(name for one in before for name in one.sets)}
     for name in variables(step.command):
         if name not in known:
@@ -185,4 +187,4 @@ def _wrong_decisions(steps: Sequence[Step], decisions: Sequence[DecideRow]) -> I
     targets = {decision.go_to for decision in decisions}
     for step in steps:
         if step.when is not None and step.section in {PageSection.STOP, PageSection.FIX} and step.id not in targets:
-            yield step.line, f"{step.id}: has a condition, and {PageSection.DECIDE} does not name it"
+            yield step.line, f"{step.id}: has a condition, but no row of {PageSection.DECIDE} leads to the step"

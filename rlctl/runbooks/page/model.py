@@ -1,4 +1,4 @@
-"""A runbook page as a value: what it answers, its sections, and its steps in order. Pure."""
+"""A runbook page as a value: its front matter, its sections, and its steps in order. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ class StepCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One command of a page and what is expected of it; `sets` are variables that later steps take from its output."""
+    """One command of a page and its expected result. `sets` maps variables for later steps to queries of its output."""
 
     id: str
     section: PageSection
@@ -113,7 +113,7 @@ class DecideRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """How the page is rehearsed: a fault on a fleet with these settings; its network is healed before `mended_before`.
+    """One rehearsal: a fault on a fleet with these settings. The network is healed before the step `mended_before`.
 
     `drill` is the scenario that shows the effect of the same fault on counters and clients, if there is one.
     """
@@ -129,7 +129,8 @@ class Rehearsal:
 class Runbook:
     """One page.
 
-    It answers `findings` of status and doctor, `error_codes` of rlctl, and `causes` that keep decisions from Redis.
+    The page is for `findings` of status and doctor, `error_codes` of rlctl, and `causes` that prevent Redis from
+    deciding.
     """
 
     id: str

@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 MOST_LINES = 8
-# Keys of rlctl's documents whose entries get a line each, and the keys of an entry with its text.
+# Keys of rlctl's JSON whose list entries are printed, one on each line.
 _LISTS = ("findings", "conflicts", "checks", "steps", "drift", "warnings")
+# Keys that can have the text of an entry; the first that is set is printed.
 _TEXTS = ("text", "evidence", "class")
 _WELL = frozenset({"ok"})
 

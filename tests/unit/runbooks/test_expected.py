@@ -90,7 +90,7 @@ def test_a_good_answer_in_words() -> None:
     steps = {step.id: expected_answer(step) for step in read_page(FRONT + BODY, NAME).steps}
     assert steps["look"] == "As expected: exit 0 (well, or done) or 11 (degraded); within 1m"
     assert steps["well"].endswith("exit 0 (well, or done); its JSON satisfies `state=='healthy'`; within 1m")
-    assert steps["fix"].endswith("; within 2m; only where `look` printed `findings[?code=='x']`")
+    assert steps["fix"].endswith("; within 2m; only if `look` printed `findings[?code=='x']`")
 
 
 @pytest.mark.parametrize(

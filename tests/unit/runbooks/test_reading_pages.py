@@ -138,12 +138,12 @@ def test_a_page_that_is_well() -> None:
         (
             "kinds: [cluster]}",
             "kinds: [sentinel]}",
-            ":16: rehearsals: together they try exactly the kinds of mode cluster",
+            ":16: rehearsals: their kinds must be exactly the kinds of mode cluster",
         ),
-        ("mode: cluster", "mode: both", ":16: rehearsals: together they try exactly the kinds of mode both"),
+        ("mode: cluster", "mode: both", ":16: rehearsals: their kinds must be exactly the kinds of mode both"),
         ("mode: cluster", "mode: ring", ":5: mode: `ring` is not known; write one of cluster, sentinel, both"),
-        ("risk: mutate", "risk: read", ":1: risk: the steps go up to mutate, not read"),
-        ("kinds: [cluster]}", "kinds: [cluster], drill: crash}", ":16: rehearsals: crash belongs into drills as well"),
+        ("risk: mutate", "risk: read", ":1: risk: the highest risk of the steps is mutate, not read"),
+        ("kinds: [cluster]}", "kinds: [cluster], drill: crash}", ":16: rehearsals: add crash to `drills` too"),
         ("kinds: [cluster]}", "kinds: [cluster], mended_before: x}", "mended_before: there is no step x"),
     ],
 )
@@ -160,16 +160,16 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
         ("## Undo\n", "", "expected here: `## Undo`"),
         ("## Verify\n", "## Check\n", "expected here: `## Verify`"),
         ("\nIt hurts.", "", ":21: Symptom is empty"),
-        ("id=look", "id=Look", "id: `Look` is no id"),
+        ("id=look", "id=Look", "id: `Look` is not an id"),
         ("id=doctor", "id=look", "look: the id is given twice"),
-        ("risk=read\n", "risk=some\n", "risk: `some` is no risk"),
+        ("risk=read\n", "risk=some\n", "risk: `some` is not a risk"),
         ("expect-exit=0,11 ", "expect-exit=0,x ", "expect-exit: write exit codes"),
         ("timeout=2m", "timeout=2", "timeout: `2` has no unit"),
-        ("timeout=2m", "patience=2m", "`patience=2m` is no attribute"),
-        ("only=cluster", "only=ring", "only: `ring` is no kind of fleet"),
+        ("timeout=2m", "patience=2m", "`patience=2m` is not an attribute"),
+        ("only=cluster", "only=ring", "only: `ring` is not a kind of fleet"),
         ('when="look: ', 'when="', "when: write `STEP: EXPRESSION`"),
         ('when="look: ', 'when="well: ', "fix: when: no step well comes before it"),
-        ("rlctl status -o json\n```\n**`doctor`", "rlctl status\n```\n**`doctor`", "look prints no JSON"),
+        ("rlctl status -o json\n```\n**`doctor`", "rlctl status\n```\n**`doctor`", "look does not print JSON"),
         (
             "**`fix`** (mutate, only cluster)\n",
             "",
@@ -178,7 +178,7 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
         ("id=look risk=read", "id=look risk=danger", "look: the paragraph above must say what may be lost"),
         ("Nothing is ill:\n", "", "well: the paragraph above must say what a good answer looks like"),
         ("**`fix`** (mutate, only cluster)\n", "**`fix`** (mutate)\n", "fix: the line before it must be"),
-        ("findings[?code=='x']", "findings[?", "when: no JMESPath expression"),
+        ("findings[?code=='x']", "findings[?", "when: not a JMESPath expression"),
         ("state=='healthy'", "!findings[?code]", "`!` negates only the first word"),
         ("RL_NODE=", "RL_FLEET=", "sets: `RL_FLEET` cannot be set"),
         ("unfence $RL_NODE", "unfence $RL_OTHER", "unfence: no step before it sets $RL_OTHER"),
@@ -186,19 +186,19 @@ def test_mistakes_in_the_front_matter(before: str, after: str, mistake: str) -> 
         ("deploy --yes", "deploy --confirm x", "risk=danger needs --confirm"),
         ("rlctl history", "rlctl destroy", "this command changes something"),
         ("rlctl history", "rlctl env", "this command prints secrets"),
-        ("rlctl history -o json", "rlctl -o json env", "the command's name comes first"),
+        ("rlctl history -o json", "rlctl -o json env", "write the command's name first"),
         (
             "id=well risk=read expect=\"state=='healthy'\"",
             "id=well risk=read only=sentinel",
-            "no check that always runs shows recovery on cluster",
+            "a check without a condition must show recovery on cluster",
         ),
         (
             "id=well risk=read",
             'id=well risk=read when="look: state"',
-            "Verify: no check that always runs shows recovery on cluster",
+            "Verify: a check without a condition must show recovery on cluster",
         ),
-        ("rlctl history -o json", "rlctl history\nrlctl status", "a block holds one command of rlctl, on one line"),
-        ("rlctl history -o json", "redis-cli info", "a block holds one command of rlctl, on one line"),
+        ("rlctl history -o json", "rlctl history\nrlctl status", "a block must have one command of rlctl, on one line"),
+        ("rlctl history -o json", "redis-cli info", "a block must have one command of rlctl, on one line"),
         ("rlctl history -o json", "rlctl history 'x", "the command cannot be split into words"),
         ("```sh id=history risk=read\n", "```sh\n", "this command would never run"),
         ("```sh id=history risk=read\nrlctl history -o json\n```\n", "", "First three commands: there are 2"),
@@ -217,7 +217,7 @@ def test_mistakes_in_the_text(before: str, after: str, mistake: str) -> None:
 
 @pytest.mark.parametrize("name", ["RB-91-a-page.md", "page.md", "RB-90.md", "RB-90-A.md"])
 def test_the_file_is_called_after_the_page(name: str) -> None:
-    assert mistakes(name=name) == [f"{name}:1: the file of RB-90 is called RB-90-what-it-is.md"]
+    assert mistakes(name=name) == [f"{name}:1: the file of RB-90 must have a name such as RB-90-what-it-is.md"]
 
 
 @pytest.mark.parametrize("text", ["", "# RB-90 A page\n", "---\nid: RB-90\n"])
