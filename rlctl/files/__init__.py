@@ -1,1 +1,1 @@
-"""Documents with line numbers: YAML, mistakes, units, values, tables of keys. Pure."""
+"""Reads settings files: YAML with line numbers, mistakes, units, types of values, and tables of keys. Pure."""

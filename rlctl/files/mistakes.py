@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from rlctl.errors import InvalidFile
 
-# A longer list helps no user. The limit also bounds the time that a hostile file can take.
+# Users do not need a longer list. The limit also bounds the time that a hostile file can take.
 MOST_MISTAKES = 50
 _MOST_SHOWN = 80
 

@@ -36,7 +36,7 @@ class NodeReader:
         return Mapping(line=node.line, entries={})
 
     def items(self, node: Node, what: str) -> tuple[Node, ...]:
-        """The items of a list; none and a mistake about `what` if the node is not a list."""
+        """The items of a list; no items and a mistake about `what` if the node is not a list."""
         if isinstance(node, Sequence):
             return node.items
         self.mistakes.add(node.line, f"{what}: must be a list; write `- item` lines")

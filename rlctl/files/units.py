@@ -37,7 +37,7 @@ _SIZE = _Measure(
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of "500ms", "5s", "2m" or "1h". The ValueError that it raises says what to write."""
+    """Parse a duration such as "500ms", "5s", "2m" or "1h" to milliseconds. ValueError says what to write instead."""
     return _parse(text, text, _DURATION)
 
 
@@ -47,7 +47,7 @@ def format_duration(ms: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "100b", "512kb", "256mb" or "1gb". Units are powers of 1024, in upper or lower case."""
+    """Parse a size such as "100b", "512kb" or "1gb" to bytes. Units are powers of 1024, in upper or lower case."""
     return _parse(text, text.lower(), _SIZE)
 
 

@@ -24,7 +24,7 @@ class ValueType(Generic[T]):
     """One type of setting.
 
     `read` raises ValueError for text that it cannot parse. `refuse` returns why a value is not allowed, else "".
-    For a list, `item` is the type of its items, and `read` raises ValueError because it gets a single value.
+    In a type of lists, `item` is the type of the items, and `read` raises ValueError because it gets a single value.
     """
 
     read: Callable[[Scalar], T]
@@ -111,7 +111,7 @@ def text(pattern: str, rule: str, *, may_look_numeric: bool = False) -> ValueTyp
 
 
 def names(item: ValueType[str], example: str) -> ValueType[tuple[str, ...]]:
-    """A list of different texts; `example` is the list that the error shows."""
+    """A list of texts without duplicates; `example` is the list that the error shows."""
 
     def read(scalar: Scalar) -> tuple[str, ...]:
         raise ValueError(f"{shown(scalar.text)} is not a list; write one such as {example}")

@@ -1,4 +1,4 @@
-"""Parse YAML into nodes with line numbers. Values stay text, so that each setting parses its own."""
+"""Parse YAML into nodes with line numbers. Values remain text, which the type of each setting parses."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from rlctl.files.mistakes import Mistakes, shown
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 1024 * 1024
 _MAX_DEPTH = 20
-# PyYAML takes about 10 microseconds a node, and far longer for some documents of one megabyte.
+# Limits the reading time: PyYAML takes about 10 microseconds a node, and far longer for some files of 1 MiB.
 _MAX_NODES = 150_000
 
 # YAML also ends lines at a lone CR, NEL, LS and PS. Editors do not, so their line numbers would differ.
@@ -60,7 +60,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def compose(text: bytes, mistakes: Mistakes) -> Mapping:
-    """Parse one YAML document whose root is a mapping. What is wrong with it goes to `mistakes`."""
+    """Parse one YAML document whose root is a mapping. Reports each error to `mistakes`."""
     root = _Composer(_decoded(text, mistakes), mistakes).document()
     if not isinstance(root, Mapping):
         what = "a list" if isinstance(root, Sequence) else "a single value"
@@ -89,7 +89,7 @@ def _line_of(text: bytes, offset: int) -> int:
 class _Composer:
     def __init__(self, text: str, mistakes: Mistakes) -> None:
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
-        # libyaml also names the line after the last one, which editors do not show.
+        # libyaml may report the line after the last one, which editors do not show.
         self._last_line = text.rstrip("\n").count("\n") + 1
         self._mistakes = mistakes
         self._line = 1
@@ -112,7 +112,7 @@ class _Composer:
             line, text = _explained(error, self._line)
             self._mistakes.stop(min(line, self._last_line), text)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
-            # Without libyaml, PyYAML lets the errors of chr() and int() pass for escapes and versions out of range.
+            # PyYAML without libyaml does not catch the errors of chr() and int() for escapes and versions out of range.
             self._mistakes.stop(self._line, f"this is not valid YAML ({error}); write plain values")
         if event.start_mark:
             self._line = min(event.start_mark.line + 1, self._last_line)
