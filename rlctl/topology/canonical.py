@@ -15,6 +15,6 @@ def to_json(topology: Topology) -> dict[str, object]:
 
 
 def fingerprint(topology: Topology) -> str:
-    """SHA-256 of the canonical JSON, by which a saved plan is bound to its topology."""
+    """SHA-256 of the canonical JSON. A saved plan contains it, so that a changed topology makes the plan stale."""
     text = json.dumps(to_json(topology), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

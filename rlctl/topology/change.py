@@ -76,7 +76,7 @@ def _fewer(deployed: Topology, wanted: Topology) -> Iterator[RefusedEdit]:
 
 
 def _moved(deployed: Topology, wanted: Topology) -> Iterator[RefusedEdit]:
-    """Nodes whose address changes. For a deployed fleet, subnet `auto` means the network that it has."""
+    """Edits that change the address of a node. With subnet `auto`, a deployed fleet keeps its network."""
     if wanted.target is TargetName.DOCKER and wanted.docker.subnet == AUTO:
         return
     places = {spec.name: spec.endpoint for spec in all_nodes(wanted)}

@@ -9,7 +9,7 @@ NAME_PATTERN = "[a-z][a-z0-9-]{0,63}"
 _LONGEST = 1_000
 
 _NAME = re.compile(NAME_PATTERN)
-# As Redis splits a line: a closing quote ends its argument, so a space must follow.
+# Redis splits a line in the same way: a closing quote ends the argument, so a space must follow.
 _ARGUMENT = r"""(?:[^\s"']+|[^\s"']*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))"""
 _VALUE = re.compile(rf"(?:{_ARGUMENT}(?: +{_ARGUMENT})*)?")
 

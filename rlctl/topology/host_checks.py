@@ -13,7 +13,7 @@ from rlctl.topology.subnets import TAKEN_ADDRESSES
 
 _OLDEST = {Flavor.REDIS: (7, 0), Flavor.VALKEY: (7, 2)}
 _SAMPLE_IMAGE = {Flavor.REDIS: "redis:8.0", Flavor.VALKEY: "valkey/valkey:8.1"}
-# Ansible's own names, and the groups of `rlctl inventory`. A host of such a name would get the tasks of the group.
+# Ansible's own names, and the groups of `rlctl inventory`. A host with such a name would get the tasks of the group.
 _RESERVED_NAMES = frozenset(
     ("all", "ungrouped", "localhost", "127.0.0.1", "rlctl_hosts", "rlctl_data", "rlctl_sentinels", "rlctl_watchers")
 )
@@ -132,7 +132,7 @@ def refuse_docker(topology: Topology) -> Iterator[Problem]:
     try:
         room = ipaddress.IPv4Network(subnet).num_addresses - TAKEN_ADDRESSES
     except ValueError:
-        return  # `auto`, or refused already by its type
+        return  # `auto`, or an invalid subnet, which its type refuses
     if room < needed:
         yield Problem(
             paths=("docker.subnet", *shape_paths(topology)),
@@ -160,7 +160,7 @@ def _refuse_image(topology: Topology) -> Iterator[Problem]:
             text=f"docker.image: {image} is a {flavor} image, but engine.flavor is {engine.flavor}; "
             f"write an image such as {_SAMPLE_IMAGE[engine.flavor]}, or change engine.flavor",
         )
-    # The tag is known to be the server's version only for an image called just redis or valkey.
+    # The tag is sure to be the server's version only in images called redis or valkey.
     elif repository == flavor and (match := _TAG_VERSION.fullmatch(tag)):
         yield from _refuse_old("docker.image", engine.flavor, match[1])
         if engine.version is not None and not _agree(engine.version, match[1]):
@@ -187,5 +187,5 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    # The version may be one that the field's own type has refused already.
+    # The version may be invalid; the type of the field then refuses it.
     return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version))

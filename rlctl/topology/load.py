@@ -37,7 +37,7 @@ def raise_at_lines(text: bytes, path: str, impossible: ImpossibleSettings) -> No
 
 
 class _TopologyReader:
-    """Reads the settings of one file. A setting that cannot be read gets its default, and is remembered as broken."""
+    """Reads the settings of one file. A setting that cannot be read gets its default, and is marked as broken."""
 
     def __init__(self, mistakes: Mistakes) -> None:
         self._mistakes = mistakes
@@ -48,7 +48,7 @@ class _TopologyReader:
         self._lines[""] = root.line
         values = self._fields(TOP, root, "")
         if unknown := TOP.fields[0].type.refuse(values["version"]):
-            # Nothing else in a file of another format version can be checked.
+            # rlctl cannot check the other keys of a file in another format version.
             self._mistakes.stop(self._lines["version"], f"version: {unknown}")
         self._refuse_unknown(root, KEYS, "")
         for section in SECTIONS:
@@ -59,7 +59,7 @@ class _TopologyReader:
         return build(**values)
 
     def report(self, problem: Problem) -> None:
-        """Record a problem at the line of the first of its settings that the file has."""
+        """Record a problem at the line of its first setting in the file. Skip it if one of its settings is broken."""
         if any(self._is_broken(path) for path in problem.paths):
             return
         places = [*problem.paths, *(path.rpartition(".")[0] for path in problem.paths)]
@@ -82,7 +82,7 @@ class _TopologyReader:
         return section.model(**self._fields(section, mapping, prefix))
 
     def _mapping(self, root: Mapping, key: str, example: str) -> Mapping:
-        """The settings of a section; none if the file omits it or leaves it empty."""
+        """The settings of a section; no settings if the file omits the section or leaves it empty."""
         entry = root.entries.get(key)
         if entry is None:
             return Mapping(line=root.line, entries={})

@@ -98,7 +98,7 @@ class Persistence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Section `engine`; without a version, the fleet runs the one that the target finds."""
+    """Section `engine`; without `version`, the fleet runs the server that the target finds."""
 
     flavor: Flavor = Flavor.REDIS
     version: str | None = None

@@ -55,7 +55,7 @@ class _Location:
 # Cached because the simulation of a plan for a hundred nodes calls this thousands of times.
 @lru_cache(maxsize=16)
 def data_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
-    """Data nodes: rank 0 of every shard, then rank 1, so that more replicas only append nodes."""
+    """Data nodes: rank 0 of every shard, then rank 1, so that adding replicas only appends nodes."""
     shards, nodes = _data_shape(topology)
     return tuple(
         NodeSpec(
@@ -73,7 +73,7 @@ def data_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
 
 @lru_cache(maxsize=16)
 def sentinel_nodes(topology: Topology) -> tuple[NodeSpec, ...]:
-    """The sentinels; none for a cluster."""
+    """The sentinels; empty for a cluster."""
     if topology.kind is Kind.CLUSTER:
         return ()
     return tuple(

@@ -39,8 +39,8 @@ class _Site:
 class _Rules:
     """The strictest rules that the hosts can satisfy.
 
-    `bounds` limits the primaries of a failure domain so that their replicas fit outside it. `majority` keeps every zone
-    below a majority of the primaries.
+    `bounds` limits the primaries of a failure domain so that their replicas fit outside it. `majority` limits the
+    primaries of a zone to less than a majority.
     """
 
     separation: _Separation
@@ -86,7 +86,7 @@ def host_of(host: HostEntry) -> FailureDomain:
 
 
 def zone_of(host: HostEntry) -> FailureDomain:
-    """The zone of a host; the host itself if it names no zone."""
+    """The zone of a host; the host itself if the entry has no zone."""
     return host_of(host) if host.zone is None else ("zone", host.zone)
 
 
@@ -104,7 +104,7 @@ def _sites(hosts: Sequence[HostEntry], nodes: int) -> list[_Site]:
 
 
 def _strictest_rules(sites: Sequence[_Site], shards: int, replicas: int) -> _Rules:
-    """Separation of replicas from their primary takes precedence over the majority of primaries."""
+    """The strictest rules with room for all primaries. `separation` takes precedence over `majority`."""
     majority = {site.zone: shards // 2 for site in sites if site.entry.zone is not None and shards > 1}
     for separation in _Separation:
         bounds = _primary_bounds(sites, shards, replicas, separation)
@@ -119,7 +119,7 @@ def _primary_bounds(
 ) -> dict[FailureDomain, int]:
     """The number of primaries that each failure domain may run so that all their replicas fit outside it.
 
-    The capacity outside a domain with p primaries must hold the other primaries and the replicas of those p.
+    Outside a domain with p primaries, there must be room for the other primaries and for the replicas of those p.
     """
     room = Counter[FailureDomain]()
     for site in sites:
@@ -164,7 +164,7 @@ class _Assignment:
         """Assign the next primary to the host with the fewest primaries."""
         free = [site for site in self.sites if self._has_room(site)]
         primary_count = self.primary_count
-        # Entries with one address in two zones can leave no allowed site.
+        # If `hosts` lists one address in two zones, the rules can forbid every free site.
         allowed = [site for site in free if self._may_run_primary(site)] or free or self.sites
         site = min(allowed, key=lambda one: (primary_count[one.host], primary_count[one.zone], one.index))
         self.primaries.append(site)
@@ -173,7 +173,7 @@ class _Assignment:
             primary_count[domain] += 1
 
     def add_replica(self, key: _ReplicaKey) -> None:
-        """Assign a replica to the site that shares least with its shard. If no allowed site has room, move others."""
+        """Assign a replica to the site best separated from its shard, and move others if no allowed site has room."""
         free = [site for site in self.sites if self._has_room(site)]
         allowed = [site for site in free if self._is_separated(key, site)]
         path = [] if allowed else self._moves_to_make_room(key)

@@ -1,4 +1,4 @@
-"""Find nodes of a fleet on hosts that share a host or zone, because the hosts allow no better placement. Pure."""
+"""Find nodes that share a host or zone because `hosts` allows no better placement. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

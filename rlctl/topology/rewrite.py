@@ -10,7 +10,7 @@ from rlctl.topology.model import Topology
 
 
 def rewrite(text: str, path: str, changes: Mapping[tuple[str, str], str], wanted: Topology) -> str:
-    """The text with each (section, key) set to its value. Raises Refused unless it then loads as `wanted`."""
+    """The text with each (section, key) set to its value. Raises Refused if the result does not load as `wanted`."""
     try:
         changed = text
         for (section, key), value in changes.items():

@@ -6,7 +6,7 @@ from rlctl.topology.table import HOSTS, REDIS_DOC, SECTIONS, TOP
 
 
 def json_schema() -> dict[str, object]:
-    """The schema in draft 07, which YAML language servers support best. `check` refuses more than a schema can."""
+    """The schema in draft 07, which YAML editors support best. `check` refuses more than a schema can express."""
     sections = {section.key: _section(section) for section in SECTIONS}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -28,7 +28,7 @@ def data_count(topology: Topology) -> int:
 
 
 def port_spans(topology: Topology, base_port: int) -> tuple[tuple[str, int, int], ...]:
-    """(name, first port, last port) of each range of ports that the nodes above a base port use."""
+    """(name, first port, last port) of each range of ports that the nodes use, counted from a base port."""
     nodes = data_count(topology)
     data = ("data nodes", base_port, base_port + nodes - 1)
     if topology.kind is Kind.CLUSTER:

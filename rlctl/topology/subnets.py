@@ -1,4 +1,4 @@
-"""Networks for a Docker fleet, and the addresses of its nodes in one. Pure."""
+"""Networks for Docker fleets, and the addresses of nodes in a network. Pure."""
 
 import hashlib
 import ipaddress
@@ -12,7 +12,7 @@ AUTO = "auto"
 DOCKER_NETWORKS = ipaddress.IPv4Network("172.16.0.0/12")
 # The network of Docker's default bridge.
 _BRIDGE = ipaddress.IPv4Network("172.17.0.0/16")
-# Addresses of a network that no node can have: its own, the broadcast address and the gateway.
+# A network reserves three addresses: the network address, the broadcast address and the gateway.
 TAKEN_ADDRESSES = 3
 _SMALLEST_PREFIX = 24
 
@@ -54,12 +54,12 @@ def subnet_of(topology: Topology, nodes: int) -> ipaddress.IPv4Network:
 
 
 def data_address(network: ipaddress.IPv4Network, index: int) -> str:
-    """Address of a data node. Data nodes count up from the gateway, so that more of them only append."""
+    """Address of a data node. Addresses count up from the gateway, so that added nodes leave the others in place."""
     return str(network[2 + index])
 
 
 def sentinel_address(network: ipaddress.IPv4Network, index: int) -> str:
-    """Address of a sentinel. Sentinels count down from the broadcast address."""
+    """Address of a sentinel. Addresses count down from the broadcast address."""
     return str(network[-2 - index])
 
 

@@ -56,14 +56,14 @@ TOP = SettingsSection(
         Field(
             key="kind",
             type=choice(Kind),
-            doc="how it fails over: cluster or sentinel",
+            doc="how the fleet fails over: cluster or sentinel",
             example="cluster",
             required=True,
         ),
         Field(
             key="target",
             type=choice(TargetName),
-            doc="where it runs: local, docker or hosts",
+            doc="where the fleet runs: local, docker or hosts",
             example="local",
             required=True,
         ),
