@@ -13,7 +13,7 @@ Phase = Callable[[Desired, Observed], Iterator[Step]]
 
 
 def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start dead nodes, except a primary that would come back empty and an empty node that could replace it."""
+    """Start dead nodes, except a primary that would lose data and nodes without data that could replace it."""
     for shard in shards(desired.topology, state):
         for node in shard.members:
             if (
@@ -25,7 +25,7 @@ def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def promote(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Let a replica take over the shard of a dead primary that would come back without its data."""
+    """Let a replica take over the shard of a dead primary that would lose data if it started."""
     everything = shards(desired.topology, state)
     alive = sum(1 for shard in everything if shard.owner is not None and not shard.owner.is_dead)
     has_majority = alive > len(everything) // 2
@@ -34,7 +34,7 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
         if dead is None or not dead.is_dead or not _must_wait(desired, shard, dead):
             continue
         if replica := successor(desired, shard):
-            # No primary votes for a replica that lost contact with its primary too long ago.
+            # Primaries refuse to vote for a replica that lost contact with its primary too long ago.
             if has_majority and not never_synced(replica):
                 yield AwaitFailover(node=dead.name, shard=shard.number)
             else:
@@ -42,25 +42,26 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start a dead primary that no replica can replace, from whatever its disk holds."""
+    """Start a dead primary that no replica can replace, with the data on its disk."""
     for shard in shards(desired.topology, state):
         owner = shard.owner
         if owner is None or not owner.is_dead:
             continue
-        # A node that does not answer may still hold the counts; a sync from the restarted owner would erase them.
+        # A node that does not answer may still have the counts; a sync from the restarted owner would erase them.
         has_silent_member = any(not node.is_up and not node.is_dead for node in shard.others)
         if not has_silent_member and successor(desired, shard) is None:
             yield StartNode(node=owner.name, loss=loss(desired, owner, f"shard {shard.number}"))
 
 
 def set_epochs(_desired: Desired, state: Observed) -> Iterator[Step]:
-    """Give new nodes distinct epochs before the first CLUSTER MEET; Redis refuses to set one afterwards."""
+    """Give new nodes distinct epochs before the first CLUSTER MEET; Redis refuses to set an epoch afterwards."""
     entries = (peer for node in state.nodes for peer in (*node.table, *node.disk.table))
     latest = max((*(peer.epoch for peer in entries), *(node.epoch for node in state.nodes)), default=0)
-    # After an election, a node that starts without its files must not rank below an outdated claim on another disk.
+    # After an election, epochs exceed the number of nodes. New epochs must then be higher than all others: a higher
+    # epoch wins, so an outdated claim on another disk would beat a new node.
     base = latest if latest > len(state.nodes) else 0
     for index, node in enumerate(state.nodes):
-        # Redis refuses SET-CONFIG-EPOCH as soon as the node table has a second entry, also one in a handshake.
+        # Redis refuses SET-CONFIG-EPOCH as soon as the node table has a second entry, even one in handshake.
         if node.is_up and node.epoch == 0 and all(peer.id == node.id for peer in node.table):
             yield SetEpoch(node=node.name, epoch=base + index + 1)
 
@@ -97,7 +98,7 @@ def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 STARTING: tuple[Phase, ...] = (start_nodes, promote, start_nodes, start_with_loss, start_nodes)
-# The MEET handshake carries the slots that a node owns already; later changes wait for gossip.
+# Slots come before MEET: its handshake carries the slots that a node owns, but later changes wait for gossip.
 FORMING: tuple[Phase, ...] = (set_epochs, assign_slots, meet, replicate)
 
 
@@ -117,9 +118,10 @@ def has_more_data(desired: Desired, node: NodeFacts, dead: NodeFacts) -> bool:
 
 
 def successor(desired: Desired, shard: Shard) -> NodeFacts | None:
-    """Return the replica that takes over from a dead owner: the one that has received the most data.
+    """Return the replica that takes over from the owner: the one that has received the most data.
 
-    A replica that restarted after the owner died has no recent data: it qualifies only if the owner has lost its own.
+    A replica that restarted after the owner died has no recent data. It qualifies only if the owner has lost its data
+    and no other replica qualifies.
     """
     owner, replicas = shard.owner, shard.live_replicas()
     in_touch = [node for node in replicas if not never_synced(node)]
@@ -128,7 +130,7 @@ def successor(desired: Desired, shard: Shard) -> NodeFacts | None:
 
 
 def never_synced(node: NodeFacts) -> bool:
-    """Whether a replica has had no contact with its primary since the replica started; it has no offset then."""
+    """Whether a replica has had no contact with its primary since the replica started, and thus has no offset."""
     return node.offset is None
 
 
@@ -166,7 +168,7 @@ def _primary(desired: Desired, shard: Shard) -> NodeFacts | None:
 
 
 def _must_wait(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
-    """Whether the node is a primary whose replicas could lose data if it started and they synchronised with it."""
+    """Whether the node is a primary without an append-only file: its replicas would lose data if it started."""
     if shard.owner is None or node.id != shard.owner.id:
         return False
     return not (desired.topology.persistence.mode is PersistenceMode.AOF and node.disk.saved is Saved.LOG)

@@ -49,12 +49,12 @@ def _membership(observed: Observed) -> Iterator[Finding]:
             yield degraded("not-joined", node.name, f"{node.name} does not know {listed(unknown)}")
         aliens = sorted(peer_id[:8] for peer_id in node.known - set(ids))
         if aliens:
-            text = f"{node.name} knows {listed(aliens)}, which the topology does not name"
+            text = f"{node.name} knows {listed(aliens)}, not in the topology"
             yield degraded("unknown-member", node.name, text)
         doubted = [ids[peer.id].name for peer in node.table if peer.failed and peer.id in ids and ids[peer.id].is_up]
         if doubted:
             yield degraded(
-                "views-split", node.name, f"{node.name} marks nodes as failed that answer: {listed(doubted)}"
+                "views-split", node.name, f"{node.name} marks nodes as failed although they answer: {listed(doubted)}"
             )
 
 
@@ -75,4 +75,6 @@ def _shard(desired: Desired, observed: Observed, shard: Shard) -> Iterator[Findi
     yield from unlinked(node for node in shard.live_replicas())
     may_have_replica = bool(linked) or any(may_serve(desired, observed, node) for node in shard.others)
     if desired.topology.cluster.replicas and owner.is_up and not may_have_replica:
-        yield degraded("no-replica", subject, f"{subject} has no linked replica: losing {owner.name} loses its counts")
+        yield degraded(
+            "no-replica", subject, f"{subject} has no linked replica: if {owner.name} fails, its counts are lost"
+        )

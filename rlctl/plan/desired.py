@@ -45,7 +45,7 @@ _ALL_EVENTS = "g$lshztxed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """The state that a fleet should have: ACL revision of each node, SHA1 of each script of the release by name.
+    """The state that a fleet should have: the ACL revision of each node, and the release's scripts (name: SHA1).
 
     If `refusals` is not empty, deploy would refuse the topology file, and `topology` describes the deployed nodes.
     """
@@ -68,7 +68,7 @@ def missing_scripts(desired: Desired, node: NodeFacts) -> tuple[str, ...]:
 
 
 def lacks_users(desired: Desired, node: NodeFacts) -> bool:
-    """Whether a node must load its users: its revision differs, or it rejects the log-in of one of them."""
+    """Whether a node must load its users: the ACL revision differs, or a user cannot log in."""
     wanted = desired.revisions.get(node.name)
     return wanted is not None and (node.acl_revision != wanted or bool(node.users_off))
 
@@ -84,14 +84,14 @@ class SettingDrift:
 
     @property
     def is_live(self) -> bool:
-        """Whether CONFIG SET corrects it without a restart."""
+        """Whether CONFIG SET can change the setting without a restart."""
         return self.setting in LIVE_SETTINGS
 
 
 def setting_drift(desired: Desired, node: NodeFacts) -> tuple[SettingDrift, ...]:
     """Return the settings of a running node that differ from the topology.
 
-    Values of several words have no canonical form and are not compared, except `save`.
+    Values of several words have no canonical form and are not compared; `save` is the exception.
     """
     if not node.is_up:
         return ()
@@ -127,7 +127,7 @@ def _canonical(value: str) -> str:
 
 
 def _events(value: str) -> frozenset[str]:
-    """Event classes in any order; Redis' class A is short for most of them."""
+    """Return the set of event classes; `A` stands for all classes in _ALL_EVENTS."""
     return frozenset(_unquoted(value).replace("A", _ALL_EVENTS))
 
 

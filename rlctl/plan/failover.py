@@ -1,4 +1,4 @@
-"""A failover that an operator asked for: its plan, and how to see that it is complete. Pure."""
+"""Failovers that an operator requests: the plan, and the check that a failover is complete. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,11 @@ from rlctl.topology.nodes import NodeName
 
 
 class FailoverMode(StrEnum):
-    """PLANNED needs the old primary, FORCE only the votes of the others, TAKEOVER neither."""
+    """What a failover needs besides the replica.
+
+    PLANNED: the old primary, and a majority of the primaries or a quorum of Sentinels. FORCE: the majority, or one
+    Sentinel. TAKEOVER: nothing.
+    """
 
     PLANNED = "planned"
     FORCE = "force"
@@ -45,7 +49,7 @@ class FailoverPlan:
 
     @property
     def loss(self) -> str | None:
-        """What a failover without the old primary's help can lose, or None."""
+        """Describe the writes that the failover may lose; None for a planned failover."""
         if self.mode is FailoverMode.PLANNED:
             return None
         lost = f"writes that {self.old} acknowledged and {self.new} does not hold are lost"
@@ -56,7 +60,7 @@ class FailoverPlan:
 
 
 def failover_command(topology: Topology, mode: FailoverMode) -> tuple[str, ...]:
-    """The command that starts a failover: for the replica that takes over, or for a sentinel of the fleet."""
+    """Return the command that starts a failover: in a cluster for the new primary, otherwise for a Sentinel."""
     if topology.kind is Kind.SENTINEL:
         return "SENTINEL", "FAILOVER", topology.name
     return ("CLUSTER", "FAILOVER", *(() if mode is FailoverMode.PLANNED else (mode.upper(),)))
@@ -75,7 +79,7 @@ class SyncStats:
 
 
 def shard_of(desired: Desired, state: Observed, number: int) -> Shard:
-    """Return one shard with its observed nodes; a Sentinel fleet has shard 0 only. Raises NotFound."""
+    """Return one shard with its observed nodes, or raise NotFound. A Sentinel fleet has only shard 0."""
     count = desired.topology.cluster.shards if desired.topology.kind is Kind.CLUSTER else 1
     if not 0 <= number < count:
         there = f"there are 0 to {count - 1}" if count > 1 else "there is only shard 0"
@@ -90,8 +94,8 @@ def shard_of(desired: Desired, state: Observed, number: int) -> Shard:
 def unlinked_nodes(state: Observed, name: NodeName) -> tuple[NodeName, ...]:
     """Return the live nodes that would ignore this replica's failover requests.
 
-    A node ignores them if its cluster bus link to the replica is down, or if its node table does not show the replica
-    behind its current primary.
+    A node ignores them if a bus link between the node and the replica is down, or if the node's table does not list
+    the replica under its current primary.
     """
     own = state.node(name)
     others = (node for node in state.up if node.id != own.id)
@@ -118,7 +122,10 @@ def new_primary(desired: Desired, state: Observed, plan: FailoverPlan) -> NodeFa
 
 
 def is_complete(desired: Desired, state: Observed, plan: FailoverPlan) -> bool:
-    """Whether the fleet agrees on the new primary and the old one follows it, unless the old one is down."""
+    """Whether the fleet agrees on the new primary, and the old primary follows it.
+
+    An old primary that is dead, or did not answer before the failover, need not follow.
+    """
     new, old = new_primary(desired, state, plan), state.node(plan.old)
     if new is None or any(address != address_of(desired, new) for address in named_primaries(desired, state)):
         return False

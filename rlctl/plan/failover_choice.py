@@ -18,7 +18,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """A requested failover with the observed fleet, as the guards see it."""
+    """A requested failover and the observed fleet, which the guards check."""
 
     desired: Desired
     state: Observed
@@ -40,7 +40,7 @@ class _Case:
 
     @property
     def replicas(self) -> tuple[NodeFacts, ...]:
-        """The replicas that may take over: live and not fenced, in a planned failover also linked to the primary."""
+        """The replicas that may take over: live, not fenced and, in a planned failover, linked to the primary."""
         live = (node for node in self.shard.live_replicas() if not is_fenced(node))
         return tuple(node for node in live if self.mode is not FailoverMode.PLANNED or node.link is ReplicationLink.UP)
 
@@ -48,7 +48,7 @@ class _Case:
     def candidate(self) -> NodeFacts | None:
         """The replica that will take over.
 
-        In a Sentinel fleet the Sentinels choose it; rlctl predicts their choice with Sentinel's own order.
+        Sentinels choose it themselves: rlctl predicts their choice from priority, offset and run id.
         """
         if self.is_cluster:
             return successor(self.desired, replace(self.shard, members=(self.owner, *self._preferred)))
@@ -59,7 +59,10 @@ class _Case:
 
     @property
     def _preferred(self) -> tuple[NodeFacts, ...]:
-        """Replicas on other hosts if there are any, because a planned failover often precedes work on the host."""
+        """The replicas on other hosts if there are any and the failover is planned, otherwise all replicas.
+
+        A planned failover often precedes work on the primary's host.
+        """
         specs = self.desired.specs
         away = tuple(node for node in self.replicas if specs[node.name].host != specs[self.owner.name].host)
         return away if away and self.mode is FailoverMode.PLANNED else self.replicas
@@ -68,7 +71,8 @@ class _Case:
     def sentinel(self) -> NodeFacts | None:
         """The Sentinel that starts the failover.
 
-        It watches this primary. rlctl prefers one that is not in TILT, has a usable quorum and reaches the candidate.
+        It is one of the Sentinels that watch this primary. rlctl prefers a Sentinel that is not in TILT, has a usable
+        quorum and reaches the candidate.
         """
         candidate = self.candidate
         watching = [node for node in observed_sentinels(self.desired, self.state) if self._watches(node)]
@@ -100,7 +104,9 @@ def choose(desired: Desired, state: Observed, number: int, mode: FailoverMode) -
     """Plan the failover of a shard; raises Refused with the name of the first guard that objects."""
     shard = shard_of(desired, state, number)
     if shard.owner is None:
-        raise Refused(f"guard no-primary: no node owns slots of shard {number}", hint="`rlctl deploy` assigns them")
+        raise Refused(
+            f"guard no-primary: no node owns slots of shard {number}", hint="`rlctl deploy` assigns the slots"
+        )
     case = _Case(desired=desired, state=state, mode=mode, shard=shard, owner=shard.owner)
     for name, guard in _GUARDS[mode].items():
         if objection := guard(case):
@@ -150,7 +156,7 @@ def _two_primaries(case: _Case) -> Objection:
         return None
     return (
         f"{', '.join(sorted(rivals))} claims shard {case.shard.number} beside {case.owner.name}",
-        "`rlctl status --wait` until one becomes a replica; `rlctl deploy` if neither does",
+        "`rlctl status --wait` waits until one of them is a replica; if both stay primaries, run `rlctl deploy`",
     )
 
 
@@ -159,7 +165,7 @@ def _views_split(case: _Case) -> Objection:
     if case.is_cluster or (len(named) <= 1 and all(node_at(case.desired, case.state, address) for address in named)):
         return None
     views = ", ".join(f"{address}:{port} ({count})" for (address, port), count in sorted(named.items()))
-    return f"the sentinels do not name one primary of this fleet: {views}", "`rlctl status --wait` until they agree"
+    return f"the sentinels do not agree on one primary of this fleet: {views}", "`rlctl status --wait` until they agree"
 
 
 def _failing_over(case: _Case) -> Objection:
@@ -182,14 +188,14 @@ def _no_majority(case: _Case) -> Objection:
     if not case.is_cluster or case.has_majority:
         return None
     otherwise = f"`rlctl deploy` starts them; without votes: {_lossy_command(case, without_votes=True)}"
-    return "no majority of the primaries answers, and a failover needs their votes", _hint(case, case.owners, otherwise)
+    return "too few primaries answer: a failover needs the votes of a majority", _hint(case, case.owners, otherwise)
 
 
 def _no_quorum(case: _Case) -> Objection:
-    # A Sentinel in TILT cannot tell: the failover waits until TILT ends and then runs the guards again.
+    # A Sentinel in TILT has no current data: the failover waits until TILT ends and then runs the guards again.
     if case.is_cluster or (case.sentinel is not None and (is_in_tilt(case.sentinel) or _has_quorum(case.sentinel))):
         return None
-    otherwise = f"`rlctl deploy` starts the sentinels; with one of them: {_lossy_command(case, without_votes=False)}"
+    otherwise = f"`rlctl deploy` starts the sentinels; with one sentinel: {_lossy_command(case, without_votes=False)}"
     problem = f"no sentinel that watches {case.owner.name} sees a usable quorum"
     return problem, _hint(case, observed_sentinels(case.desired, case.state), otherwise)
 
@@ -202,7 +208,7 @@ def _no_sentinel(case: _Case) -> Objection:
 
 
 def _out_of_touch(case: _Case) -> Objection:
-    """Sentinel selects by state that is seconds old: a replica that just lost its link may win."""
+    """Object if a replica has no link: Sentinel decides on data that is seconds old, and may promote that replica."""
     behind = [
         node.name for node in case.shard.live_replicas() if node.link is not ReplicationLink.UP and _is_electable(node)
     ]

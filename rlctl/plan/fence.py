@@ -8,7 +8,7 @@ from rlctl.topology.model import Topology
 from rlctl.topology.nodes import data_nodes
 
 FENCE_SETTING: Final = "min-replicas-to-write"
-# No node has so many replicas: the server refuses every write (NOREPLICAS), also those of scripts.
+# More replicas than any node has: the server refuses every write (NOREPLICAS), including writes by scripts.
 FENCED_VALUE: Final = "1000000"
 
 
@@ -22,13 +22,13 @@ def fenced(observed: Observed) -> tuple[NodeFacts, ...]:
 
 
 def lacks_replicas(node: NodeFacts) -> bool:
-    """Whether a primary refuses writes because fewer replicas keep up than its `min-replicas-to-write`."""
+    """Whether a primary refuses writes because fewer replicas keep up than `min-replicas-to-write` requires."""
     wanted = node.settings.get(FENCE_SETTING, "0")
     return node.good_replicas is not None and wanted.isdigit() and node.good_replicas < int(wanted)
 
 
 def unfenced_value(topology: Topology) -> str:
-    """The value of `min-replicas-to-write` that the topology asks for."""
+    """The value of `min-replicas-to-write` in the topology."""
     return tunables(topology)[FENCE_SETTING]
 
 

@@ -43,7 +43,7 @@ def critical(code: str, subject: str, text: str) -> Finding:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Join the first four names; the rest are counted (`and 3 more`)."""
+    """Join the names in order; after the fourth, count the rest (`and 3 more`)."""
     listed = sorted(names)
     return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "")
 

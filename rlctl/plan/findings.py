@@ -31,9 +31,9 @@ _PRESENCE = {
 
 
 NODE_FENCED = "node-fenced"
-# States that an operator asked for: reported, but deploy neither waits for their end nor fails because of them.
+# States that an operator has set. rlctl reports them, but deploy does not wait until they end.
 INTENDED = frozenset({NODE_FENCED})
-# Reported as well; deploy neither causes nor ends these.
+# Findings that deploy can neither cause nor fix. rlctl reports them, but deploy does not wait until they end.
 NOT_FIXED_BY_DEPLOY = INTENDED | {"memory-full"}
 
 
@@ -44,7 +44,7 @@ def assess(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
     if _is_firewalled(desired, observed):
         text = (
             f"none of the {len(observed.nodes)} nodes answers this machine, although all their processes run: "
-            "the firewall on the hosts may not admit this machine; `rlctl deploy` adds it"
+            "the firewall on the hosts may not admit this machine; `rlctl deploy` adds a rule for it"
         )
         return (degraded("node-unknown", "fleet", text), *difference_findings(desired.refusals))
     kind = cluster_findings if desired.topology.kind is Kind.CLUSTER else sentinel_findings
@@ -68,7 +68,7 @@ def _all_unproven(desired: Desired) -> Iterator[Finding]:
 
 
 def state_of(findings: Iterable[Finding], observed: Observed) -> State:
-    """Sum up the findings: ABSENT only if nothing of the fleet was found."""
+    """Return the state of the fleet; ABSENT only if rlctl found no part of the fleet and has no findings."""
     severities = {finding.severity for finding in findings}
     if not observed.exists and not severities:
         return State.ABSENT
@@ -78,7 +78,7 @@ def state_of(findings: Iterable[Finding], observed: Observed) -> State:
 
 
 def _unreadable_hosts(observed: Observed) -> Iterator[Finding]:
-    """A node is not known to be absent if rlctl could not look at its host."""
+    """Yield a finding for each node whose host rlctl could not read, as the node may exist."""
     for node in observed.nodes:
         if node.disk.unknown is not None:
             text = f"cannot tell whether {node.name} exists: {node.disk.unknown}"
@@ -88,14 +88,14 @@ def _unreadable_hosts(observed: Observed) -> Iterator[Finding]:
 def _is_firewalled(desired: Desired, observed: Observed) -> bool:
     """Whether the hosts drop every packet of this machine.
 
-    Only a node that accepts no connection has a pid here: the pid of a hung process that accepts one is not read.
+    rlctl reads the pid of a hung process only if the process accepts no connection.
     """
     is_there = desired.topology.target is TargetName.HOSTS
     return is_there and all(node.presence is Presence.HUNG and node.disk.pid is not None for node in observed.nodes)
 
 
 def difference_findings(refusals: Sequence[RefusedEdit]) -> Iterator[Finding]:
-    """Yield a finding if deploy would refuse the topology file; until that is corrected, deploy repairs nothing."""
+    """Yield a finding if deploy would refuse the topology file: deploy repairs nothing until the file is corrected."""
     if refusals:
         yield degraded("topology-differs", "fleet", f"deploy would refuse: {summary(refusals)}")
 

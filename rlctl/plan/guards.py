@@ -24,7 +24,7 @@ MAXCLIENTS_HINT = "close client connections, then raise `maxclients` under `redi
 _HINTS = {
     "_strangers": "stop that process or choose another base_port; rlctl touches no process that it did not start",
     "_nonsense": "see the node's log; end its process, then `rlctl deploy` starts the node again",
-    "_foreign": "this is another fleet, or one deployed in part; it is left untouched: choose another base_port",
+    "_foreign": "this node is part of another or incomplete fleet; rlctl leaves it untouched: choose another base_port",
     "_denied": "import this fleet's secrets: `rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE",
     "_full": MAXCLIENTS_HINT,
     "_members": "removing nodes is not available yet: undo the edit that dropped them from the topology",
@@ -98,7 +98,7 @@ def _members(desired: Desired, observed: Observed) -> Iterator[str]:
         if not peer.handshake and peer.id not in ours
     }
     for node_id, where in sorted(aliens):
-        yield f"the fleet has a node {node_id[:8]} at {where} that the topology does not name"
+        yield f"the fleet has a node {node_id[:8]} at {where} that is not in the topology"
 
 
 def _watched(desired: Desired, observed: Observed) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Slot ownership: a live node's own claim counts; for a silent node, what the tables of the others say. Pure."""
+"""Slot ownership: as a live node reports it, and for a silent node as other nodes' tables show it. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rlctl.topology.nodes import SLOTS, NodeId, NodeSpec, data_nodes, slot_range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One observed shard: its members, the owner of its slots, and rivals that claim slots too."""
+    """One observed shard: its members, the owner of its slots, and other members that claim slots (`rivals`)."""
 
     number: int
     members: tuple[NodeFacts, ...]
@@ -44,9 +44,9 @@ class Ownership:
 
 
 def ownership(observed: Observed) -> Ownership:
-    """Collect the slots of each node: a live node's own claim, or the newest entry for it in any node table.
+    """Collect the slots of each node: as the live node reports them, or as the newest entry in any node table shows.
 
-    Tables of dead nodes are read from their disks.
+    The tables of nodes that do not answer are read from their disks.
     """
     live = frozenset(node.id for node in observed.up)
     claims = {node.id: _expand(node.slots) for node in observed.up}
@@ -68,9 +68,9 @@ def ownership(observed: Observed) -> Ownership:
 
 
 def later_owner(observed: Observed, node: NodeFacts, claim: Peer) -> NodeId | None:
-    """Return the node that running nodes hold for the owner of the claimed slots, at a later epoch than the claim.
+    """Return the node that running nodes list as the owner of the claimed slots, with a later epoch than the claim.
 
-    Redis makes a node that starts with an outdated claim a replica of that owner, also of a dead one.
+    A node that starts with an outdated claim becomes a replica of that owner, even if the owner is dead.
     """
     claimed = _expand(claim.slots)
     later = [
@@ -133,7 +133,7 @@ def _primaries_in_tables(observed: Observed) -> Iterable[Peer]:
 def _without_overlaps(
     claims: dict[NodeId, frozenset[int]], epochs: dict[NodeId, int], live: frozenset[NodeId]
 ) -> dict[NodeId, frozenset[int]]:
-    """Leave each slot to the claimant with the highest epoch, dead or alive, as the servers resolve it."""
+    """Assign each contested slot to the claimant with the highest epoch, even if it is dead, as Redis does."""
 
     def weight(node_id: NodeId) -> tuple[int, bool, str]:
         return epochs[node_id], node_id in live, node_id

@@ -1,4 +1,4 @@
-"""The planner: from the observed fleet to the steps that bring it to its topology. Pure."""
+"""The planner: compute the steps that bring an observed fleet to its topology. Pure."""
 
 import hashlib
 import json
@@ -59,8 +59,8 @@ def make_plan(desired: Desired, observed: Observed, drift: Mapping[str, Sequence
 
 
 def fingerprint(observed: Observed) -> str:
-    """Hash the facts that a plan depends on; not offsets, sizes and pids, which change all the time."""
-    # Before the first deploy each reading generates new ids: only names and presence are stable.
+    """Hash the facts that a plan depends on. Offsets, sizes and pids are excluded: they change all the time."""
+    # Before the first deploy, each observation has new node ids: only names and presence are stable.
     lines = [_essence(node) if observed.exists else [node.name, node.presence] for node in observed.nodes]
     return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
 
@@ -71,7 +71,7 @@ def _phases(desired: Desired) -> tuple[Phase, ...]:
 
 
 def _load_scripts(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Load replicas first, so that a replica that is promoted meanwhile has the scripts already."""
+    """Load scripts on replicas first, so that a replica that is promoted meanwhile has the scripts already."""
     for node in sorted(state.up, key=lambda node: node.role is not Role.REPLICA):
         if lacking := missing_scripts(desired, node):
             yield LoadScripts(node=node.name, scripts=lacking)

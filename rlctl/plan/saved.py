@@ -21,7 +21,7 @@ class SavedPlan:
 
     @classmethod
     def from_text(cls, text: str, path: str) -> "SavedPlan":
-        """Parse a saved plan; `path` is for the message of InvalidFile."""
+        """Parse a saved plan; `path` appears in the message of InvalidFile."""
         try:
             document = json.loads(text)
             fingerprints = document["fingerprints"]
@@ -37,7 +37,7 @@ class SavedPlan:
             ) from failure
 
     def check(self, plan: Plan) -> None:
-        """Raise StalePlan if the fleet, the topology or the steps differ from this plan."""
+        """Raise StalePlan if the fleet, the topology or the steps have changed since this plan was saved."""
         changed = [
             what
             for what, was, now in (

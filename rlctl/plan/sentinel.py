@@ -16,7 +16,7 @@ RETURN_MS = 2_000
 
 
 def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start dead replicas behind the primary, and a dead primary unless it would come back empty."""
+    """Start dead nodes, except a primary that must wait and nodes without data that could replace it."""
     primary = believed_primary(desired, state)
     must_wait = primary.is_dead and _must_wait(desired, state, primary)
     for node in observed_data_nodes(desired, state):
@@ -24,13 +24,13 @@ def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
             continue
         if node.id == primary.id and not must_wait:
             yield StartNode(node=node.name)
-        # Sentinel may promote any replica that answers, also an empty one.
+        # Sentinel may promote any replica that answers, even an empty one.
         elif node.id != primary.id and (not must_wait or has_more_data(desired, node, primary)):
             yield StartNode(node=node.name, follow=primary.name)
 
 
 def start_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start dead Sentinels before any wait for a failover, because they decide it."""
+    """Start dead Sentinels before the plan waits for a failover, because Sentinels carry it out."""
     primary = believed_primary(desired, state)
     for node in observed_sentinels(desired, state):
         if node.is_dead:
@@ -38,7 +38,7 @@ def start_sentinels(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def promote(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Wait for the Sentinels to replace a dead primary that lost its data or that they are replacing already."""
+    """Wait for the Sentinels to replace a dead primary that must not start, if a replica can take over."""
     primary = believed_primary(desired, state)
     if primary.is_dead and _has_successor(desired, state, primary):
         followers = _followers(desired, state, primary)
@@ -53,16 +53,16 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start a dead primary that no replica can replace, from whatever its disk holds."""
+    """Start a dead primary that no replica can replace, with the data on its disk."""
     primary = believed_primary(desired, state)
-    # A node that does not answer may still hold the counts; a sync from the restarted primary would erase them.
+    # A node that does not answer may still have the counts; a sync from the restarted primary would erase them.
     has_silent_member = any(not node.is_up and not node.is_dead for node in observed_data_nodes(desired, state))
     if primary.is_dead and not has_silent_member and not _has_successor(desired, state, primary):
         yield StartNode(node=primary.name, loss=loss(desired, primary, "the fleet"))
 
 
 def monitor(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Make each Sentinel that watches no primary watch this fleet's."""
+    """Make each Sentinel that watches no primary watch the primary of this fleet."""
     primary = believed_primary(desired, state)
     for node in observed_sentinels(desired, state):
         if node.is_up and node.sentinel is not None and node.sentinel.primary is None:
@@ -94,10 +94,10 @@ def observed_sentinels(desired: Desired, state: Observed) -> tuple[NodeFacts, ..
 
 
 def believed_primary(desired: Desired, state: Observed) -> NodeFacts:
-    """Return the fleet's primary.
+    """Return the node that rlctl takes for the fleet's primary.
 
-    The first of these that exists: the one that the Sentinels name in the highest epoch, the one that most replicas
-    follow, a node with keys that says it is a primary, a node with data on disk, the first node.
+    It is the first of these that exists: the node that Sentinels name with the highest epoch; the node that most
+    replicas follow; a primary with keys; a node with an append-only file; a node with a snapshot; the first node.
     """
     named = _named_by_sentinels(desired, state)
     if named is not None:
@@ -114,7 +114,7 @@ def believed_primary(desired: Desired, state: Observed) -> NodeFacts:
 
 
 def named_primaries(desired: Desired, state: Observed) -> Counter[Address]:
-    """Count how many Sentinels name each address as the primary; if none answers, their files count."""
+    """Count the Sentinels that name each address as the primary; read their files if no live Sentinel names one."""
     return Counter(address for address, _epoch in _opinions(desired, state))
 
 
@@ -150,14 +150,14 @@ def _opinions(desired: Desired, state: Observed) -> list[tuple[Address, int]]:
 
 
 def _is_failing_over(desired: Desired, state: Observed) -> bool:
-    """Whether a Sentinel is replacing the primary; until it is done, two nodes may be primaries."""
+    """Whether a Sentinel is replacing the primary; two nodes may be primaries meanwhile."""
     return any(node.sentinel is not None and node.sentinel.failing_over for node in observed_sentinels(desired, state))
 
 
 def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
-    """Whether the Sentinels are replacing the dead primary, or will before a restart of it could stop them.
+    """Whether the Sentinels are replacing the dead primary, or will begin before a restart of it takes effect.
 
-    Any other live data node counts as a candidate: the promoted one follows no primary any more.
+    Any other live data node counts as a candidate: a node that was promoted no longer follows the primary.
     """
     has_other_node = any(node.is_up and node.id != primary.id for node in observed_data_nodes(desired, state))
     too_late_ms = desired.topology.sentinel.down_after_ms - RETURN_MS
@@ -173,7 +173,7 @@ def _must_wait(desired: Desired, state: Observed, node: NodeFacts) -> bool:
     """Whether the dead primary must not start: it was in use and has no append-only file, or is being replaced."""
     followers = _followers(desired, state, node)
     in_use = bool(_opinions(desired, state)) or bool(followers)
-    # If it started now, it would accept writes that the failover then discards.
+    # A primary that started during its replacement would accept writes that the failover then discards.
     return (in_use and not _has_log(desired, node)) or _is_being_replaced(desired, state, node)
 
 
@@ -182,7 +182,10 @@ def _has_log(desired: Desired, node: NodeFacts) -> bool:
 
 
 def _has_successor(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
-    """Whether a live replica may take over: it was linked until the primary died, or has data that the primary lost."""
+    """Whether a replica can take over: it was linked until the primary died, or it has data that the primary lost.
+
+    Also true once a failover has begun.
+    """
     followers = _followers(desired, state, primary)
     if _is_being_replaced(desired, state, primary):
         return True

@@ -19,7 +19,7 @@ def sentinel_findings(desired: Desired, observed: Observed) -> Iterator[Finding]
     others = [node for node in nodes if node.is_up and node.id != primary.id]
     rivals = [node.name for node in others if node.role is Role.PRIMARY]
     if rivals:
-        text = f"besides the primary {primary.name}, writes are accepted by {listed(rivals)}"
+        text = f"writes are accepted by {listed(rivals)}, besides the primary {primary.name}"
         yield critical("two-primaries", "fleet", text)
     strays = [node for node in others if node.role is Role.REPLICA and node.follows != primary.id]
     for node in strays:
@@ -29,7 +29,7 @@ def sentinel_findings(desired: Desired, observed: Observed) -> Iterator[Finding]
         may_serve(desired, observed, node) for node in nodes
     )
     if primary.is_up and not may_have_replica:
-        yield degraded("no-replica", "fleet", f"no linked replica: losing {primary.name} loses all counts")
+        yield degraded("no-replica", "fleet", f"no linked replica: if {primary.name} fails, all counts are lost")
     yield from _sentinels(desired, observed, primary)
 
 
@@ -50,7 +50,7 @@ def _sentinels(desired: Desired, observed: Observed, primary: NodeFacts) -> Iter
 
 
 def _quorum_in_tilt(desired: Desired, living: Sequence[NodeFacts]) -> Iterator[Finding]:
-    """Yield a critical finding if too few Sentinels are out of TILT: they would not replace a primary that dies now.
+    """Yield a critical finding if too few Sentinels are out of TILT to replace a primary that fails now.
 
     The limit is the quorum, not the majority: a Sentinel in TILT still votes for a leader, but never reports the
     primary as down.
@@ -73,7 +73,7 @@ def _sentinel(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: 
     if view.failing_over:
         yield degraded("failing-over", node.name, f"{node.name} is replacing the primary")
     if is_in_tilt(node):
-        # What it says of other nodes dates from before the stall; its failover and the primary that it names do not.
+        # In TILT, only the failover state and the name of the primary are current; the rest predates the stall.
         return
     if view.down:
         yield degraded("primary-doubted", node.name, f"{node.name} marks the primary as down")

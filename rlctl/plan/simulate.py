@@ -1,4 +1,4 @@
-"""Simulate what a step does to an observed fleet, so that plans can be proven before they run. Pure."""
+"""Simulate the effect of a step on an observed fleet: the planner needs it to plan the following steps. Pure."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -20,7 +20,7 @@ class PreparePlace:
 class StartNode:
     """Start the process of a data node.
 
-    `loss` describes the data that is lost for good if it starts now; None if none is.
+    `loss` describes the data that is lost for good if the node starts now; None if no data is lost.
     """
 
     node: NodeName
@@ -38,9 +38,10 @@ class StartSentinel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitFailover:
-    """Wait until a replica has replaced the dead primary `node`; `loss` as in StartNode.
+    """Wait until a replica has replaced the dead primary `node`.
 
-    With `has_log` the wait may end without an election: the primary then starts again with its append-only file.
+    `loss` describes the data that is lost for good, or is None. With `has_log` the wait may end without an election:
+    the primary then starts again with its append-only file.
     """
 
     node: NodeName
@@ -51,7 +52,7 @@ class AwaitFailover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
-    """Promote a replica without an election, because no majority of the primaries can vote."""
+    """Promote a replica without an election, because the primaries cannot elect it."""
 
     node: NodeName
     dead: NodeName
@@ -96,7 +97,7 @@ class MonitorPrimary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadScripts:
-    """Load the scripts of the release that a node lacks, before it serves requests."""
+    """Load the scripts that are missing on a node, before the node serves requests."""
 
     node: NodeName
     scripts: tuple[str, ...]
@@ -112,7 +113,7 @@ class LoadUsers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
-    """Change a setting of a running node; `was` is the value before."""
+    """Change a setting of a running node; `was` is the previous value."""
 
     node: NodeName
     setting: str
@@ -159,12 +160,12 @@ _SIZES = frozenset(
 
 
 def kind(step: Step) -> str:
-    """Return the kind of a step as JSON output and saved plans name it."""
+    """Return the kind of a step, as in JSON output and saved plans."""
     return _KINDS[type(step)]
 
 
 def describe(step: Step) -> str:  # noqa: C901  one line a member is the point of this table
-    """Describe the step in one line, the same in plans, progress and journals."""
+    """Return the line that describes the step in plans, progress and journals."""
     match step:
         case PreparePlace(host=host, changes=changes):
             count = f"{len(changes)} change{'s' if len(changes) != 1 else ''}"
@@ -201,7 +202,7 @@ def describe(step: Step) -> str:  # noqa: C901  one line a member is the point o
 def danger(step: Step) -> str | None:
     """Describe the data that the step may lose for good, or None.
 
-    An operator must type the fleet's name to agree to such a step.
+    An operator must type the fleet's name to agree to a step that may lose data.
     """
     match step:
         case StartNode(loss=str(loss)) | AwaitFailover(loss=str(loss)):

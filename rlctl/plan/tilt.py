@@ -13,7 +13,10 @@ def in_tilt(observed: Observed) -> tuple[NodeFacts, ...]:
 
 
 def is_in_tilt(node: NodeFacts) -> bool:
-    """Whether the node is a Sentinel in TILT; not if it watches no primary, because its TILT then never ends."""
+    """Whether the node is a Sentinel in TILT.
+
+    A Sentinel that watches no primary does not count, because it never leaves TILT.
+    """
     view = node.sentinel
     return view is not None and view.primary is not None and view.tilt_s is not None
 

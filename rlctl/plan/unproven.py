@@ -7,7 +7,7 @@ from rlctl.plan.desired import Desired
 from rlctl.plan.sentinel import address_of
 from rlctl.topology.model import Kind, TargetName, Topology
 
-_TLS = "with `security: {tls: true}` certificates prove it"
+_TLS = "with `security: {tls: true}`, certificates prove the nodes"
 
 
 def proof_hint(topology: Topology) -> str:
@@ -18,7 +18,7 @@ def proof_hint(topology: Topology) -> str:
 
 
 def is_unproven(node: NodeFacts) -> bool:
-    """Whether a server answers at the node's address without proof that it is the node; it gets no password."""
+    """Whether a server answers at the node's address without proof; rlctl sends no password to it."""
     return node.presence is Presence.UNPROVEN
 
 
@@ -38,7 +38,7 @@ def may_serve(desired: Desired, observed: Observed, node: NodeFacts) -> bool:
 
 
 def proof_hint_or(desired: Desired, observed: Observed, nodes: Iterable[NodeFacts], otherwise: str) -> str:
-    """Return the proof hint if only the proof of one of these nodes is missing, otherwise the other hint."""
+    """Return the proof hint if one of these nodes may be serving without proof, or else the hint `otherwise`."""
     is_proof_missing = any(may_serve(desired, observed, node) for node in nodes)
     return proof_hint(desired.topology) if is_proof_missing else otherwise
 

@@ -33,7 +33,7 @@ class View:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """The nodes that it marks as failed or suspects."""
+        """The nodes that this node marks as failed or suspects."""
         return self.failed + self.suspected
 
     def to_json(self) -> dict[str, object]:
@@ -53,9 +53,10 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedPrimary:
-    """A node that says it is a primary, or a silent one that other nodes name as a primary.
+    """A node that reports itself as a primary, or a silent node that other nodes report as a primary.
 
-    `writable`: it would accept a write of a limiter now. `wins`: of several primaries, it keeps its data.
+    `writable`: the node would accept a limiter's write now. `wins`: the node keeps its data if there are several
+    primaries. `believed_by`: how many of the `asked` nodes report the node as the primary.
     """
 
     node: NodeName
@@ -103,12 +104,12 @@ class Views:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the fleet exists and has no conflicts except fences, which stay until they are lifted."""
+        """Whether the fleet exists and has no conflicts except fences, which only an operator lifts."""
         return self.exists and all(conflict.code in INTENDED for conflict in self.conflicts)
 
     @property
     def contested(self) -> tuple[int, ...]:
-        """The shards with more than one node that is a primary or named as one."""
+        """The shards with several primaries, including nodes that other nodes report as primaries."""
         said = {(primary.shard, str(primary.node)) for primary in self.primaries}
         named = {pair for view in self.views for pair in view.primaries.items()}
         count = Counter(shard for shard, _name in said | named)
@@ -128,7 +129,7 @@ class Views:
 
 
 def views_of(desired: Desired, observed: Observed) -> Views:
-    """Read every node's view from an observation, and the conflicts between them."""
+    """Extract every node's view from an observation, and find the conflicts between the views."""
     views = tuple(_view(desired, observed, node) for node in observed.nodes) if observed.exists else ()
     primaries = tuple(_primaries(desired, observed, views))
     conflicts = _conflicts(desired, observed, primaries, views) if observed.exists else ()
@@ -153,7 +154,7 @@ def _view(desired: Desired, observed: Observed, node: NodeFacts) -> View:
 
 
 def _cluster_view(desired: Desired, observed: Observed, view: View, node: NodeFacts) -> View:
-    """Read the table of a cluster node; nodes outside the topology are a finding of `status` and are left out."""
+    """Read the table of a cluster node, except nodes outside the topology, which `status` reports."""
     names = {other.id: other.name for other in observed.nodes}
     peers = {names[peer.id]: peer for peer in node.table if peer.id in names and not peer.handshake}
     owners: dict[int, tuple[int, str]] = {}
@@ -194,7 +195,7 @@ def _sentinel_view(desired: Desired, observed: Observed, view: View, sentinel: S
 
 
 def _data_node_view(observed: Observed, view: View, node: NodeFacts) -> View:
-    """A data node of a Sentinel fleet names itself, or the primary that it follows."""
+    """Fill in the view of a data node of a Sentinel fleet: its primary is itself, or the node that it follows."""
     if node.role is Role.PRIMARY:
         return replace(view, primaries={ONLY_SHARD: node.name})
     names = {other.id: other.name for other in observed.nodes}
@@ -238,8 +239,8 @@ def _is_writable(desired: Desired, node: NodeFacts) -> bool:
 def _epoch(desired: Desired, observed: Observed, node: NodeFacts, naming: Iterable[View]) -> int | None:
     """Return the configuration epoch of a primary.
 
-    A live cluster node reports its own; tables of the others show that of a silent one. In a Sentinel fleet it is the
-    highest epoch of the Sentinels that name the primary.
+    A live cluster node reports its own epoch; other nodes' tables show the epoch of a silent node. In a Sentinel
+    fleet, it is the highest epoch of the Sentinels that name the primary.
     """
     if desired.topology.kind is Kind.CLUSTER:
         return node.epoch if node.is_up else max((peer.epoch for peer in _lines(observed, node)), default=None)
@@ -253,7 +254,7 @@ def _lines(observed: Observed, node: NodeFacts) -> Iterator[Peer]:
 def _wins(desired: Desired, observed: Observed, primary: ClaimedPrimary, found: Iterable[ClaimedPrimary]) -> bool:
     """Whether this primary keeps its data.
 
-    In a cluster the highest epoch wins, then the smallest id; in a Sentinel fleet the primary that Sentinels name.
+    In a cluster the highest epoch wins, then the smallest id. In a Sentinel fleet the primary that Sentinels name wins.
     """
     if desired.topology.kind is Kind.SENTINEL:
         return _winner_behind_sentinels(desired, observed, found) == primary.node
@@ -265,7 +266,7 @@ def _wins(desired: Desired, observed: Observed, primary: ClaimedPrimary, found: 
 
 
 def _winner_behind_sentinels(desired: Desired, observed: Observed, found: Iterable[ClaimedPrimary]) -> NodeName:
-    """Return the primary that the Sentinels name; during a failover, the one that they have promoted already."""
+    """Return the primary that the Sentinels name, or during a failover the replica that they have promoted."""
     named = believed_primary(desired, observed).name
     if not any(node.sentinel is not None and node.sentinel.failing_over for node in observed.up):
         return named
@@ -329,7 +330,8 @@ def _two_writers(shard: int, primaries: Sequence[ClaimedPrimary]) -> Iterator[Fi
     winner = next((primary.node for primary in primaries if primary.wins), None)
     losers = [name for name in writers if name != winner]
     text = (
-        f"{listed(writers)} each accept writes of shard {shard}: those on {listed(losers)} are lost when they reconnect"
+        f"{listed(writers)} each accept writes of shard {shard}: "
+        f"when they reconnect, the writes on {listed(losers)} are lost"
     )
     yield Finding(code="two-writers", severity=Severity.CRITICAL, subject=f"shard {shard}", text=text)
 

@@ -60,7 +60,7 @@ def test_a_rival_behind_sentinels(sentinel: LocalFleet) -> None:
         ("node-0", True, True),
         ("node-1", True, False),
     ]
-    assert "those on node-1 are lost" in document["conflicts"][0]["text"]
+    assert "the writes on node-1 are lost" in document["conflicts"][0]["text"]
 
     sentinel.run("fence", "node-1", "--confirm", sentinel.name)
     document = views(sentinel, expect=11)

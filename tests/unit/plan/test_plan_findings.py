@@ -244,7 +244,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "unknown-member",
             DEGRADED,
             "node-0",
-            "node-0 knows aaaaaaaa, which the topology does not name",
+            "node-0 knows aaaaaaaa, not in the topology",
             id="unknown member",
         ),
         pytest.param(
@@ -253,7 +253,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "views-split",
             DEGRADED,
             "node-0",
-            "node-0 marks nodes as failed that answer: node-0, node-1, node-2, node-3 and 2 more",
+            "node-0 marks nodes as failed although they answer: node-0, node-1, node-2, node-3 and 2 more",
             id="split views",
         ),
         pytest.param(
@@ -292,7 +292,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "no-replica",
             DEGRADED,
             "shard 1",
-            "shard 1 has no linked replica: losing node-1 loses its counts",
+            "shard 1 has no linked replica: if node-1 fails, its counts are lost",
             id="no replica",
         ),
         pytest.param(
@@ -337,7 +337,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "two-primaries",
             CRITICAL,
             "fleet",
-            "besides the primary node-0, writes are accepted by node-1",
+            "writes are accepted by node-1, besides the primary node-0",
             id="watched two primaries",
         ),
         pytest.param(
@@ -364,7 +364,7 @@ def found(topology: Topology, damages: list[Damage]) -> list[Finding]:
             "no-replica",
             DEGRADED,
             "fleet",
-            "no linked replica: losing node-0 loses all counts",
+            "no linked replica: if node-0 fails, all counts are lost",
             id="watched no replica",
         ),
         pytest.param(
@@ -626,7 +626,7 @@ def test_who_is_shut_out_by_a_firewall_knows_nothing_of_slots() -> None:
     nodes = [f"node-{number}" for number in range(6)]
     (one,) = assess(desired_of(on_hosts), silent(healthy(on_hosts), *nodes))
     assert (one.code, one.severity, one.subject) == ("node-unknown", DEGRADED, "fleet")
-    assert "`rlctl deploy` adds it" in one.text
+    assert "`rlctl deploy` adds a rule for it" in one.text
 
 
 @pytest.mark.parametrize("target", [TargetName.HOSTS, TargetName.LOCAL])

@@ -76,7 +76,7 @@ def refusal(topology: Topology, state: Observed) -> RlctlError:
         pytest.param(
             cluster(),
             met_alien(healthy(cluster())),
-            "the fleet has a node aaaaaaaa at 10.0.0.9:7000 that the topology does not name",
+            "the fleet has a node aaaaaaaa at 10.0.0.9:7000 that is not in the topology",
             "removing nodes is not available yet",
             id="unknown member",
         ),

@@ -155,7 +155,7 @@ def test_a_split_cluster() -> None:
     assert (old.writable, old.wins, old.believed_by) == (True, False, 2)
     assert (new.writable, new.wins, new.believed_by) == (True, True, 4)
     assert views.conflicts[0].text == (
-        "node-0, node-3 each accept writes of shard 0: those on node-0 are lost when they reconnect"
+        "node-0, node-3 each accept writes of shard 0: when they reconnect, the writes on node-0 are lost"
     )
     assert views.conflicts[1].text == "views differ on the primary of shard 0: node-0 (2), node-3 (4)"
 
