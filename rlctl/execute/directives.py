@@ -16,7 +16,7 @@ _HINT = (
 
 
 def check_directives(fleet: FleetSession, *, fetch: bool = False) -> bool:
-    """Raise ImpossibleSettings if the server refuses directives; return False if no server could be asked.
+    """Raise ImpossibleSettings if the server refuses directives; return False if the server is not installed yet.
 
     `fetch` downloads the image of a docker fleet first.
     """

@@ -44,13 +44,13 @@ from rlctl.targets.base import Launch
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes
 
-# Replicas retry a failed election after a multiple of the node time-out; several retries fit into this.
+# Wait this many node time-outs for a failover: replicas retry a failed election every few node time-outs.
 FAILOVER_FACTOR = 10
 FAILOVER_MIN_S = 60.0
 ELECTION_S = 3.0
 LOADING_S = 60.0
 ASK_AGAIN_S = 0.05
-# The server's error code, alone or after the command that it refused.
+# The error code LOADING, alone or after the refused command.
 _LOADING = re.compile(r"(^|: )LOADING ")
 T = TypeVar("T")
 
@@ -135,7 +135,7 @@ class Executor:
         return {step: errors[place(step)] for step in batch if place(step) in errors}
 
     def _carry_out_when_loaded(self, batch: Sequence[Step]) -> Errors:
-        """Repeat steps that servers refused with LOADING: they refuse most commands while they read their data."""
+        """Repeat steps that a server refused with LOADING: it refuses most commands while it reads its data."""
         deadline = self._fleet.clock.monotonic() + LOADING_S
         errors = self._carry_out(batch)
         while loading := [step for step in batch if _LOADING.search(errors.get(place(step), ""))]:
@@ -215,12 +215,12 @@ class Executor:
             except TimedOut:
                 if not step.has_log:
                     raise
-                self._progress.note(f"no replica has taken over: {step.node} starts again as the primary, from its log")
+                self._progress.note(f"no replica has taken over: {step.node} restarts as the primary from its log")
                 self._elected[step.shard] = step.node
         return {}
 
     def _election_s(self) -> float:
-        """Seconds that the sentinels need for a failover; after a recent failover they start no other for minutes."""
+        """Seconds to wait for a failover; sentinels that failed over recently would delay it for minutes."""
         return self._fleet.topology.sentinel.down_after_ms / 1000 + ELECTION_S
 
     def _take_over(self, batch: Sequence[TakeOver]) -> Errors:
@@ -232,7 +232,7 @@ class Executor:
         return {}
 
     def _await_replica_role(self, step: TakeOver) -> None:
-        """Wait until a node that restarted with an outdated claim to its slots has become a replica of their owner."""
+        """Wait until the node is a replica: after a restart it may claim slots until it learns of their new owner."""
 
         def is_replica() -> bool:
             self._stop.check()
@@ -245,7 +245,7 @@ class Executor:
             is_replica,
             timeout_s=FAILOVER_MIN_S,
             clock=self._fleet.clock,
-            what=f"{step.node} a replica of {step.dead}",
+            what=f"{step.node} becoming a replica of {step.dead}",
             hint="see `rlctl status`, then run `rlctl deploy` again",
         )
 
@@ -268,12 +268,12 @@ class Executor:
             self._progress,
             has_successor,
             what=f"a replica taking over from {dead}",
-            hint=f"{dead} stays down, because it would start empty; see `rlctl status`, then run `rlctl deploy` again",
+            hint=f"{dead} stays down, because it could lose data; see `rlctl status`, then run `rlctl deploy` again",
             timeout_s=at_most_s or max(FAILOVER_MIN_S, patience_ms * FAILOVER_FACTOR / 1000),
         )
 
     def _load_scripts(self, batch: Sequence[LoadScripts]) -> Errors:
-        """Load scripts; each SHA1 that a server returns must be the release's."""
+        """Load scripts, and check each SHA1 that a server returns against the release."""
         errors: Errors = {}
         for step in batch:
             problem = load_scripts(self._link(step.node), self._fleet.release.with_earlier(step.scripts))
@@ -289,7 +289,7 @@ class Executor:
         return silent | load_users(wanted, self._link, lambda names: self._write_files(names, observed))
 
     def _configure(self, batch: Sequence[Configure]) -> Errors:
-        """Write the nodes' files too: otherwise a restart would bring the old value back."""
+        """Set the values, and write the nodes' files so that the values survive a restart."""
         written = self._write_files([step.node for step in batch], self._fleet.observe())
         return written or self._formation.configure(batch)
 

@@ -1,4 +1,4 @@
-"""Records that the fleet itself stores: the release of scripts in force, and its last 100 changes."""
+"""Records that the fleet itself stores: the release of scripts in force, and the last 100 changes."""
 
 import json
 from collections.abc import Iterator, Mapping

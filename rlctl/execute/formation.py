@@ -17,11 +17,11 @@ from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec, all_nodes, node_id
 
 REPLICATE_S = 30.0
-# A command that changes a node may wait longer for its answer than a query, which decides whether a node hangs.
+# Answer timeout of commands that change a node. Queries have a shorter timeout, which decides if a node hangs.
 CHANGE_S = 15.0
-# A node that stalled for longer than its time-out drops the handshake, and no server repeats the MEET.
+# A node that stalled for longer than its time-out drops the handshake, and servers do not repeat MEET by themselves.
 MEET_AGAIN_S = 2.0
-# Gossip brings the primary's name within fractions of a second after the meeting.
+# Error of a node that does not know its primary yet; gossip takes a fraction of a second after MEET.
 _PRIMARY_NOT_YET_KNOWN = "Unknown node"
 # Error text by the name of the node or host.
 Errors = dict[str, str]
@@ -43,7 +43,7 @@ class Formation:
         return self._send((step.node, [("CLUSTER", "SET-CONFIG-EPOCH", step.epoch)]) for step in steps)
 
     def meet(self, steps: Sequence[Meet]) -> Errors:
-        """Send CLUSTER MEET, all those of one node in one write."""
+        """Send CLUSTER MEET; the commands for one node are sent together."""
         specs = self._specs()
         return self._send((step.node, [meet_command(specs[peer]) for peer in step.peers]) for step in steps)
 
@@ -55,7 +55,10 @@ class Formation:
         )
 
     def replicate(self, steps: Sequence[Replicate]) -> Errors:
-        """Send CLUSTER REPLICATE until the node knows its primary; behind Sentinel, REPLICAOF and CONFIG REWRITE."""
+        """Repeat CLUSTER REPLICATE until each node knows its primary.
+
+        In a Sentinel fleet, send REPLICAOF and CONFIG REWRITE.
+        """
         if self.topology.kind is Kind.SENTINEL:
             specs = self._specs()
             return self._send((step.node, _replicaof(specs[step.primary])) for step in steps)
@@ -66,7 +69,7 @@ class Formation:
         return self._send([(step.node, [failover_command(self.topology, FailoverMode.TAKEOVER)])])
 
     def monitor(self, steps: Sequence[MonitorPrimary]) -> Errors:
-        """Send SENTINEL MONITOR and the fleet's options and log-in."""
+        """Send SENTINEL MONITOR, then SENTINEL SET for the options and the log-in."""
         specs = self._specs()
         return self._send((step.node, self._monitor(specs[step.primary])) for step in steps)
 
@@ -109,7 +112,7 @@ class Formation:
                 self._send((node, [meet_command(specs[primary])]) for node, primary in waiting.items())
             return not waiting
 
-        # On a time-out `refused` holds the errors to report.
+        # After a time-out, `refused` contains the errors to report.
         with contextlib.suppress(TimedOut):
             wait_until(all_answered, timeout_s=REPLICATE_S, clock=self.clock, what="replicas accepting their primary")
         return refused

@@ -89,7 +89,7 @@ def read(path: Path) -> tuple[JournalEntry, ...]:
 
 
 def current_user() -> str:
-    """Return the name of the user that runs rlctl, or the uid if it has none."""
+    """Return the name of the user that runs rlctl, or the uid if the user has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

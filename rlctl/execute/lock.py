@@ -1,4 +1,4 @@
-"""One operation at a time on a fleet: a file lock that ends with its process, and a key in Redis for other machines."""
+"""Allow one operation at a time on a fleet: a file lock on this machine, and a key in Redis for other machines."""
 
 import fcntl
 import json
@@ -87,9 +87,9 @@ class LockOwner:
 
 @contextmanager
 def file_lock(path: Path, owner: LockOwner, *, wait: Callable[[], bool]) -> Iterator[None]:
-    """Hold the file lock of this machine.
+    """Hold the file lock of this machine; the kernel releases it if the process ends.
 
-    While another process holds it, `wait` is called repeatedly; LockHeld is raised once it returns False.
+    While another process holds the lock, calls `wait` repeatedly; raises LockHeld once `wait` returns False.
     """
     with _opened(path) as handle:
         while not _try_flock(handle):
@@ -131,7 +131,10 @@ class FleetLock:
         self._thread: threading.Thread | None = None
 
     def acquire(self, *, wait: Callable[[], bool]) -> None:
-        """Set the key, or raise LockHeld. The key of a process that has ended on this machine is replaced."""
+        """Set the key, or raise LockHeld once `wait` returns False.
+
+        Replaces the key of a process that ran on this machine and has ended.
+        """
         with closing(next(self._open_links())) as link:
             while link.call("SET", LOCK_KEY, self._token, "NX", "PX", TTL_MS) is None:
                 text = link.call("GET", LOCK_KEY)
@@ -175,7 +178,7 @@ class FleetLock:
             self._taken_over = any(foreign)
 
     def _ask(self, ask: Callable[[NodeLink], bool]) -> bool:
-        """Whether `ask` returns True for one of the nodes.
+        """Call `ask` for each node until it returns True; return False if it never does.
 
         During a failover the key may be missing on all of them; the file lock still protects this machine.
         """

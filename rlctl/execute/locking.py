@@ -32,7 +32,7 @@ class LockWait:
 
 
 class LockedFleet:
-    """An opened fleet under the lock of one operation; the key in Redis is set once a primary answers."""
+    """An opened fleet under the lock of one operation; `take_key` adds the lock key in Redis."""
 
     def __init__(self, fleet: FleetSession, owner: LockOwner, wait: Callable[[], bool]) -> None:
         self.fleet = fleet
@@ -43,7 +43,7 @@ class LockedFleet:
         self._proven: frozenset[NodeName] = frozenset()
 
     def take_key(self, observed: Observed) -> None:
-        """Set the lock key if a primary can store it now; raises LockHeld if another operation has."""
+        """Set the lock key if a primary can store it now; raises LockHeld if another operation has set it."""
         self._note_proven(observed)
         if self._lock is not None:
             return
@@ -55,12 +55,12 @@ class LockedFleet:
         try:
             lock.acquire(wait=self._wait)
         except (LinkFailure, CommandFailed):
-            # A primary that is failing over cannot store the key; the file lock still holds.
+            # A primary that is failing over cannot store the key; the file lock still protects this machine.
             return
         self._lock = lock
 
     def follow(self, observed: Observed) -> None:
-        """Extend the key on the new primary from now on, after a failover."""
+        """After a failover, extend the key on the new primary."""
         self._key_node = primary_for_key(self.fleet, observed, LOCK_KEY) or self._key_node
         self._note_proven(observed)
 
@@ -69,16 +69,16 @@ class LockedFleet:
         if self._lock is not None and self._lock.is_lost:
             raise Refused(
                 "another operation has taken the lock of this fleet",
-                hint="`rlctl unlock` shows its owner; steps that were carried out stay",
+                hint="`rlctl unlock` shows its owner; completed steps are not undone",
             )
 
     def release(self) -> None:
-        """Delete the lock key; the file lock stays."""
+        """Delete the lock key; keep the file lock."""
         if self._lock is not None:
             self._lock.release()
 
     def _note_proven(self, observed: Observed) -> None:
-        """Remember the proven nodes: only they get a password, as any process may listen on a dead node's port."""
+        """Remember the proven nodes: rlctl sends passwords only to them, as any process may use a dead node's port."""
         self._proven = frozenset(node.name for node in observed.up)
 
     def _open_links(self) -> Iterator[NodeLink]:
@@ -102,10 +102,10 @@ def lock_fleet(
     removing: bool = False,
     release: Release | None = None,
 ) -> Iterator[LockedFleet]:
-    """Lock a fleet and open it; the previous holder of the lock may have changed it, so nothing is read before.
+    """Lock a fleet, then open it: the previous operation may have changed the fleet until it released the lock.
 
-    `command` names the operation to other processes; `removing` opens a fleet as `rlctl destroy` does.
-    Raises LockHeld, or TimedOut after waiting.
+    Other processes see `command` as the command of the lock's owner; `removing` opens the fleet as `rlctl destroy`
+    does. Raises LockHeld, or TimedOut if `waiting` asked for a wait.
     """
     if not removing:
         check_openable(topology, home)
@@ -130,7 +130,7 @@ def lock_fleet(
 
 
 def _lock_wait(clock: Clock, stop: StopFlag, progress: Progress, waiting: LockWait) -> Callable[[], bool]:
-    """Return the callback for a held lock: it sleeps and returns True, or False at the wait limit."""
+    """Return the callback for a held lock: it sleeps and returns True, or returns False once waiting must end."""
     started: float | None = None
 
     def keep_waiting() -> bool:
@@ -161,9 +161,9 @@ def primary_for_key(fleet: FleetSession, observed: Observed, key: str) -> NodeSp
 
 
 def primary_unreachable(fleet: FleetSession, observed: Observed, what: str, *, meanwhile: str = "") -> RlctlError:
-    """Return the error for a primary whose stored data cannot be read: denied, unproven, or it does not answer.
+    """Return the error for a primary whose stored data cannot be read: it denies access, is unproven or is silent.
 
-    `what` names the data; `meanwhile` is a clause about what services do until then.
+    `what` is the data, and `meanwhile` a clause on what services do until then; both are part of the message.
     """
     if denied := denied_access(observed):
         return denied
@@ -177,7 +177,7 @@ def primary_unreachable(fleet: FleetSession, observed: Observed, what: str, *, m
 
 
 def denied_access(observed: Observed) -> AccessDenied | None:
-    """Return the error for nodes that refuse the password; None if there are none."""
+    """Return the error for nodes that refuse the password; None if no node does."""
     denied = [node for node in observed.nodes if node.presence is Presence.DENIED]
     if not denied:
         return None

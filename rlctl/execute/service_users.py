@@ -1,4 +1,4 @@
-"""Users of services that are not on the fleet yet: rules for generating their passwords."""
+"""Check that services have users on the fleet, and that rlctl may generate the passwords that are missing."""
 
 from rlctl.errors import AccessDenied, NotFound, Refused
 from rlctl.execute.session import FleetSession
@@ -28,7 +28,7 @@ def check_deployed(fleet: FleetSession) -> None:
     """Raise Refused if a service has no password yet; only deploy generates one."""
     if fleet.new_services:
         raise Refused(
-            f"services without a user yet: {', '.join(fleet.new_services)}", hint="`rlctl deploy` adds them first"
+            f"services without a user yet: {', '.join(fleet.new_services)}", hint="`rlctl deploy` adds the users"
         )
 
 
@@ -36,8 +36,8 @@ def check_service(fleet: FleetSession, service: str) -> None:
     """Raise NotFound if the service has no user on this fleet."""
     known = fleet.topology.security.services
     if service not in known:
-        listed = f"it names {', '.join(known)}" if known else "it names none"
-        raise NotFound(f"security.services of the topology names no {service}", hint=f"{listed}; add it and deploy")
+        listed = f"it has {', '.join(known)}" if known else "it is empty"
+        raise NotFound(f"security.services of the topology has no {service}", hint=f"{listed}; add it and deploy")
     if service in fleet.new_services:
         raise NotFound(f"service {service} has no user yet", hint="`rlctl deploy` adds it")
 

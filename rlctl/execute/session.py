@@ -40,7 +40,7 @@ class FleetSession:
     folder: FleetFolder
     secrets: FleetSecrets
     release: Release
-    # The secrets that were stored before; None for a fleet that has none yet.
+    # The secrets that were stored before; None for a fleet without stored secrets.
     found: FleetSecrets | None
     target: Target
     connector: Connector
@@ -65,7 +65,7 @@ class FleetSession:
         return observed
 
     def check_deployable(self) -> None:
-        """Raise Refused for edits that deploy cannot carry out, AccessDenied without usable secrets of the fleet."""
+        """Raise Refused for edits that deploy cannot carry out, and AccessDenied if secrets are missing or unusable."""
         check_refusals(self.refusals)
         check_savable(self.secrets, self.found)
         if self.topology.security.tls and self.secrets.authority is not None:
@@ -74,7 +74,7 @@ class FleetSession:
             raise no_secrets(self.topology)
 
     def check_removable(self) -> None:
-        """Raise AccessDenied if nodes run on hosts and the secrets are missing; a stopped fleet can be removed."""
+        """Raise AccessDenied if nodes run on hosts and the secrets are missing; a stopped fleet needs no secrets."""
         if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._has_running_node():
             raise no_secrets(self.topology)
 
@@ -113,7 +113,7 @@ class FleetSession:
         return self.is_new and not self.folder.secrets.exists()
 
     def _placed_nodes(self) -> set[NodeName]:
-        """The nodes placed on hosts that answer; `placed` also lists the nodes of hosts that do not."""
+        """The nodes placed on hosts that answer; `placed` also lists the nodes of hosts that do not answer."""
         silent = {host for host, found in self.target.machines().items() if isinstance(found, RlctlError)}
         return set(self.target.placed()) - {spec.name for spec in all_nodes(self.topology) if spec.host in silent}
 
@@ -148,7 +148,7 @@ def added_services(secrets: FleetSecrets, found: FleetSecrets | None) -> tuple[s
 
 
 def no_secrets(topology: Topology) -> AccessDenied:
-    """Return the error for a fleet on hosts without its secrets: new ones would lock its operator out."""
+    """Return the error for a fleet whose secrets are missing: new secrets would lock its operator out."""
     return AccessDenied(
         f"the hosts have nodes of a fleet {topology.name}, and its secrets are not on this machine",
         hint="`rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE; if it is another fleet: choose another name",
@@ -169,7 +169,7 @@ def new_secrets(topology: Topology) -> FleetSecrets:
 def open_fleet(
     topology: Topology, home: Home, release: Release | None = None, listener: ProgressListener = NO_PROGRESS_LISTENER
 ) -> Iterator[FleetSession]:
-    """Open a fleet with the shipped release of scripts or another; connections are closed at the end."""
+    """Open a fleet with a release of scripts (None: the shipped release); close its connections at the end."""
     with _opened(topology, home, check_openable(topology, home), release or load_release(), listener) as fleet:
         yield fleet
 
@@ -185,7 +185,7 @@ def check_openable(topology: Topology, home: Home) -> FleetSecrets | None:
     if found is None and (folder.record.exists() or folder.nodes.exists()):
         raise AccessDenied(
             f"fleet {topology.name} was deployed from this machine, but its secrets are missing",
-            hint="restore them: `rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE; new ones would not fit",
+            hint="restore them: `rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE; the fleet rejects new ones",
         )
     return found
 

@@ -39,7 +39,7 @@ class StopFlag:
             return
         progress = f" after {done} of {of} steps" if of else ""
         raise self.kind(
-            f"stopped at a safe point{progress}; steps that were carried out stay",
+            f"stopped at a safe point{progress}; completed steps are not undone",
             hint="run the same command again: it continues from here",
         )
 
@@ -52,7 +52,7 @@ class StopFlag:
     def _asked(self, number: int, _frame: FrameType | None) -> None:
         if self._signal is not None:
             if number == signal.SIGHUP:
-                # Not a second request: when a terminal closes, the kernel and the shell each send one.
+                # Not a second request: when a terminal closes, the kernel and the shell each send SIGHUP.
                 return
             _say(b"aborted in the middle of a step; run the same command to carry on")
             os._exit(_KINDS[number].exit_code)
@@ -76,7 +76,7 @@ def ended_by_signals(message: str, *, hint: str) -> Iterator[None]:
 
 @contextmanager
 def _woken_up() -> Iterator[None]:
-    """Interrupt a blocking read periodically: it would miss a signal that arrives just before it starts."""
+    """Interrupt a blocking read periodically: it would miss a signal that arrives just before the read."""
     before = signal.signal(signal.SIGALRM, _ignored)
     signal.setitimer(signal.ITIMER_REAL, _WAKE_UP_S, _WAKE_UP_S)
     try:
@@ -92,7 +92,7 @@ def _ignored(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    # Under nohup SIGHUP is ignored, and must stay so.
+    # Under nohup, SIGHUP must remain ignored.
     numbers = [one for one in _KINDS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in numbers}
     try:

@@ -16,7 +16,7 @@ def load_users(
 ) -> Errors:
     """Set the users of each node, write its ACL file, then set its revision; return errors by node.
 
-    A node that failed lacks the revision, so the next run starts over with it.
+    The revision of a node that failed stays unchanged, so the next run sets its users again.
     """
     errors = _each(files, lambda node: set_users(link(node), files[node]))
     errors |= write([node for node in files if node not in errors])
@@ -48,7 +48,7 @@ def set_users(link: NodeLink, acl_file: str) -> str | None:
 
 
 def set_revision(link: NodeLink, acl_file: str) -> str | None:
-    """Mark the node as holding the users of this file; return the error, or None."""
+    """Record on the node that its users are those of this file; return the error, or None."""
     try:
         link.call(*_setting(REVISION_USER, user_rules(acl_file)[REVISION_USER]))
     except (LinkFailure, CommandFailed) as failure:

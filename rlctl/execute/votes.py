@@ -1,8 +1,8 @@
 """Wait until the primaries of a cluster can receive a replica's vote requests, and may vote for it.
 
 A `CLUSTER FAILOVER` that gets too few votes stops the shard's writes for 5 s. There are two causes. A node's bus links
-come up as late as a second after its replication link; votes that are sent before are lost. And on Redis a primary
-votes only once for the same shard in two node time-outs.
+may come up a second later than its replication link; vote requests before then are lost. And a Redis primary votes at
+most once for a shard in two node time-outs.
 """
 
 from datetime import datetime
@@ -18,7 +18,7 @@ from rlctl.system.clock import wait_until
 from rlctl.system.redis_errors import UNCHANGED, named_errors
 from rlctl.topology.nodes import all_nodes
 
-# Nodes reconnect ten times a second; a busy machine takes longer.
+# Nodes try to reconnect ten times a second; on a busy machine this takes longer.
 LINKED_S = 15.0
 # Servers report the age of a connection in whole seconds.
 _AGE_STEP_S = 1.0
@@ -50,9 +50,9 @@ def _await_window(fleet: FleetSession, plan: FailoverPlan, progress: Progress, s
 
 
 def _since_promotion_s(fleet: FleetSession, plan: FailoverPlan) -> float:
-    """Return a lower bound of the seconds since the primary was promoted.
+    """Return a lower bound of the seconds since the primary was promoted: the age of its oldest replica connection.
 
-    Its oldest connection from a replica has this age; infinite if it has been a primary since its start.
+    The bound is infinite if the node has been a primary since its start.
     """
     link = fleet.connector.link(next(spec for spec in all_nodes(fleet.topology) if spec.name == plan.old))
     with named_errors(plan.old, UNCHANGED):
@@ -64,7 +64,7 @@ def _since_promotion_s(fleet: FleetSession, plan: FailoverPlan) -> float:
 
 
 def _since_failed_failover_s(fleet: FleetSession, plan: FailoverPlan) -> float:
-    """Return the seconds since this shard's last failover that failed, which may have received votes.
+    """Return the seconds since the last failed failover of this shard, because primaries may have voted for it.
 
     The age of the replicas' connections covers failovers that succeeded.
     """

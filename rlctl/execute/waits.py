@@ -22,7 +22,7 @@ NOTE_EVERY_S = 1.0
 POLL_EVERY_S = 0.02
 MEET_FOR_SLOTS_EVERY_S = 0.5
 READ_EVERY_S = 0.1
-# A server that was listening and refuses connections for this long has ended.
+# A server whose port refuses connections for this long has ended.
 ENDED_S = 1.0
 # If TILT lasts longer than its period, the sentinel keeps stalling.
 TILT_WAIT_S = 2.0 * TILT_S
@@ -37,10 +37,10 @@ def wait_healthy(
     at_most_s: float = 0.0,
     is_hopeless: Callable[[Observed], bool] | None = None,
 ) -> tuple[Observed, tuple[Finding, ...]]:
-    """Wait until the fleet has no findings; return the last observation with its findings.
+    """Wait until the fleet has no findings that deploy can fix; return the last observation and these findings.
 
-    Returns findings if the time is up or `is_hopeless` says that waiting cannot help. The time is up after
-    `timeout_s`; with sentinels in TILT, `timeout_s` after TILT ends, but at most `at_most_s` after the start.
+    The wait also ends if `is_hopeless` returns True, or after `timeout_s`. While sentinels are in TILT, the limit moves
+    to `timeout_s` after TILT ends, but at most to `at_most_s` after the start.
     """
     started = fleet.clock.monotonic()
     deadline, latest = started + timeout_s, started + at_most_s
@@ -86,7 +86,7 @@ def wait_observed(
 
 
 def await_tilt_end(fleet: FleetSession, sentinel: NodeName, progress: Progress, stop: StopFlag) -> None:
-    """Wait until a sentinel leaves TILT: it accepts commands in TILT, but acts on them only afterwards."""
+    """Wait until a sentinel leaves TILT, because a sentinel in TILT accepts commands without acting on them."""
 
     def has_left_tilt(observed: Observed) -> bool:
         return sentinel not in {node.name for node in in_tilt(observed)}
@@ -105,7 +105,7 @@ def await_tilt_end(fleet: FleetSession, sentinel: NodeName, progress: Progress, 
 
 
 def _await_rest(fleet: FleetSession, stop: StopFlag, timeout_s: float) -> None:
-    """Poll each node until it is at rest; the observation that follows reports those that are not."""
+    """Poll until all nodes are at rest, a server has ended, or the time is up."""
     nodes = _NodesAtRest(fleet)
 
     def is_over() -> bool:
@@ -121,8 +121,9 @@ def _await_rest(fleet: FleetSession, stop: StopFlag, timeout_s: float) -> None:
 class _NodesAtRest:
     """Polls nodes until each is at rest: linked, and in a cluster with all nodes and slots in its table.
 
-    Nodes that lack entries get CLUSTER MEET again. A node learns slots only from the pings of their owner, which take
-    seconds to come round; MEET sends one at once. And servers never repeat a MEET that a stalled node missed.
+    rlctl sends CLUSTER MEET again for a node whose table lacks entries. A node learns slots only from the pings of
+    their owner, which may take seconds; MEET triggers a ping at once. And servers never repeat a MEET that a stalled
+    node missed.
     """
 
     def __init__(self, fleet: FleetSession) -> None:
@@ -131,7 +132,7 @@ class _NodesAtRest:
         self._nodes = data_nodes(fleet.topology)
         self._waiting = list(self._nodes)
         self._primaries: set[NodeSpec] = set()
-        # Missing slots are repaired from the first poll; a missed MEET shows only after a while.
+        # MEET for missing slots may be sent at the first poll; MEET for missing nodes needs MEET_AGAIN_S.
         before = fleet.clock.monotonic() - MEET_FOR_SLOTS_EVERY_S
         self._met_at = {spec.name: before for spec in self._nodes}
         self._closed_since: dict[NodeSpec, float] = {}
@@ -142,7 +143,7 @@ class _NodesAtRest:
         return any(now - since >= ENDED_S for since in self._closed_since.values())
 
     def is_over(self) -> bool:
-        """Poll the remaining nodes; whether all have been at rest once."""
+        """Poll the remaining nodes; return whether every node has been at rest once."""
         self._waiting = [spec for spec in self._waiting if not self._is_at_rest(spec)]
         return not self._waiting
 

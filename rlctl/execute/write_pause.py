@@ -1,4 +1,4 @@
-"""Pause the writes of one primary for seconds at a time, so that the pause ends soon after a killed rlctl."""
+"""Pause the writes of one primary for a few seconds at a time: if rlctl is killed, the pause ends soon."""
 
 import contextlib
 
@@ -7,14 +7,14 @@ from rlctl.observe.parse import required
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
-# Writes stay paused for this long after rlctl was killed.
+# If rlctl is killed, writes remain paused for at most this long.
 PAUSE_S = 5.0
-# The server executes all paused writes at once; at 2,000 writes a second none lost its answer after this wait.
+# The server executes all paused writes at once; in a test with 2,000 writes a second, this was enough for all answers.
 ANSWERED_S = 0.1
 
 
 class WritePause:
-    """A pause of writes on one server, over a connection of its own; each `extend` restarts its time."""
+    """A pause of writes on one server; each `extend` restarts its time. `link` must not be shared."""
 
     def __init__(self, link: NodeLink, clock: Clock) -> None:
         self._link = link
@@ -45,8 +45,8 @@ class WritePause:
     def disconnect_clients(self) -> None:
         """Close all client connections, as Sentinel does, so that clients look up the new primary.
 
-        Call it after `lift`, on a server that is a replica by then. It first gives the server time to answer READONLY
-        to the paused writes: a client without an answer cannot know whether its write was carried out.
+        Call it after `lift`, once the server is a replica. It first waits until the server has answered the paused
+        writes with READONLY: a client without an answer cannot know whether its write was carried out.
         """
         self._clock.sleep(ANSWERED_S)
         self._link.pipeline([("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub")])

@@ -151,7 +151,7 @@ def test_a_passage_that_is_stopped_stops_its_step(fleet: LocalFleet, number: sig
     assert not any(step.is_running() for step in steps)
     [transcript] = transcripts(fleet)
     assert f"transcript: {transcript}" in said
-    ending = "Interrupted: stopped at a safe point; steps that were carried out stay."
+    ending = "Interrupted: stopped at a safe point; completed steps are not undone."
     assert transcript.read_text().rstrip().endswith(ending)
 
 

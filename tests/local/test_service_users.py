@@ -155,7 +155,7 @@ def test_settings_of_a_service_are_those_of_the_limiter_with_its_own_login(fleet
 
 
 def test_services_that_are_not_there(fleet: LocalFleet) -> None:
-    assert "names no billing" in fleet.run("env", "--service", "billing", expect=5).err
+    assert "has no billing" in fleet.run("env", "--service", "billing", expect=5).err
     assert "--service goes with --as limiter" in fleet.run("env", "--as", "admin", "--service", "search", expect=2).err
     fleet.run("limit", "per-user", "ada", "--service", "billing", expect=5)
     fleet.run("rules", "explain", "per-user", "ada", "--service", "billing", expect=5)
