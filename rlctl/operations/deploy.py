@@ -26,7 +26,7 @@ from rlctl.plan.unproven import is_unproven
 from rlctl.render.redis_conf import max_clients
 from rlctl.topology.nodes import NodeName, all_nodes
 
-# Wait limit of a plan without steps, for a node that is just starting.
+# How long a deploy without steps waits for a node that is just starting.
 IDLE_WAIT_S = 15.0
 _PLAN_HINT = "write one with `rlctl deploy --dry-run --plan-out FILE`"
 
@@ -103,7 +103,7 @@ class _PlannedDeploy:
 
 
 def _plan(fleet: FleetSession, observed: Observed) -> _PlannedDeploy:
-    # First of all: otherwise a guard would report an invalid value as one that needs a restart.
+    # Check directives before the guards: a guard would report an invalid value as a value that needs a restart.
     is_checked = check_directives(fleet)
     observed = _proven(fleet, observed)
     desired = fleet.desired(observed)
@@ -119,7 +119,7 @@ def _plan(fleet: FleetSession, observed: Observed) -> _PlannedDeploy:
         observed = fleet.observe()
         desired = fleet.desired(observed)
     plan = make_plan(desired, observed, {host: found.changes for host, found in drift.items()})
-    # A new fleet needs all its hosts; an existing one is repaired on those that answer.
+    # A new fleet needs all its hosts; an existing fleet is repaired on the hosts that answer.
     if troubles and not (observed.exists and plan.steps):
         raise _all_in_one(troubles)
     if any(isinstance(step, StartNode | StartSentinel) for step in plan.steps):
@@ -138,7 +138,7 @@ def _proven(fleet: FleetSession, observed: Observed) -> Observed:
     troubles = [trouble for host in sorted(hosts) if isinstance(trouble := found.get(host), RlctlError)]
     if troubles:
         raise _all_in_one(troubles)
-    # Reading a host waits longer than a proof does, and leaves an ssh connection open for the next proof.
+    # Reading a host has a longer timeout than a proof, and leaves an ssh connection open for the next proof.
     return fleet.observe()
 
 
@@ -151,7 +151,7 @@ def _check_removed(fleet: FleetSession) -> None:
     removed = [name for name in fleet.target.placed() if name not in named]
     if removed:
         raise Refused(
-            f"the topology no longer names {', '.join(removed)}, which this fleet has",
+            f"nodes of this fleet are no longer in the topology: {', '.join(removed)}",
             hint="removing nodes is not available yet: undo the edit",
         )
 
@@ -167,7 +167,7 @@ def _carry_out(
     fleet, plan = locked.fleet, planned.plan
     started = fleet.clock.monotonic()
     journal = Journal(fleet.home.journal(fleet.topology.name), fleet.clock)
-    # Also without steps: some edits need none, such as the ssh user of a host, and belong in the record.
+    # Store the record even without steps: some edits, such as the ssh user of a host, need no step.
     if plan.steps or not fleet.is_recorded:
         fleet.save()
     if plan.steps:
@@ -195,7 +195,7 @@ def _note_lowered_maxclients(fleet: FleetSession, observed: Observed, progress: 
     if found:
         listed = ", ".join(f"{name} {most}" for name, most in found.items())
         wanted = max_clients(fleet.topology)
-        progress.note(f"maxclients is below {wanted} (limit of open files): {listed}; `rlctl doctor` says what to do")
+        progress.note(f"maxclients is below {wanted} (limit of open files): {listed}; `rlctl doctor` shows what to do")
 
 
 def _check_complete(planned: _PlannedDeploy) -> None:
@@ -244,7 +244,7 @@ def _walk_until_healthy(
 
 
 def _plan_of_restarts(fleet: FleetSession, observed: Observed) -> Plan | None:
-    """Plan again; None if the plan starts no server, or a guard refuses."""
+    """Plan again; return None if the plan starts no server or a guard refuses it."""
     try:
         plan = make_plan(fleet.desired(observed), observed)
     except RlctlError:

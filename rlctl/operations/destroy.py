@@ -14,7 +14,8 @@ from rlctl.targets.base import PackagesLeft
 from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import all_nodes
 
-# Without the fleet's secrets rlctl cannot prove whose servers these are; over TLS it cannot check certificates.
+# Without the fleet's secrets, rlctl cannot rule out that servers in these states belong to the fleet. With TLS it
+# cannot check their certificates either, so they may look like another process.
 _UNPROVEN = frozenset({Presence.DENIED, Presence.UNPROVEN, Presence.FOREIGN})
 _UNPROVEN_TLS = _UNPROVEN | {Presence.STRANGER}
 _PROVEN = frozenset({Presence.UP, Presence.LOADING})
@@ -88,7 +89,7 @@ def _check_silence(fleet: FleetSession) -> None:
             f"servers answer at the addresses of fleet {name}, and this machine has no secrets to identify them; "
             f"nothing was stopped: {where}",
             hint="if it is this fleet: `rlctl secrets import FILE` or RLCTL_SECRETS=FILE, with the RLCTL_HOME that "
-            "deployed it; if not: nothing of this fleet is on this machine",
+            "deployed it; if not: this machine has no part of this fleet",
         )
     if not fleet.is_new and (where := _answering(fleet, _PROVEN)):
         raise Refused(
@@ -99,7 +100,7 @@ def _check_silence(fleet: FleetSession) -> None:
 
 
 def _answering(fleet: FleetSession, presences: frozenset[Presence]) -> str:
-    """List the nodes of these kinds with their addresses and, on target local, their pids."""
+    """List the nodes in these states with their addresses and pids; pids are unknown except on target local."""
     pids = listening_pids() if fleet.topology.target is TargetName.LOCAL else {}
     observed = fleet.collector.collect()
     found = [spec for spec in all_nodes(fleet.topology) if observed.node(spec.name).presence in presences]

@@ -42,7 +42,7 @@ def _machines(fleet: FleetSession) -> Mapping[str, HostFacts | str]:
 
 def _scripts(fleet: FleetSession, observed: Observed) -> Iterator[Check]:
     """Run each script once as the runtime user: a missing permission shows only when a script runs."""
-    # A fenced node refuses every script that writes; the fence is a finding of its own.
+    # A fenced node refuses every script that writes; fences are reported separately.
     open_nodes = tuple(node for node in observed.nodes if not is_fenced(node))
     verdicts = verify(fleet, Observed(nodes=open_nodes))
     for node in sorted({verdict.node for verdict in verdicts}):
@@ -52,7 +52,7 @@ def _scripts(fleet: FleetSession, observed: Observed) -> Iterator[Check]:
             yield failed("scripts-run", node, evidence, "`rlctl deploy`; `rlctl scripts verify` shows each")
         else:
             yield passed(
-                "scripts-run", node, f"{len(fleet.release.scripts)} scripts, run as user limiter, reply as released"
+                "scripts-run", node, f"{len(fleet.release.scripts)} scripts, run as user limiter, reply correctly"
             )
 
 
@@ -65,7 +65,7 @@ def _server(fleet: FleetSession) -> Check:
 
 
 def _directives(fleet: FleetSession) -> Iterator[Check]:
-    """Check that the server starts with the section `redis`; on hosts `deploy --dry-run` does so."""
+    """Check that the server starts with the section `redis`; on target hosts, `deploy --dry-run` checks it."""
     topology = fleet.topology
     if not topology.redis or topology.target is TargetName.HOSTS:
         return

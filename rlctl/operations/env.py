@@ -27,7 +27,7 @@ class EnvUser(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Everything that a client library asks for.
+    """The settings that a client library needs to connect.
 
     `remap` maps the address that a node announces to the address at which this machine reaches it.
     """
@@ -68,7 +68,7 @@ class Connection:
 
 
 def connection(fleet: FleetSession, as_user: EnvUser, service: str | None = None) -> Connection:
-    """Return the settings to reach the fleet: a node of a cluster, the primary of a Sentinel fleet.
+    """Return the settings to connect to a node of a cluster, or to the primary of a Sentinel fleet.
 
     With `service`, the user of that service replaces the user limiter.
     """
@@ -103,6 +103,6 @@ def _login(fleet: FleetSession, as_user: EnvUser, service: str | None) -> tuple[
     if service is None:
         return as_user.user.value, fleet.secrets.password(as_user.user)
     if as_user is not EnvUser.LIMITER:
-        raise UsageFault(f"--service goes with --as limiter, not {as_user.value}", hint="leave one of the two out")
+        raise UsageFault(f"--service goes with --as limiter, not {as_user.value}", hint="leave out --service or --as")
     check_service(fleet, service)
     return user_of(service), fleet.secrets.services[service]

@@ -1,4 +1,4 @@
-"""Fail over a shard: plan it, pause writes if none may be lost, start it, and check the result."""
+"""Fail over a shard: plan it, pause writes if needed, start it, and check the result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from rlctl.topology.nodes import NodeName, all_nodes, data_nodes
 
 # A cluster node gives up a manual failover after 5 s; in the remaining time the nodes agree on the result.
 ORDER_S = 15.0
-# Shorter than the time after which sentinels mark the paused primary as down, as it cannot answer them.
+# Must be shorter than the time after which sentinels mark a primary as down: a paused primary cannot answer them.
 COPY_S = 3.0
 # Sentinel gives up a promotion after its failover-timeout, which it checks a few times a second.
 GIVEN_UP_S = 2.0
@@ -189,7 +189,7 @@ class _Failover:
         return None
 
     def _send_command(self) -> None:
-        """Send the failover command to the Sentinel, or to the replica that takes over in a cluster."""
+        """Send the failover command to the Sentinel, or in a cluster to the replica that takes over."""
         node = self.plan.sentinel or self.plan.new
         with named_errors(node, UNCHANGED):
             self._link(node).call(*failover_command(self.fleet.topology, self.plan.mode))
@@ -197,7 +197,8 @@ class _Failover:
     def _start_with_writes_paused(self) -> int | None:
         """Start the failover with writes paused.
 
-        Sentinel demotes the old primary seconds after the promotion: writes that it accepted until then would be lost.
+        Sentinel demotes the old primary seconds after the promotion. Writes that this primary accepted until then would
+        be lost.
         """
         link = self.fleet.connector.separate_link(self._specs[self.plan.old])
         pause = WritePause(link, self.fleet.clock)
@@ -240,7 +241,7 @@ class _Failover:
     def _redirect(self, pause: WritePause) -> None:
         """Extend the pause until the promotion is final, then make the old primary a replica at once.
 
-        Neither the user's timeout nor Ctrl-C ends this: otherwise writes would continue and be lost.
+        The user's timeout and Ctrl-C do not end this wait: the old primary would accept writes that are then lost.
         """
         self._progress.note(f"{self.plan.sentinel} promotes a replica")
 

@@ -1,4 +1,4 @@
-"""Fence and unfence a data node: CONFIG SET of one setting, which no file stores, then a check."""
+"""Fence and unfence a data node: change one setting with CONFIG SET, without storing it in a file, and check it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class FenceReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencePlan:
-    """One observed node, and whether it shall be fenced."""
+    """An observed node, and whether it is to be fenced (`wanted`) or unfenced."""
 
     spec: NodeSpec
     observed: Observed
@@ -53,7 +53,7 @@ class FencePlan:
 
 
 def plan_fence(fleet: FleetSession, name: str, *, wanted: bool) -> FencePlan:
-    """Observe the node that shall be fenced (`wanted`) or unfenced; only that node has to answer."""
+    """Observe the node that is to be fenced (`wanted`) or unfenced; only that node has to answer."""
     spec = _data_node(fleet, name)
     observed = fleet.observe()
     _check_answers(fleet, observed, spec)
@@ -80,7 +80,7 @@ def _run(locked: LockedFleet, name: str, argv: Sequence[str], agree: Agree, *, w
         locked.take_key(plan.observed)
         agree(plan)
         locked.check()
-        # A fenced node refuses to delete the lock key, so delete it before; the file lock still holds.
+        # A fenced node refuses to delete the lock key, so delete the key first; the file lock remains.
         locked.release()
         _journaled(fleet, plan.spec, argv, wanted=wanted)
     return FenceReport(name=fleet.topology.name, node=plan.spec.name, fenced=wanted, changed=plan.changes)
@@ -95,7 +95,7 @@ def _data_node(fleet: FleetSession, name: str) -> NodeSpec:
         )
     if spec.is_sentinel:
         raise UsageFault(
-            f"{name} is a sentinel: it takes no writes", hint=f"name a data node: {', '.join(_data(specs))}"
+            f"{name} is a sentinel: it accepts no writes", hint=f"choose a data node: {', '.join(_data(specs))}"
         )
     return spec
 

@@ -47,7 +47,7 @@ class Resize:
         return format_size(self.after.memory.maxmemory_bytes)
 
     def to_json(self) -> dict[str, object]:
-        """Return the fields that every `resize -o json` has."""
+        """Return the fields that all JSON documents of `resize -o json` contain."""
         return {
             "schema": "rlctl.resize/1",
             "name": self.before.name,
@@ -58,7 +58,7 @@ class Resize:
 
 
 def make_resize(file: Path, source: bytes, size_bytes: int | None) -> Resize:
-    """Plan the change of a topology file to `size_bytes`, or to twice its size if None; writes nothing."""
+    """Plan a change of `maxmemory` to `size_bytes`, or to twice its value if None; write nothing."""
     before = load_topology(source, str(file))
     was = before.memory.maxmemory_bytes
     after = replace(
@@ -69,7 +69,7 @@ def make_resize(file: Path, source: bytes, size_bytes: int | None) -> Resize:
     if after.memory.maxmemory_bytes < was:
         raise Refused(
             f"{format_size(after.memory.maxmemory_bytes)} is less than the {format_size(was)} that {file} says",
-            hint="less memory can evict keys or refuse writes; to do so, edit the file and run `rlctl deploy`",
+            hint="less memory can evict keys or refuse writes; to use less, edit the file and run `rlctl deploy`",
         )
     text = source.decode("utf-8")
     change = {("memory", _SETTING): format_size(after.memory.maxmemory_bytes)}

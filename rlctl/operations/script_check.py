@@ -15,7 +15,7 @@ from rlctl.topology.nodes import NodeName, all_nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """Result of one script on one node; `evidence` is the first wrong reply or error, None if there was none."""
+    """Result of one script on one node; `evidence` is the first wrong reply or error, None if all were right."""
 
     node: NodeName
     script: str

@@ -11,7 +11,7 @@ from rlctl.topology.nodes import NodeName
 
 
 class DriftClass(StrEnum):
-    """The kind of a difference, as `scripts status -o json` names it."""
+    """The kind of a difference, as in `scripts status -o json`."""
 
     MISSING = "MISSING"
     REPLICA_ONLY_MISSING = "REPLICA_ONLY_MISSING"
@@ -23,7 +23,7 @@ class DriftClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptDrift:
-    """One difference; `node` is None if it concerns the whole fleet, `script` if it concerns the whole node."""
+    """One difference. `node` is None for the whole fleet, `script` is None for a whole node."""
 
     kind: DriftClass
     node: NodeName | None = None

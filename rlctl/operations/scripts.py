@@ -183,7 +183,7 @@ def _link_for_key(fleet: FleetSession, observed: Observed, key: str) -> NodeLink
 
 def _check_deployed(fleet: FleetSession, observed: Observed) -> None:
     if not observed.exists:
-        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds it and loads them")
+        raise NotFound(f"fleet {fleet.topology.name} is not deployed", hint="`rlctl deploy` builds the fleet")
 
 
 def _prove(fleet: FleetSession) -> ScriptsStatus:
@@ -199,8 +199,8 @@ def _prove(fleet: FleetSession) -> ScriptsStatus:
     unreached = [drift.node for drift in status.drift if drift.kind is DriftClass.UNREACHABLE]
     if unreached:
         raise PartlyDone(
-            f"loaded on all nodes but {', '.join(str(node) for node in unreached)}, which did not answer",
-            hint="start them with `rlctl deploy`, then run `rlctl scripts apply` again",
+            f"scripts were not loaded on {', '.join(str(node) for node in unreached)}, which did not answer",
+            hint="start these nodes with `rlctl deploy`, then run `rlctl scripts apply` again",
         )
     _register(fleet, status.observed, "applied")
     return read_scripts(fleet)

@@ -30,7 +30,7 @@ from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes
 
 LOCK_S = 60.0
 LOCK_EVERY_S = 0.05
-# ACL files depend on the server's version; before a server is installed, assume the newest with other rules.
+# ACL files depend on the server's version. Before a server is installed, assume the newest version that changed them.
 NEWEST_KNOWN: Version = (8, 0)
 
 
@@ -44,7 +44,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingMode:
-    """What a staging may store.
+    """Whether a staging run may store secrets.
 
     `rehearsal`: an Ansible check run, which stores no secrets. `placed`: the hosts have nodes of the fleet, so missing
     secrets are an error. `unseen`: some hosts were not read and may have nodes, so no new secrets are stored.
@@ -74,7 +74,7 @@ def _stage(topology: Topology, home: Home, specs: Sequence[NodeSpec], version: V
     for spec in specs:
         node = staged_node(stage, spec, topology, secrets, commands)
         if mode.rehearsal:
-            # Otherwise certificates of the throw-away authority of an earlier rehearsal would stay.
+            # Remove certificates that the throw-away authority of an earlier rehearsal issued.
             _clear(node.root)
         make_private_folder(node.root)
         node.write_own(version)
@@ -92,7 +92,7 @@ def _secrets(topology: Topology, home: Home, mode: StagingMode) -> FleetSecrets:
         raise AccessDenied(
             f"some hosts of fleet {topology.name} were not read, and its secrets are not on this machine: "
             "nodes on those hosts may have other secrets",
-            hint="if it is new, run without --limit and with all hosts up; else `rlctl secrets import FILE` first",
+            hint="if the fleet is new, run without --limit with all hosts up; else `rlctl secrets import FILE`",
         )
     secrets = new_secrets(topology) if found is None else with_services(found, topology.security.services)
     check_authority(topology, secrets)
@@ -108,7 +108,7 @@ def _secrets(topology: Topology, home: Home, mode: StagingMode) -> FleetSecrets:
 
 
 def _lock_wait() -> Callable[[], bool]:
-    """Return the callback for a held staging lock; another host's staging takes moments."""
+    """Return the callback for a held staging lock: it returns False after LOCK_S."""
     clock = SystemClock()
     deadline = clock.monotonic() + LOCK_S
 

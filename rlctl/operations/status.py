@@ -19,7 +19,7 @@ from rlctl.topology.nodes import NodeId, NodeName, NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
-    """One node; the fields of a dead node come from the other nodes."""
+    """One node; the role and the slots of a node that does not answer come from the other nodes."""
 
     id: NodeId
     name: NodeName
@@ -32,13 +32,13 @@ class NodeStatus:
     lag_bytes: int | None
     version: str | None
     alive: bool
-    # A server answers at its address, but rlctl did not query it, as nothing proves that it is this node.
+    # A server answers at the node's address, but rlctl did not query it: nothing proves that the server is this node.
     unproven: bool
     scripts_missing: int
     view: str | None
 
     def to_json(self) -> dict[str, object]:
-        """Return the JSON document of `status -o json`."""
+        """Return the JSON form for `status -o json`."""
         return {
             "id": self.id,
             "name": self.name,
@@ -125,7 +125,7 @@ def _node(desired: Desired, observed: Observed, owned: Ownership, node: NodeFact
 
 
 def _scripts_missing(desired: Desired, spec: NodeSpec, node: NodeFacts) -> int:
-    """Count missing scripts; a data node that is down misses all, as its script cache is empty after a restart."""
+    """Count missing scripts; a data node that is down lacks all scripts, as a restart empties its cache."""
     if spec.is_sentinel:
         return 0
     return len(missing_scripts(desired, node)) if node.scripts is not None else len(desired.scripts)

@@ -11,7 +11,7 @@ from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink, Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLock:
-    """A held lock. `link` is None for the file lock of this machine, which only its own process can release."""
+    """A held lock. `link` is None for the file lock of this machine, which only its owner can release."""
 
     owner: LockOwner | None
     token: str
@@ -22,7 +22,7 @@ class FoundLock:
 
 
 def find_lock(fleet: FleetSession) -> FoundLock | None:
-    """Return the lock key in the fleet; if there is none, the file lock of this machine; None if neither is held."""
+    """Return the lock key in the fleet, or else the file lock of this machine, or None if the fleet is not locked."""
     spec = None if fleet.is_new else primary_for_key(fleet, fleet.observe(), LOCK_KEY)
     if spec is not None:
         link = fleet.connector.link(spec)
@@ -35,7 +35,7 @@ def find_lock(fleet: FleetSession) -> FoundLock | None:
 
 
 def break_lock(fleet: FleetSession, lock: FoundLock) -> None:
-    """Delete the lock key if it is still the one that was found."""
+    """Delete the lock key; raises Refused if its owner has changed, or if only the file lock is held."""
     if lock.link is None:
         raise Refused(
             f"a running process on this machine holds the lock ({lock.describe()})",
@@ -46,13 +46,13 @@ def break_lock(fleet: FleetSession, lock: FoundLock) -> None:
 
 
 def _ask(link: NodeLink, purpose: str, *command: object) -> Reply:
-    """Call the node that stores the lock key, which may fail at any moment."""
+    """Send a command to the node that stores the lock key; raises Unreachable or Refused if the command fails."""
     try:
         return link.call(*command)
     except LinkFailure as failure:
         raise Unreachable(
             f"the node that stores the lock did not answer: {failure}",
-            hint="`rlctl status` shows the fleet; run `rlctl unlock` again then",
+            hint="`rlctl status` shows the fleet; then run `rlctl unlock` again",
         ) from failure
     except CommandFailed as failure:
         raise Refused(
