@@ -1,1 +1,1 @@
-"""What the runtime library and the operator's tool share: algorithms, decisions, keys, rules, releases, RESP. Pure."""
+"""Code that the limiter and the rlctl command share: algorithms, decisions, keys, rules, releases, RESP. Pure."""

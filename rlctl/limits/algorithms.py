@@ -1,4 +1,4 @@
-"""The parameters of the seven algorithms. InvalidLimit for parameters and costs that a script would refuse. Pure."""
+"""The parameters of the seven algorithms. Parameters or costs that a script would refuse raise InvalidLimit. Pure."""
 
 from dataclasses import dataclass
 from math import gcd
@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from rlctl.limits.failures import InvalidLimit
 
-# Scripts calculate in doubles: every product stays below 2^53.
+# Scripts calculate in doubles, which are exact for integers below 2^53.
 EXACT = 2**53
-# Scripts add the current time in microseconds; the year 2100 stands in for it here.
+# Scripts add the current time in microseconds. The checks assume a time in the year 2100, the latest supported.
 _LATEST_US = 4_102_444_800_000_000
-# An admitted call adds up to `limit` entries to the log at once: more would block the shard.
+# One call may add `limit` entries to the log. A higher limit would let a call block the shard.
 _LOG_LIMIT = 10_000
 _RING_LIMIT = 1_000_000
 _RING_WINDOW = 2**32
@@ -43,7 +43,7 @@ class TokenBucket:
 
     @property
     def quota_window_ms(self) -> int:
-        """How long an empty bucket takes to fill up."""
+        """Milliseconds until an empty bucket is full again."""
         return -(-self.capacity * self.period_ms // self.rate)
 
     def check_cost(self, cost: int) -> None:
@@ -79,7 +79,7 @@ class Gcra:
 
     @property
     def quota_window_ms(self) -> int:
-        """How long a whole burst takes to be available again."""
+        """Milliseconds until a fully used burst is available again."""
         return -(-self.burst * self._spacing_us() // 1000)
 
     def check_cost(self, cost: int) -> None:
@@ -105,12 +105,12 @@ class _Window:
     def __post_init__(self) -> None:
         _whole(limit=self.limit, window_ms=self.window_ms)
         if self.window_ms == 0:
-            raise InvalidLimit(f"{self.name}: window_ms is at least 1")
+            raise InvalidLimit(f"{self.name}: window_ms must be at least 1")
         _exact(self.name, self.limit, _LATEST_US + 2 * self.window_ms * 1000)
 
     @property
     def key_window_ms(self) -> int | None:
-        """The window in the key: after a change of the window, counts start again."""
+        """The window length, which is part of the key: a rule with a new window counts on new keys."""
         return self.window_ms
 
     @property
@@ -173,7 +173,7 @@ class RollingWindow(_Rolling):
     def __post_init__(self) -> None:
         _Rolling.__post_init__(self)
         if self.limit > _LOG_LIMIT:
-            raise InvalidLimit(f"rolling_window: limit is at most {_LOG_LIMIT}; rolling_ring takes up to {_RING_LIMIT}")
+            raise InvalidLimit(f"rolling_window: limit must be at most {_LOG_LIMIT}; rolling_ring allows {_RING_LIMIT}")
 
     def check_cost(self, cost: int) -> None:
         _Rolling.check_cost(self, cost)
@@ -182,14 +182,14 @@ class RollingWindow(_Rolling):
 
 @dataclass(frozen=True, slots=True)
 class RollingRing(_Rolling):
-    """A rolling window with a log of milliseconds in a string, 4 bytes for each request."""
+    """A rolling window whose log is a string with a timestamp of 4 bytes for each admitted unit."""
 
     name: ClassVar[str] = "rolling_ring"
 
     def __post_init__(self) -> None:
         _Rolling.__post_init__(self)
         if self.limit > _RING_LIMIT or self.window_ms >= _RING_WINDOW:
-            raise InvalidLimit("rolling_ring: limit is at most 1000000, window_ms less than 2^32 ms")
+            raise InvalidLimit("rolling_ring: limit must be at most 1000000, window_ms less than 2^32 ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class Concurrent:
     def __post_init__(self) -> None:
         _whole(limit=self.limit, lease_ms=self.lease_ms)
         if self.lease_ms == 0:
-            raise InvalidLimit("concurrent: lease_ms is at least 1")
+            raise InvalidLimit("concurrent: lease_ms must be at least 1")
         _exact(self.name, self.limit, _LATEST_US + 2 * self.lease_ms * 1000)
 
     @property
@@ -229,7 +229,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 def _check_rate(name: str, rate: int, period_ms: int, **size: int) -> None:
     _whole(**size, rate=rate, period_ms=period_ms)
     if rate == 0 or period_ms == 0:
-        raise InvalidLimit(f"{name}: rate and period_ms are at least 1")
+        raise InvalidLimit(f"{name}: rate and period_ms must be at least 1")
     _exact(name, rate, period_ms * 1000)
 
 
@@ -241,9 +241,9 @@ def _lowest(rate: int, period_ms: int) -> dict[str, int]:
 def _whole(**values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise InvalidLimit(f"{name} is a whole number, 0 or more; not {value!r}")
+            raise InvalidLimit(f"{name} must be a whole number, 0 or more, not {value!r}")
 
 
 def _exact(name: str, *numbers: int) -> None:
     if any(number >= EXACT for number in numbers):
-        raise InvalidLimit(f"{name}: numbers too large to be exact")
+        raise InvalidLimit(f"{name}: the numbers are too large to be exact (2^53 or more)")

@@ -1,4 +1,4 @@
-"""Which identities take part in a canary. A higher share adds identities; each rule has its own selection. Pure."""
+"""Selects the identities of a canary. A higher share adds identities; each rule selects its own identities. Pure."""
 
 import hashlib
 
@@ -6,11 +6,11 @@ WHOLE = 10_000
 
 
 def bucket(rule_id: str, identity: str) -> int:
-    """The bucket of an identity for a rule, from 0 to 9999; `identity` is not encoded."""
+    """Return the bucket of an identity for a rule, from 0 to 9999; `identity` is the text before encoding."""
     text = f"{rule_id}:{identity}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha1(text, usedforsecurity=False).digest()[:4], "big") % WHOLE
 
 
 def takes_part(rule_id: str, identity: str, share: int) -> bool:
-    """Whether an identity is in the canary of a rule; `share` is of 10,000."""
+    """Return whether an identity is in the canary of a rule; `share` of every 10,000 identities take part."""
     return bucket(rule_id, identity) < share

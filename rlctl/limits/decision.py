@@ -9,13 +9,13 @@ from rlctl.limits.failures import Cause
 
 # The largest integer of a structured field (RFC 9651, section 3.3.1).
 _FIELD_MAX = 999_999_999_999_999
-# A quota has one or two limits: that of the rule, and that of local:N.
+# A quota usually has one or two limits: the rule's limit, and the share of a process under policy local:N.
 _MOST_LIMITS = 8
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
 class Reason(StrEnum):
-    """The reason of a decision; the first five are the reasons 0 to 4 of the scripts."""
+    """The reason of a decision. Scripts return the first five as the numbers 0 to 4."""
 
     OK = "ok"
     OVER_LIMIT = "over_limit"
@@ -45,7 +45,7 @@ def fallback_reason(cause: Cause) -> Reason:
 
 
 class Source(StrEnum):
-    """What decided: Redis, a failure policy, or the rule set where no rule concerns the request."""
+    """The source of a decision: Redis, a failure policy, or the rule set if no rule concerns the request."""
 
     REDIS = "redis"
     LOCAL = "local"
@@ -55,7 +55,7 @@ class Source(StrEnum):
 
 
 class _HeaderParts(NamedTuple):
-    """The parts of the headers that depend on the quota and the limit only."""
+    """The parts of the headers that depend only on the quota and the limit."""
 
     limit: str
     policy: str
@@ -64,7 +64,7 @@ class _HeaderParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The quota of a rule as the headers describe it; a window of None is left out."""
+    """The quota of a rule as the headers describe it. Without `window_ms` or `unit`, the headers omit that field."""
 
     name: str = "default"
     window_ms: int | None = None
@@ -95,8 +95,9 @@ class Decision:
     """A decision about one request.
 
     `retry_after_ms` is 0 when allowed and -1 when waiting does not help. `limit`, `remaining` and `reset_after_ms`
-    are None when they are unknown, as after a fallback. `cause` is the reason why Redis did not decide; None when it
-    did. A `shadow` decision always admits; its numbers and its reason are those of the decision without shadow.
+    are None when they are unknown: policies `open` and `closed` know at most the limit. `cause` is the reason why Redis
+    did not decide; None if Redis decided. A `shadow` decision always admits, with a `retry_after_ms` of 0; its other
+    numbers and its reason are those of the rule's real decision.
     """
 
     allowed: bool
@@ -111,11 +112,11 @@ class Decision:
     shadow: bool = False
 
     def headers(self) -> dict[str, str]:
-        """The response headers.
+        """Return the response headers.
 
         X-RateLimit-Reset is in seconds from now, rounded up: client and server need no common clock. RateLimit and
-        RateLimit-Policy follow draft-ietf-httpapi-ratelimit-headers-10. Retry-After is present on a denial that ends
-        with time. Unknown values are left out, and a shadow decision has no rate limit headers.
+        RateLimit-Policy follow draft-ietf-httpapi-ratelimit-headers-10. Retry-After is present on a denial if waiting
+        helps. Headers of unknown values are omitted; a shadow decision has no headers.
         """
         retry_s = self.retry_after_s
         if self.limit is None or self.shadow:

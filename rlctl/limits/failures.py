@@ -1,4 +1,4 @@
-"""Why Redis did not make a decision, and whether the call may have been counted all the same. Pure."""
+"""Failures: why Redis did not make a decision, and whether the server may still have counted the call. Pure."""
 
 from enum import StrEnum
 
@@ -8,8 +8,8 @@ from rlctl.errors import Refused, UsageFault
 class Cause(StrEnum):
     """Why Redis did not make a decision; the value is the key of the error counters.
 
-    After an indeterminate cause the server may have counted the call; after any other it did not. INTERNAL is an error
-    of this library. SATURATED means that this process was too busy to send the call.
+    After an indeterminate cause, the server may have counted the call; after all other causes, it did not. INTERNAL is
+    an error of this library. SATURATED means that this process was too busy to send the call.
     """
 
     TIMEOUT = "timeout"
@@ -38,7 +38,7 @@ class Cause(StrEnum):
 
     @property
     def is_indeterminate(self) -> bool:
-        """Whether the server may have counted the call, because bytes were sent and no reply came."""
+        """Whether the server may have counted the call. Otherwise the call was not sent, or the server refused it."""
         return self in _INDETERMINATE
 
     @property
@@ -72,7 +72,7 @@ _BY_PREFIX = {
 
 
 class Failure(Exception):
-    """Redis made no decision. The text is the evidence and contains no secret."""
+    """Redis did not decide a call. `evidence` describes the error and contains no secret."""
 
     def __init__(self, cause: Cause, evidence: str) -> None:
         super().__init__(f"{cause}: {evidence}")
@@ -81,7 +81,7 @@ class Failure(Exception):
 
 
 def before_asking(failure: Failure) -> Failure:
-    """The same failure before a call was sent: it is not indeterminate."""
+    """Convert a failure that happened before a call was sent: TIMEOUT, CLOSED and ERROR become UNREACHABLE."""
     cause = Cause.UNREACHABLE if failure.cause in _UNANSWERED else failure.cause
     return Failure(cause, failure.evidence)
 
@@ -93,7 +93,7 @@ class InvalidLimit(UsageFault, ValueError):
 
 
 class BrokenState(Refused):
-    """The key holds a value that is not limiter state. It is an error under every failure policy."""
+    """The key contains a value that is not limiter state. For a shadow rule, the failure policy decides instead."""
 
     code = "broken-state"
 
@@ -109,12 +109,12 @@ class ErrorReply:
 
 
 def failure_of(reply: ErrorReply, endpoint: object) -> Failure:
-    """The failure for an error reply. Raises InvalidLimit for wrong arguments and BrokenState for a broken key."""
+    """Return the failure for an error reply. Raises InvalidLimit for wrong arguments, BrokenState for a broken key."""
     if reply.prefix == "RLCTL_ARG":
         raise InvalidLimit(f"the script refuses its arguments: {reply.text}")
     if reply.prefix in {"RLCTL_STATE", "WRONGTYPE"}:
         raise BrokenState(
             f"{endpoint}: {reply.text}",
-            hint="the key holds a value of another kind: inspect it, then UNLINK it as the admin user",
+            hint="the key contains no limiter state: inspect it, then UNLINK it as the admin user",
         )
     return Failure(_BY_PREFIX.get(reply.prefix, Cause.ERROR), f"{endpoint}: {reply.text}")

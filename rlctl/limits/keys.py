@@ -11,7 +11,7 @@ from rlctl.services import key_head
 _LONGEST = 128
 # Braces would change the hash tag; colons and percent signs could give two identities the same key.
 _UNSAFE = re.compile("[%{}:\x00-\x1f\x7f-\x9f]")
-# Every other percent sign is followed by two hexadecimal digits, so no identity is encoded to such a text.
+# Percent-encoding puts two hexadecimal digits after each percent sign, so an encoded value never begins like this.
 _HASHED = "%~"
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
@@ -23,9 +23,9 @@ class Filled(str):
 
 
 def encode(value: str) -> str:
-    """Encode a value for a key: percent-encoded, or `%~` and its SHA1 if that is longer than 128 bytes."""
+    """Percent-encode a value for a key; a result longer than 128 bytes becomes `%~` and the SHA1 of the value."""
     if not value:
-        raise InvalidLimit("an identity is not empty")
+        raise InvalidLimit("an identity must not be empty")
     safe = _UNSAFE.sub(_percent, value)
     if len(safe) * 4 > _LONGEST and len(_utf8(safe)) > _LONGEST:
         return _HASHED + hashlib.sha1(_utf8(value), usedforsecurity=False).hexdigest()
@@ -33,7 +33,7 @@ def encode(value: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> Filled:
-    """Fill a key template such as `user:{user}`; InvalidLimit if a value is missing."""
+    """Fill a key template such as `user:{user}`; InvalidLimit if a value is missing or the template is malformed."""
     places = _PLACE.findall(template)
     missing = [place for place in places if place not in values]
     rest = _PLACE.sub("", template)
@@ -46,19 +46,19 @@ def fill(template: str, values: Mapping[str, str]) -> Filled:
 
 
 def tag_of(identity: str) -> bytes:
-    """The hash tag of an identity, which alone determines the slot. Encodes a plain text."""
+    """Return the hash tag of an identity, which determines the slot. Encodes the identity unless it is `Filled`."""
     return _utf8(identity if type(identity) is Filled else encode(identity))
 
 
 def key_end(algorithm: Algorithm, rule_id: str, state: int) -> bytes:
-    """The part of the key after the identity."""
+    """Return the part of the key after the identity."""
     end = f"}}:{encode(rule_id)}:{algorithm.name}:{state}"
     window_ms = algorithm.key_window_ms
     return _utf8(end if window_ms is None else f"{end}:{window_ms}")
 
 
 def key(identity: str, *, rule_id: str, algorithm: Algorithm, state: int, service: str | None = None) -> str:
-    """The key of an identity; `state` is the state format of the script in the manifest."""
+    """Return the key of an identity; `state` is the number of the script's state format in the manifest."""
     return (_utf8(key_head(service)) + tag_of(identity) + key_end(algorithm, rule_id, state)).decode(
         "utf-8", "surrogatepass"
     )
@@ -69,5 +69,5 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def _utf8(text: str) -> bytes:
-    # Texts from HTTP servers may contain lone surrogates, which must not prevent a decision.
+    # Text from an HTTP server may contain lone surrogates. They must not prevent a decision.
     return text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Which key template of a rule fits a request, and whether the rule concerns the request. Pure."""
+"""Matches a request to the conditions and key templates of a rule. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +23,15 @@ class Template:
         self.names = tuple(dict.fromkeys(name for _literal, name in self._parts))
 
     def fits(self, dimensions: Mapping[str, str]) -> bool:
-        """Whether all dimensions of the template have a value that is not empty."""
+        """Return whether the request has a non-empty value for each dimension of the template."""
         return all(dimensions.get(name) for name in self.names)
 
     def fill(self, dimensions: Mapping[str, str], encode: Callable[[str], str]) -> str:
-        """The identity in the key, with each value encoded by `encode`."""
+        """Return the identity for the key; `encode` encodes each value."""
         return "".join([literal + encode(dimensions[name]) for literal, name in self._parts]) + self._tail
 
     def read(self, tag: str) -> dict[str, str] | None:
-        """Parse an identity in a key into values; None if it does not match. Long values remain `%~` and their SHA1."""
+        """Parse an identity in a key into values; None if it does not match. A hashed value stays `%~` and its SHA1."""
         pattern = "".join(f"{re.escape(literal)}(.+?)" for literal, _name in self._parts) + re.escape(self._tail)
         found = re.fullmatch(pattern, tag)
         if found is None:
@@ -39,17 +39,17 @@ class Template:
         return dict(zip((name for _literal, name in self._parts), map(_decode, found.groups()), strict=True))
 
     def identity(self, dimensions: Mapping[str, str]) -> str:
-        """The values without encoding, from which the bucket of a canary is computed."""
+        """Return the values without encoding, joined by colons; the canary bucket is computed from this text."""
         return ":".join([dimensions[name] for name in self.names])
 
 
 def first_fit(templates: Sequence[Template], dimensions: Mapping[str, str]) -> Template | None:
-    """The first template whose dimensions are all present; None if the rule does not concern the request."""
+    """Return the first template whose dimensions the request has; None if the rule does not concern the request."""
     return next((template for template in templates if template.fits(dimensions)), None)
 
 
 def concerns(conditions: Mapping[str, Sequence[str]], dimensions: Mapping[str, str]) -> bool:
-    """Whether all conditions hold; a missing dimension meets no condition."""
+    """Return whether a request meets all conditions. A condition on a missing dimension is not met."""
     return all(
         any(_meets(pattern, dimensions.get(name, "")) for pattern in patterns) for name, patterns in conditions.items()
     )
@@ -67,14 +67,14 @@ def _meets(pattern: str, value: str) -> bool:
 
 
 def plain_dimension(templates: Sequence[Template]) -> str | None:
-    """The dimension of an identity without names: that of the first template with a single one."""
+    """Return the dimension to use for a plain identity: the first template with only one dimension defines it."""
     return next((template.names[0] for template in templates if len(template.names) == 1), None)
 
 
 def read_dimensions(templates: Sequence[Template], conditions: Mapping[str, object], text: str) -> dict[str, str]:
     """Parse an identity from a command line: a plain value, or `user=ada,endpoint=/x` with dimensions of the rule.
 
-    Empty if the rule has no template for a plain value.
+    Returns an empty dict for a plain value if no template of the rule has exactly one dimension.
     """
     known = {name for template in templates for name in template.names} | set(conditions)
     first = _PAIR.match(text)

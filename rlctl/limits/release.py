@@ -12,7 +12,7 @@ REPLY = ("allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A call of a script and its exact reply; the examples of a script are a sequence on a new key."""
+    """A call of a script and its exact reply. The examples of a script run in sequence on one new key."""
 
     args: tuple[Argument, ...]
     reply: tuple[int, ...]
@@ -20,9 +20,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A version of a script; `source` has the SHA1 `sha1`.
+    """A version of a script; `sha1` is the SHA1 of `source`.
 
-    `bounded`: no call of the script blocks a shard, whatever its arguments.
+    `bounded` is true if no call can block a shard, whatever its arguments.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A versioned set of scripts; `reply` names the six integers of a reply.
+    """A versioned set of scripts; `reply` contains the names of the six integers of a reply.
 
     `known` are all script versions in the manifest, including those of other releases.
     """
@@ -57,8 +57,8 @@ class Release:
     def loadable(self, name: str) -> tuple[Script, ...]:
         """The release's version of a script and its earlier bounded versions, oldest first.
 
-        Older rules and services still call the earlier versions. Versions that can block a shard are left out: a stolen
-        password of the runtime user would be enough to call them.
+        Older rules and services still call the earlier versions. Earlier versions that can block a shard are omitted:
+        an attacker with the runtime user's password could call them.
         """
         own = self.script(name)
         versions = [one for one in self.known if one.name == name]
@@ -68,7 +68,7 @@ class Release:
         return (*(one for one in earlier if one.bounded), own)
 
     def with_earlier(self, names: Iterable[str]) -> tuple[Script, ...]:
-        """The named scripts, each with its loadable earlier versions."""
+        """Return the scripts with these names, each with its loadable earlier versions."""
         wanted = set(names)
         return tuple(one for script in self.scripts if script.name in wanted for one in self.loadable(script.name))
 
@@ -76,13 +76,13 @@ class Release:
     def commands(self) -> tuple[str, ...]:
         """The commands of all known versions of the scripts, for the ACL of the runtime user.
 
-        Later versions are included: a return to this release must not break services that still call a later one.
+        Later versions are included: a return to this release must not break services that still call a later version.
         """
         names = {script.name for script in self.scripts}
         return tuple(sorted({command for one in self.known if one.name in names for command in one.commands}))
 
     def to_json(self) -> dict[str, object]:
-        """`rlctl scripts list -o json`."""
+        """Return the document that `rlctl scripts list -o json` prints."""
         return {
             "schema": "rlctl.scripts-list/1",
             "release": self.version,
@@ -103,7 +103,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All versions of all scripts; `releases` has the pinned versions of each release, the newest release last."""
+    """All versions of all scripts. `releases` maps each release to its script versions; the newest release is last."""
 
     path: str
     folder: str
@@ -112,10 +112,10 @@ class Manifest:
     releases: Mapping[str, Mapping[str, str]]
 
     def release(self, wanted: str | None = None) -> Release:
-        """The wanted release, by default the newest one; NotFound where there is no such release."""
+        """Return the wanted release, or the newest if None; NotFound if the manifest lacks the wanted release."""
         version = list(self.releases)[-1] if wanted is None else wanted
         if version not in self.releases:
-            raise NotFound(f"{self.path}: no release {version}", hint=f"there are {', '.join(self.releases)}")
+            raise NotFound(f"{self.path}: no release {version}", hint=f"the releases are {', '.join(self.releases)}")
         scripts = {(script.name, script.version): script for script in self.scripts}
         return Release(
             version=version,
@@ -129,7 +129,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """The release that was applied last, as recorded in the fleet."""
+    """The release that was last applied to the fleet, as recorded there."""
 
     release: str
     digest: str

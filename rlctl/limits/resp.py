@@ -6,7 +6,7 @@ from rlctl.limits.failures import Cause, ErrorReply, Failure
 
 Reply = int | bytes | None | ErrorReply | list[Any]
 
-# Far beyond any reply to a limiter: a larger size is a sign of another protocol.
+# Replies to a limiter are far smaller. A larger size means that the server is not Redis.
 _LARGEST = 64 * 1024 * 1024
 _LONGEST_LINE = 65536
 _MOST_ITEMS = 262_144
@@ -49,7 +49,10 @@ class Incomplete(Exception):
 
 
 def parse(data: bytes, at: int = 0) -> tuple[Reply, int]:
-    """Parse the reply at `at`; returns it and where it ends. Failure for data that is not RESP2 or is too large."""
+    """Parse the reply that begins at offset `at`; return the reply and the offset of its end.
+
+    Raises Incomplete if the data ends before the reply, and Failure if the data is not RESP2 or is too large.
+    """
     try:
         return _Parser(data).reply(at, _DEEPEST)
     except Incomplete:
@@ -59,7 +62,7 @@ def parse(data: bytes, at: int = 0) -> tuple[Reply, int]:
 
 
 class _Parser:
-    """Parses one reply; `_room` is the number of array items that it may still have."""
+    """Parses one reply; `_room` is the number of array items that the reply may still contain."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

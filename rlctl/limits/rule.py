@@ -1,4 +1,4 @@
-"""Rules, rule sets and revisions as values. Services import it, so it must stay cheap to import. Pure."""
+"""Rules, rule sets and revisions as values. Services import this module, so it must stay cheap to import. Pure."""
 
 import hashlib
 import json
@@ -10,13 +10,13 @@ from typing import Any
 from rlctl.limits.bucket import WHOLE
 
 FORMAT = 1
-# Names the revision in force. Revisions and their history are in the same slot and never expire.
+# The key of the number and the digest of the revision in force. All keys of the rules are in one slot and never expire.
 POINTER_KEY = "rlctl:{rules}"
 HISTORY_KEY = "rlctl:{rules}:history"
 CHANNEL = "rlctl:rules"
 TAG = b"rules"
 Parameters = Mapping[str, int]
-# A tier, and whether the variant is for the canary.
+# A tier (None: no tier), and whether the identity is in the canary.
 VariantName = tuple[str | None, bool]
 
 
@@ -29,7 +29,7 @@ class RuleClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """Parameters for `share` of every 10,000 identities."""
+    """The parameters of the canary; `share` of every 10,000 identities get them."""
 
     share: int
     parameters: Parameters
@@ -61,12 +61,12 @@ class Definition:
         return self.canary.share if self.canary is not None else 0
 
     def effective(self, tier: str | None, *, in_canary: bool) -> dict[str, int]:
-        """The parameters for an identity: those of the rule, overridden by the canary, overridden by the tier."""
+        """Return the parameters for an identity: the rule's parameters, overridden by the canary, then by the tier."""
         canary = self.canary.parameters if in_canary and self.canary is not None else {}
         return {**self.parameters, **canary, **self.tiers.get(tier or "", {})}
 
     def variants(self) -> tuple[VariantName, ...]:
-        """All combinations of tier and canary of the rule."""
+        """Return all combinations of the rule's tiers (None: no tier) and its canary."""
         canaries = (False, True) if self.canary is not None else (False,)
         return tuple((tier, canary) for canary in canaries for tier in (None, *self.tiers))
 
@@ -89,7 +89,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRef:
-    """The script of a rule, with what EVALSHA and the key need."""
+    """The script of a rule: the fields that EVALSHA and the key need."""
 
     version: str
     sha1: str
@@ -113,7 +113,7 @@ class Rule:
         return self.definition.id
 
     def values(self, tier: str | None, drawn: int) -> Parameters:
-        """The arguments of the script for a tier and a canary bucket; an unknown tier counts as none."""
+        """Return the script's arguments for a tier and the canary bucket `drawn`; an unknown tier counts as None."""
         definition = self.definition
         return self.arguments[tier if tier in definition.tiers else None, drawn < definition.share]
 
@@ -144,7 +144,7 @@ class RuleSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """The revision in force. The digest distinguishes it from a revision of the same number that a failover lost."""
+    """The revision in force. The digest identifies it if a failover lost another revision with the same number."""
 
     revision: int
     digest: str
@@ -170,7 +170,7 @@ class Revision:
 
     @property
     def version(self) -> Version:
-        """The value of the pointer while this revision is in force."""
+        """The version that the pointer key has while this revision is in force."""
         return Version(revision=self.number, digest=self.rules.digest)
 
     def to_text(self) -> str:
@@ -203,7 +203,7 @@ def read_revision(text: str | bytes) -> Revision:
             by=str(document["by"]),
             at=str(document["at"]),
             why=str(document["why"]),
-            # Missing in revisions of earlier releases.
+            # Earlier releases stored revisions without this field.
             before_ramp=document.get("before_ramp"),
         )
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as failure:
@@ -219,7 +219,7 @@ def revision_key(number: int) -> str:
 
 
 def percent(share: int) -> int | float:
-    """Convert a share of 10,000 to percent, as an integer if possible."""
+    """Convert a share, a number out of 10,000, to percent; an integer if possible."""
     return share * 100 // WHOLE if share * 100 % WHOLE == 0 else share * 100 / WHOLE
 
 

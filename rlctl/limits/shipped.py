@@ -1,4 +1,4 @@
-"""Reads the releases of scripts that rlctl ships from JSON, so that a service needs no YAML reader. Pure.
+"""Reads the script releases that rlctl ships. Their manifest is JSON, so a service needs no YAML reader. Pure.
 
 `python -m tests.unit.scripts.shipped` writes `lua/manifest.json` from `lua/manifest.yaml`, and a test compares both.
 """
@@ -15,7 +15,7 @@ FILE_NAME = "manifest.json"
 
 
 def shipped_release(folder: str, read_file: Callable[[str], bytes], wanted: str | None = None) -> Release:
-    """Read the newest shipped release, or the wanted one; InvalidFile where a script was edited."""
+    """Read the wanted release that rlctl ships, or the newest if None; InvalidFile if a script was edited."""
     document = json.loads(read_file(FILE_NAME))
     manifest = Manifest(
         path=f"{folder}/{FILE_NAME}",
@@ -32,8 +32,8 @@ def _script(entry: Mapping[str, Any], folder: str, read_file: Callable[[str], by
     found = hashlib.sha1(source, usedforsecurity=False).hexdigest()
     if found != entry["sha1"]:
         raise InvalidFile(
-            f"{folder}/{entry['file']}:1: this script was edited: its sha1 is {found}, released was {entry['sha1']}",
-            hint="install the wheel again; scripts of your own go into another folder, named with --lua",
+            f"{folder}/{entry['file']}:1: this script was edited: its sha1 is {found}, not {entry['sha1']}",
+            hint="install the wheel again; put your own scripts into another folder and pass it with --lua",
         )
     examples = (Example(args=tuple(one["args"]), reply=tuple(one["reply"])) for one in entry["examples"])
     return Script(

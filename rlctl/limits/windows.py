@@ -6,7 +6,10 @@ _STEP_MS = 60_000
 
 
 def window_without_edge(now_ms: int) -> int:
-    """A window length with at least three minutes left in the current window: its end would look like lost counts."""
+    """Return a window length in ms whose current window does not end within three minutes.
+
+    The end of a window resets its count, which would look like lost counts.
+    """
     window_ms = _SHORTEST_MS
     while window_ms - now_ms % window_ms < _ROOM_MS:
         window_ms += _STEP_MS

@@ -39,7 +39,7 @@ from tests.unit.capacity.asked import PARSER, ask
         ({"algorithm": "gcra", "member": "uuid"}, "text:N"),
         ({"algorithm": "gcra", "score": "seq"}, "ms, us, relative, float"),
         ({"algorithm": "gcra", "keylength": 3}, "unknown option"),
-        ({"algorithm": "rolling_ring", "limit": 1_000_001}, "limit is at most 1000000"),
+        ({"algorithm": "rolling_ring", "limit": 1_000_001}, "limit must be at most 1000000"),
         ({"algorithm": "rolling_window", "encoding": "packed8", "limit": 100_000_000}, "over 512mb"),
         ({"algorithm": "token_bucket", "limit": 10**9, "period": "8760h", "rate": 1}, "too large to be exact"),
     ],

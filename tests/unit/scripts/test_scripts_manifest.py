@@ -120,7 +120,7 @@ def test_an_unknown_release_is_not_found(wanted: str) -> None:
     with pytest.raises(NotFound, match="no release") as caught:
         read(wanted=wanted)
     assert caught.value.exit_code is Exit.NOT_FOUND
-    assert caught.value.hint == "there are 1.0.0, 1.1.0"
+    assert caught.value.hint == "the releases are 1.0.0, 1.1.0"
 
 
 def test_an_edited_file_is_named_with_its_script_and_version() -> None:

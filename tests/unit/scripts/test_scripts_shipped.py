@@ -24,7 +24,7 @@ def test_a_release_from_json_is_the_one_from_yaml(wanted: str | None) -> None:
 def test_an_unknown_release_is_not_found() -> None:
     with pytest.raises(NotFound, match=r"manifest\.json: no release 9\.0\.0") as caught:
         load_release(wanted="9.0.0")
-    assert caught.value.hint == f"there are {', '.join(RELEASES)}"
+    assert caught.value.hint == f"the releases are {', '.join(RELEASES)}"
 
 
 def edited(file: str) -> Callable[[str], bytes]:
