@@ -7,7 +7,7 @@ from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 
 def load_scripts(link: NodeLink, scripts: Sequence[Script]) -> str | None:
-    """Load scripts on a node; returns the error, or None."""
+    """Load scripts on a node; return the first error as text, or None on success."""
     try:
         answers = link.pipeline([("SCRIPT", "LOAD", script.source) for script in scripts])
         held = link.call("SCRIPT", "EXISTS", *(script.sha1 for script in scripts))

@@ -25,12 +25,12 @@ _EXAMPLE_KEYS = ("args", "reply")
 
 
 _Scripts = dict[tuple[str, str], Script]
-# The version, the pinned version of each script, and the line.
+# A release: its version, the pinned version of each script, and its line in the manifest.
 _Release = tuple[str, dict[str, str], int]
 
 
 def read_manifest(text: bytes, path: str, folder: str, read_file: Callable[[str], bytes]) -> Manifest:
-    """Parse a manifest, all of whose files must have their SHA1; InvalidFile names each mistake with its line."""
+    """Parse a manifest and verify the SHA1 of each script; InvalidFile lists each mistake with its line."""
     mistakes = Mistakes(path, hint="the manifest and the scripts are released together; see lua/README.md")
     top = compose(text, mistakes)
     mistakes.raise_any()
@@ -59,7 +59,7 @@ def _check_pins(scripts: _Scripts, releases: list[_Release], mistakes: Mistakes)
 
 
 class _Reader:
-    """Reads the composed manifest; records mistakes with their lines."""
+    """Reads the parsed YAML of a manifest; records mistakes with their lines."""
 
     def __init__(self, mistakes: Mistakes, read_file: Callable[[str], bytes]) -> None:
         self._mistakes = mistakes
@@ -81,7 +81,7 @@ class _Reader:
         return found
 
     def releases(self, top: Mapping) -> list[_Release]:
-        """All releases, the newest last."""
+        """Parse all releases; the newest is last."""
         found: list[_Release] = []
         for node in self.items(top, "releases"):
             release = self._release(node)
@@ -116,7 +116,7 @@ class _Reader:
         pins = entry.entries.get("scripts")
         pinned = self._mapping(pins.value) if pins else Mapping(line=entry.line, entries={})
         if not pinned.entries:
-            self._mistakes.stop(pinned.line, "`scripts` pins at least one script")
+            self._mistakes.stop(pinned.line, "`scripts` must pin at least one script")
         return (
             self.word(entry, "version", _VERSION),
             {name: self._text(pin.value) for name, pin in pinned.entries.items()},
@@ -124,14 +124,14 @@ class _Reader:
         )
 
     def items(self, entry: Mapping, key: str) -> tuple[Node, ...]:
-        """The items of a required list that is not empty."""
+        """Return the items of a required list, which must not be empty."""
         found = entry.entries.get(key)
         if found is None or not isinstance(found.value, Sequence) or not found.value.items:
             return self._mistakes.stop(found.line if found else entry.line, f"`{key}` must be a non-empty list")
         return found.value.items
 
     def word(self, entry: Mapping, key: str, shape: re.Pattern[str]) -> str:
-        """The text of a required key that matches a pattern."""
+        """Return the text of a required key, which must match the pattern `shape`."""
         found = entry.entries.get(key)
         text = found.value.text if found is not None and isinstance(found.value, Scalar) else ""
         if not shape.fullmatch(text):
@@ -147,7 +147,7 @@ class _Reader:
         found = hashlib.sha1(source, usedforsecurity=False).hexdigest()
         if found != sha1:
             self._mistakes.stop(
-                line, f"{script}: {file} was edited: its sha1 is {found}, released was {sha1}; give it a new version"
+                line, f"{script}: {file} was edited: its sha1 is {found}, not {sha1}; give it a new version"
             )
         return source
 
@@ -156,24 +156,24 @@ class _Reader:
         self.known(entry, _EXAMPLE_KEYS)
         args = tuple(self._argument(item) for item in self.items(entry, "args"))
         if len(args) > len(names):
-            self._mistakes.stop(entry.line, "more arguments than `args` names")
+            self._mistakes.stop(entry.line, "more arguments than `args` lists")
         reply = tuple(self._argument(item) for item in self.items(entry, "reply"))
         numbers = tuple(number for number in reply if isinstance(number, int))
         if len(numbers) != len(REPLY) or len(reply) != len(REPLY):
-            self._mistakes.stop(entry.line, f"a reply is {len(REPLY)} whole numbers")
+            self._mistakes.stop(entry.line, f"a reply must have {len(REPLY)} whole numbers")
         return Example(args=args, reply=numbers)
 
     def _argument(self, node: Node) -> Argument:
         text = self._text(node)
         if not _INTEGER.fullmatch(text):
             return text
-        # int() refuses thousands of digits with an error that names no line.
+        # int() raises on thousands of digits, and its error has no line number.
         if len(text) > _MOST_DIGITS:
-            self._mistakes.stop(node.line, f"a number of more than {_MOST_DIGITS} digits")
+            self._mistakes.stop(node.line, f"a number has more than {_MOST_DIGITS} digits")
         return int(text)
 
     def _command(self, node: Node) -> str:
-        """A command name, checked because it becomes part of the ACL rule of the runtime user."""
+        """Parse a command name; it is checked, because it becomes part of the ACL rule of the runtime user."""
         text = self._text(node)
         if text not in GRANTABLE:
             self._mistakes.stop(node.line, f"commands: {shown(text)} is not a command that a limiter script may call")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-# The commands that a limiter script may call: those on its one key, and TIME.
+# The commands that a limiter script may call: commands on the script's one key, and TIME.
 GRANTABLE = frozenset(
     {
         *("append", "decr", "decrby", "exists", "expire", "expireat", "expiretime", "get", "getrange", "getset"),
@@ -26,7 +26,7 @@ class RightsChange:
     lost: tuple[str, ...]
 
     def describe(self) -> str:
-        """One sentence; empty where nothing changes."""
+        """Return the change as one sentence; empty if nothing changes."""
         gains = f" gains {' '.join(self.gained)}" if self.gained else ""
         losses = f" loses {' '.join(self.lost)}" if self.lost else ""
         return f"user {self.user}{gains}{' and' if gains and losses else ''}{losses}" if gains or losses else ""
@@ -36,13 +36,13 @@ class RightsChange:
 
 
 def rights_change(user: str, before: str, after: str) -> RightsChange:
-    """Compare two ACL rules of a user, as words of ACL SETUSER without selectors."""
+    """Compare two ACL rules of a user. Each rule has the words of ACL SETUSER, without selectors."""
     old, new = _grants(before), _grants(after)
     return RightsChange(user=user, gained=tuple(sorted(new - old)), lost=tuple(sorted(old - new)))
 
 
 def rule_in(acl_file: str, user: str) -> str:
-    """The rule of a user in an ACL file, without selectors."""
+    """Return the ACL rule of a user from an ACL file, without selectors; empty if the file lacks the user."""
     lines = (line for line in acl_file.splitlines() if line.startswith(f"user {user} "))
     return next(lines, "").split(" (", 1)[0]
 

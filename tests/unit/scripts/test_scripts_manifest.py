@@ -129,7 +129,7 @@ def test_an_edited_file_is_named_with_its_script_and_version() -> None:
     [mistake] = mistakes_of(MANIFEST, files=FILES | {"one-1.1.0.lua": edited})
     assert mistake == (
         f"manifest.yaml:19: one 1.1.0: one-1.1.0.lua was edited: its sha1 is {found}, "
-        f"released was {NEW_SHA1}; give it a new version"
+        f"not {NEW_SHA1}; give it a new version"
     )
 
 
@@ -156,7 +156,9 @@ MISTAKES = [
         )
         for word in ("get ~* +@all", "@all", "+get", "GET", "keys", "eval", "config|get", "flushall", "script")
     ),
-    pytest.param("scripts: {one: 1.0.0}", "scripts: {}", "4: `scripts` pins at least one", id="a-release-of-nothing"),
+    pytest.param(
+        "scripts: {one: 1.0.0}", "scripts: {}", "4: `scripts` must pin at least one", id="a-release-of-nothing"
+    ),
     pytest.param(
         "    scripts: {one: 1.0.0}\n",
         "    scripts: {one: 1.0.0}\n    notes: x\n",
@@ -164,7 +166,7 @@ MISTAKES = [
         id="unknown-key-of-a-release",
     ),
     pytest.param(
-        "    scripts: {one: 1.0.0}\n", "", "3: `scripts` pins at least one script", id="a-release-without-scripts"
+        "    scripts: {one: 1.0.0}\n", "", "3: `scripts` must pin at least one script", id="a-release-without-scripts"
     ),
     pytest.param("{one: 1.1.0}", "[one]", "6: expected keys and values", id="pins-are-a-list"),
     pytest.param("{one: 1.1.0}", "{one: [1]}", "6: expected a text or a number", id="a-pin-is-a-list"),
@@ -201,12 +203,14 @@ MISTAKES = [
     pytest.param("[limit, now_us]", "[[limit]]", "12: expected a text or a number", id="an-arg-is-a-list"),
     pytest.param("[get, time]", "get", "14: `commands` must be a non-empty list", id="commands-is-a-text"),
     pytest.param('{args: [1, ""], ', "{", "16: `args` must be a non-empty list", id="example-without-args"),
-    pytest.param(", 0, 0, 5, 0]", ", 0, 0, 5]", "16: a reply is 6 whole numbers", id="a-reply-of-five"),
-    pytest.param(", 0, 0, 5, 0]", ", 0, 0, 5, 0, 0]", "16: a reply is 6 whole numbers", id="a-reply-of-seven"),
-    pytest.param(", 0, 0, 5, 0]", ", 0, 0, x, 5, 0]", "16: a reply is 6 whole numbers", id="a-word-in-a-reply"),
-    pytest.param(", 0, 0, 5, 0]", ", 0, 0, 5, 0.5]", "16: a reply is 6 whole numbers", id="a-fraction-in-a-reply"),
-    pytest.param('[1, ""]', f'[{"9" * 5000}, ""]', "16: a number of more than", id="a-number-without-end"),
-    pytest.param('[1, ""]', "[1, 2, 3]", "16: more arguments than `args` names", id="example-with-too-many-args"),
+    pytest.param(", 0, 0, 5, 0]", ", 0, 0, 5]", "16: a reply must have 6 whole numbers", id="a-reply-of-five"),
+    pytest.param(", 0, 0, 5, 0]", ", 0, 0, 5, 0, 0]", "16: a reply must have 6 whole numbers", id="a-reply-of-seven"),
+    pytest.param(", 0, 0, 5, 0]", ", 0, 0, x, 5, 0]", "16: a reply must have 6 whole numbers", id="a-word-in-a-reply"),
+    pytest.param(
+        ", 0, 0, 5, 0]", ", 0, 0, 5, 0.5]", "16: a reply must have 6 whole numbers", id="a-fraction-in-a-reply"
+    ),
+    pytest.param('[1, ""]', f'[{"9" * 5000}, ""]', "16: a number has more than", id="a-number-without-end"),
+    pytest.param('[1, ""]', "[1, 2, 3]", "16: more arguments than `args` lists", id="example-with-too-many-args"),
     pytest.param('[1, ""], reply', '[1, ""], why: x, reply', "16: unknown key `why`", id="unknown-key-of-an-example"),
 ]
 
