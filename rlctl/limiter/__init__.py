@@ -1,8 +1,8 @@
-"""The rate limiter for Python services: decides requests by the Lua scripts of an rlctl fleet.
+"""The rate limiter for Python services. It decides requests with the Lua scripts of an rlctl fleet.
 
 `Limiter` is for threads, `AsyncLimiter` for asyncio. Each decides within a time budget; if Redis does not answer in
-time, a failure policy decides. Importing the package loads the standard library only; files are read and connections
-opened by `connect`.
+time, a failure policy decides. `connect` reads files and opens connections; importing the package does neither, and
+needs only the standard library.
 
 Example, with the output of `rlctl env -o json`:
 
@@ -69,7 +69,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Importing asyncio takes longer than all the rest; services with threads do not need it.
+    # Importing asyncio takes longer than importing the rest; services with threads do not need asyncio.
     if name == "AsyncLimiter":
         from rlctl.limiter.aio.limiter import AsyncLimiter  # noqa: PLC0415
 

@@ -38,14 +38,14 @@ class AsyncNode:
         self._is_closed = False
 
     async def exchange(self, message: bytes, deadline_s: float, replies: int) -> Reply:
-        """Send a message and return the last of `replies`; opens the connection in the background if needed."""
+        """Send a message, read `replies` replies and return the last one; connects in the background if needed."""
         link = self._link
         if link is None or not link.is_open:
             link = await self.opened(deadline_s)
         return await link.exchange(message, deadline_s, replies)
 
     async def opened(self, deadline_s: float) -> AsyncConnection:
-        """The connection; Failure if it is not open at the deadline."""
+        """Return the connection, opening it if needed; Failure if it is not open at the deadline."""
         if self._is_closed:
             raise Failure(Cause.NO_CONNECTION, f"{self.endpoint}: the limiter is closed")
         if self._opening is None:
@@ -62,19 +62,19 @@ class AsyncNode:
         return outcome
 
     def disconnect(self) -> None:
-        """Close the connection; the next call opens another."""
+        """Close the connection; the next call opens a new one."""
         if self._link is not None:
             self._link.close()
 
     def close(self) -> None:
-        """Close the connection, and open no more."""
+        """Close the connection; later calls raise Failure."""
         self._is_closed = True
         self.disconnect()
         if self._opening is not None:
             self._opening.cancel()
 
     def _no_connection(self, due_s: float) -> Failure:
-        """The failure of a connection that is not open in time; a loop that woke up late is at fault itself."""
+        """Return the failure for a connection that is not open in time: SATURATED if this loop caused the delay."""
         now_s = time.monotonic()
         if now_s - due_s > _LATE_S and now_s - self._opening_since_s < _SLOW_OPENING_S:
             return Failure(Cause.SATURATED, f"{self.endpoint}: this event loop was too busy to connect")
@@ -103,7 +103,7 @@ class AsyncBackend(NodeDirectory[AsyncNode]):
         self._not_before_s = 0.0
 
     async def execute(self, message: bytes, tag: bytes, sha1: str) -> Reply:
-        """Send one packed command to the owner of `tag`, and return its reply; Failure if there is none in time."""
+        """Send a packed command to the owner of `tag` and return the reply; Failure if no reply arrives in time."""
         deadline_s = self._loop.time() + self._exchange_s
         try:
             with defects_as_failures:

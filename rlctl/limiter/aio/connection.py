@@ -20,9 +20,9 @@ from rlctl.limits.resp import Incomplete, Reply, decision_numbers, parse
 
 # A connection whose oldest call is this late is closed: the node or the network is gone.
 _SILENT_S = 0.5
-# The node has at most this many calls at once. Later calls wait here, because their time starts when they are sent.
+# The most calls without a reply. Later calls wait in this process: a call's time starts when the call is sent.
 _MOST_UNDER_WAY = 32
-# A call waits to be sent for at most this many times the time that the node has for it.
+# A call waits to be sent for at most this many times the time that the node has for the call.
 _MOST_TIMES = 32
 # The least delay of the timer: uvloop's timers have whole milliseconds.
 _SOON_S = 0.001
@@ -33,7 +33,7 @@ _Given = ParamSpec("_Given")
 def _callback(
     method: Callable[Concatenate["AsyncConnection", _Given], None],
 ) -> Callable[Concatenate["AsyncConnection", _Given], None]:
-    """Close the connection if its callback raises: the event loop would only log it, and calls would hang."""
+    """Close the connection if its callback raises: the event loop would only log the error, and calls would hang."""
 
     @wraps(method)
     def guarded(link: "AsyncConnection", /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
@@ -47,7 +47,7 @@ def _callback(
 
 
 class _Call:
-    """A call under way; the node's time for it starts when the message is sent. Instants are of time.monotonic."""
+    """A call under way. The node's time for the call starts when the message is sent. Times are from time.monotonic."""
 
     __slots__ = ("due_s", "future", "message", "replies", "time_s", "until_s")
 
@@ -66,7 +66,7 @@ class AsyncConnection(asyncio.Protocol):
 
     Delays of the event loop itself do not count against the node. A call is late if the node has had the message for
     the call's whole time and the socket has no unread data. A late call fails alone, and its reply is discarded; the
-    connection is closed if the oldest call stays without a reply.
+    connection is closed if the oldest call has no reply for a further half second.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -88,7 +88,7 @@ class AsyncConnection(asyncio.Protocol):
     async def open(
         cls, endpoint: Endpoint, login: Login, context: ssl.SSLContext | None, timeout_s: float
     ) -> "AsyncConnection":
-        """Connect, verify the certificate and log in; Failure says which of the three failed."""
+        """Connect, verify the certificate and log in; the cause of a Failure shows which of the three failed."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         link = cls(endpoint)
@@ -107,7 +107,7 @@ class AsyncConnection(asyncio.Protocol):
         return link
 
     async def exchange(self, message: bytes, deadline_s: float, replies: int = 1) -> Reply:
-        """Send a message, and return the last of `replies`; the deadline is in the loop's time.
+        """Send a message, read `replies` replies and return the last one; the deadline is in the loop's time.
 
         If the loop sends late, the node still gets the time that was left when this method was called.
         """
@@ -116,7 +116,7 @@ class AsyncConnection(asyncio.Protocol):
         call = _Call(future, message, replies, max(LEAST_EXCHANGE_S, deadline_s - self._loop.time()))
         self._unsent.append(call)
         if not self._is_sending:
-            # Messages of other tasks in this iteration of the loop leave in the same packet.
+            # Other tasks run before `_send`, and their messages leave in the same packet.
             self._is_sending = True
             self._loop.call_soon(self._send)
         return await future
@@ -159,14 +159,14 @@ class AsyncConnection(asyncio.Protocol):
 
     @_callback
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop."""
+        """Mark the connection as open; called by the event loop."""
         # No isinstance: uvloop's transports do not inherit from those of asyncio.
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
 
     @_callback
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop, also after `close`."""
+        """Fail the calls under way; the event loop calls this method, also after `close`."""
         evidence = str(exc) if exc is not None else "the server closed the connection"
         self.fail(Failure(Cause.CLOSED, f"{self.endpoint}: {evidence}"))
 
@@ -215,18 +215,18 @@ class AsyncConnection(asyncio.Protocol):
         if self._transport is None or not self.is_open:
             return
         calls = self._next_calls()
-        # Not the loop's time: uvloop's clock stands still while callbacks run.
+        # The loop's time would be wrong here: uvloop's clock stands still while callbacks run.
         now_s = time.monotonic()
         if calls:
             for call in calls:
                 call.due_s = now_s + call.time_s
-            # Before the write: if it fails, these calls must fail too.
+            # Add the calls to `_waiting` before the write: if the write fails, the calls must fail too.
             self._waiting.extend(calls)
             self._transport.write(b"".join([call.message for call in calls]))
         self._watch(now_s, self._next_due_s())
 
     def _next_calls(self) -> list[_Call]:
-        """The calls to send now, up to `_MOST_UNDER_WAY` at the node; cancelled calls are skipped."""
+        """Return the calls to send now, up to `_MOST_UNDER_WAY` without a reply; cancelled calls are skipped."""
         calls: list[_Call] = []
         while self._unsent and len(self._waiting) + len(calls) < _MOST_UNDER_WAY:
             call = self._unsent.popleft()
@@ -248,14 +248,14 @@ class AsyncConnection(asyncio.Protocol):
         now_s = time.monotonic()
         head = self._waiting[0] if self._waiting else None
         if any(call.due_s <= now_s for call in self._waiting) and self._has_arrived():
-            # A reply or the end of the connection has arrived: this loop is late, and reads it next.
+            # Unread data has arrived, so this loop is late, not the node; the loop reads the data next.
             self._watch(now_s, now_s)
             return
         if head is not None and head.due_s + _SILENT_S < now_s:
             self.fail(Failure(Cause.TIMEOUT, f"{self.endpoint}: no reply in time"))
             return
         self._give_up_late(now_s)
-        # The oldest call may still be answered a little late; until then, unsent calls are not the node's fault.
+        # The oldest call may still get a late reply; until it has waited twice its time, unsent calls stay queued.
         self._give_up_unsent(now_s, is_node_late=head is not None and head.due_s + head.time_s <= now_s)
         self._watch(now_s, self._next_due_s())
 
@@ -266,7 +266,7 @@ class AsyncConnection(asyncio.Protocol):
                 _give_up(call, failure)
 
     def _give_up_unsent(self, now_s: float, *, is_node_late: bool) -> None:
-        """Fail unsent calls that are late. If the node is not late itself, this process is saturated."""
+        """Fail late unsent calls: with NO_CONNECTION if the node is late, else with SATURATED after `until_s`."""
         for call in self._unsent:
             if call.due_s <= now_s and is_node_late:
                 _give_up(call, Failure(Cause.NO_CONNECTION, f"{self.endpoint}: earlier calls have no reply in time"))
@@ -275,14 +275,14 @@ class AsyncConnection(asyncio.Protocol):
         self._unsent = deque(call for call in self._unsent if not call.future.done())
 
     def _next_due_s(self) -> float:
-        """The next time at which a call becomes late or the connection has been silent for too long."""
+        """Return the next time at which a call becomes late, or the connection has been silent for too long."""
         due_s = [call.due_s for call in self._waiting if not call.future.done()]
         silent_s = [call.due_s + _SILENT_S for call in islice(self._waiting, 1)]
         unsent_s = [call.due_s for call in islice(self._unsent, 1)]
         return min([*due_s, *silent_s, *unsent_s], default=inf)
 
     def _has_arrived(self) -> bool:
-        """Whether the socket has data that the loop has not read yet."""
+        """Return whether the socket has data that the loop has not read yet."""
         channel = self._transport.get_extra_info("socket") if self._transport is not None else None
         if channel is None:
             return False

@@ -25,12 +25,12 @@ from rlctl.limits.rule import Rule
 class AsyncLimiter:
     """Rate limiter for asyncio. Redis decides; if it does not answer within the budget, a failure policy decides.
 
-    Make one with `connect` per event loop and fleet; it belongs to the loop in which it was made. It only runs scripts
-    that `rlctl` has loaded, and never loads one.
+    Create one limiter per event loop and fleet with `connect`, and use it only in that loop. It runs scripts that
+    `rlctl` has loaded, and never loads scripts itself.
 
     Failures: parameters that no script accepts raise InvalidLimit. A key that holds no limiter state raises
     BrokenState. Every other failure becomes a Decision of the failure policy, with the reason in `Decision.cause`;
-    `stats` counts them.
+    `stats` counts these failures.
 
     Example:
         env = json.loads(Path("env.json").read_text())
@@ -59,19 +59,19 @@ class AsyncLimiter:
     ) -> Self:
         """Connect to the fleet whose settings `rlctl env -o json` prints.
 
-        Waits up to `connect_timeout_ms` for the primaries, and as long again for the rules. If no node answers, it
-        returns all the same: the failure policy decides until Redis answers, and `stats` says what is wrong.
+        Waits up to `connect_timeout_ms` for the primaries, and as long again for the rules. If no node answers,
+        `connect` still returns a limiter: the failure policy decides until Redis answers, and `stats` shows the errors.
 
-        - `settings`: the parsed output of `rlctl env -o json`. With `--service NAME`, the limiter counts on keys of
+        - `settings`: the parsed output of `rlctl env -o json`. With `--service NAME`, the limiter uses the keys of
           that service.
         - `policy`: decides while Redis does not answer: `open` admits, `closed` denies, `local:N` counts in this
           process and enforces 1/N of each limit for N instances of the service; or a Policy object.
         - `budget_ms`: milliseconds that a decision may take, at least 2.
         - `release`: the scripts to call; None for the release that this version ships.
-        - `breaker`: when calls to a failing node stop, see BreakerSettings.
+        - `breaker`: when the limiter stops calls to a failing node; see BreakerSettings.
         - `rules`: read the fleet's rules and follow their changes, so that decisions may name a rule.
 
-        Raises UsageFault on settings or values that are not valid.
+        Raises UsageFault for invalid settings or values.
         """
         counters, known = Counters(), read_settings(settings)
         book = RuleBook(counters, service=known.service) if rules else None
@@ -89,7 +89,7 @@ class AsyncLimiter:
             if watch is not None:
                 await watch.start(connect_timeout_ms / 1000)
         except BaseException:
-            # A caller that is cancelled here has no limiter to close.
+            # A caller that is cancelled here never receives the limiter, so it cannot close the limiter.
             await limiter.close()
             raise
         return limiter
@@ -105,21 +105,21 @@ class AsyncLimiter:
         peek: bool = False,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Decide one request: count `cost` units if all are free, and none otherwise.
+        """Decide one request. An admitted request takes `cost` units; a denied request takes no units.
 
         - `rule`: an algorithm such as `FixedWindow(limit=100, window_ms=60_000)`, or the name of a rule of the fleet
           (needs `connect(rules=True)`).
         - `who`: the identity. With an algorithm, one value such as a user id, or the result of `fill`. With a rule's
           name, the dimensions of the request, such as `{"api_key": "k1", "ip": "10.0.0.7"}`, or the one value that the
           rule counts by.
-        - `rule_id`: names an algorithm's counter; the same algorithm under two ids counts separately.
-        - `tier`: the tier of the identity; a tier that the rule does not name gets the rule's base limit.
+        - `rule_id`: the name of an algorithm's counter; the same algorithm under two ids counts separately.
+        - `tier`: the tier of the identity; the rule's base limit applies to a tier that the rule does not list.
         - `cost`: units of this request. A cost above the limit is denied with reason `impossible`.
-        - `peek`: read the state and count nothing.
+        - `peek`: only read the state; the request takes no units.
         - `policy`: replaces the failure policy of the rule or the limiter for this call.
 
-        A rule that does not concern the request admits it with reason `unmatched`. A rule that is not known is decided
-        by the failure policy with reason `no_rule`. Raises InvalidLimit and BrokenState as the class says.
+        If the rule does not concern the request, the request is admitted with reason `unmatched`. If the rule is
+        unknown, the failure policy decides with reason `no_rule`. Raises InvalidLimit and BrokenState, see the class.
         """
         bound = self._core.bind(rule, who, rule_id, tier, policy)
         if isinstance(bound, Decision):
@@ -142,11 +142,11 @@ class AsyncLimiter:
         """Decide a request by all rules of the fleet that concern it; needs `connect(rules=True)`.
 
         Returns the decisions in the order of the rules, up to the first denial; the request may pass if all are
-        allowed. Empty if no rule concerns the request. Concurrent limits are left out: call `acquire` for them. All
+        allowed. Empty if no rule concerns the request. Concurrent limits are not included: call `acquire` for them. All
         decisions are made by one revision of the rules.
 
-        All rules are read first, and charged only if all of them admit, so a denied request costs nothing. If another
-        request takes the last unit in between, charges are refunded as far as the scripts allow; `stats` counts
+        The limiter reads all rules first, and charges them only if all admit, so a denied request takes no units. If
+        another request takes the last unit in between, charges are refunded if the scripts can refund; `stats` counts
         `refunds` and `unrefunded`. An admission takes up to three rounds, and `budget_ms` bounds each of them.
 
         Example: `all(one.allowed for one in await limiter.decide_all({"api_key": key, "ip": address}))`
@@ -176,7 +176,7 @@ class AsyncLimiter:
         """Take a lease of a concurrent limit for a request.
 
         The lease expires after `lease_ms` of the rule, unless it is renewed; call `release` when the request ends.
-        `request_id` names the lease, see `new_request_id`; a repeated call with the same id keeps the lease it has.
+        `request_id` identifies the lease, see `new_request_id`; a repeated call with the same id renews the lease.
         Denied with reason `over_limit` if all leases are taken. The other parameters are those of `decide`.
         """
         return await self._lease(rule, who, "acquire", request_id, rule_id, tier, policy)
@@ -204,7 +204,7 @@ class AsyncLimiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Return a lease. A lease that has expired or was returned before is no error."""
+        """Return a lease. Has no effect if the lease has expired or was returned before."""
         return await self._lease(rule, who, "release", request_id, rule_id, tier, policy)
 
     async def peek(
@@ -216,7 +216,7 @@ class AsyncLimiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Read how many leases are free, in `Decision.remaining`; takes none. `allowed` has no meaning here."""
+        """Read the number of free leases, `Decision.remaining`; takes no lease. `allowed` has no meaning here."""
         return await self._lease(rule, who, "peek", "", rule_id, tier, policy)
 
     @asynccontextmanager
@@ -231,7 +231,7 @@ class AsyncLimiter:
     ) -> AsyncIterator[Decision]:
         """Hold a lease for the length of an `async with` block; check `allowed` inside the block.
 
-        The lease is returned at the end of the block, and is not renewed: the block must end within `lease_ms`.
+        The lease is returned at the end of the block. It is not renewed, so the block must end within `lease_ms`.
 
         Example:
             async with limiter.hold("exports", user) as decision:
@@ -249,11 +249,11 @@ class AsyncLimiter:
 
     @property
     def has_rules(self) -> bool:
-        """Whether rules of the fleet have been read."""
+        """Whether the limiter has read rules of the fleet."""
         return self._core.book is not None and not self._core.book.is_empty
 
     def rule(self, name: str) -> Rule | None:
-        """The rule of this name in the revision that decides now; None if there is none."""
+        """Return the rule with this name in the revision in use; None if the revision lacks the rule."""
         prepared = self._core.book.rule(name) if self._core.book is not None else None
         return prepared.rule if prepared is not None else None
 

@@ -49,12 +49,12 @@ class AsyncRuleWatch:
             finally:
                 for link in links:
                     link.close()
-            # `start` must not wait on after the first failure.
+            # After the first failure, `start` must stop waiting.
             self._first.set()
             await asyncio.sleep(RETRY_S)
 
     async def _follow(self, links: list[AsyncConnection]) -> None:
-        """Subscribe before the first read, so that no change in between is missed."""
+        """Subscribe before the first read. Otherwise a change between the two would be missed."""
         node = self._backend.rules_node()
         links.append(link := await self._backend.open_connection(node))
         links.append(subscription := await self._backend.open_connection(node))
@@ -70,7 +70,7 @@ class AsyncRuleWatch:
             found = self._backend.check_rules_reply(
                 await link.exchange(read_command(version), self._deadline()), link.endpoint
             )
-            # In a thread: preparing thousands of rules would delay decisions of this event loop.
+            # This runs in a thread, because preparing thousands of rules would delay decisions of this event loop.
             await asyncio.to_thread(self._book.learn, version, found)
         self._first.set()
 

@@ -1,4 +1,4 @@
-"""A circuit breaker: repeated failures stop all calls, then one call at a time is a probe. Pure but for its lock."""
+"""A circuit breaker: repeated failures stop all calls, then single calls probe the node. Pure except for a lock."""
 
 import random
 import threading
@@ -11,7 +11,7 @@ from rlctl.limiter.core.forks import renew_after_fork
 
 
 class Circuit(StrEnum):
-    """Closed: calls pass. Open: no call passes. Half open: one call is under way as a probe."""
+    """Closed: calls pass. Open: calls are stopped. Half open: one call is under way as a probe."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -40,7 +40,7 @@ class BreakerSettings:
 
 
 class Breaker:
-    """One circuit. A caller that `admit` lets through must report `succeeded`, `failed` or `abandoned`.
+    """A circuit breaker. After `admit` returns True, the caller must report `succeeded`, `failed` or `abandoned`.
 
     While `is_closed` is true and `failures` is 0, callers may skip all methods: the usual path takes no lock.
     """
@@ -80,7 +80,7 @@ class Breaker:
         return max(0, round((self._probe_at_s - self._clock()) * 1000))
 
     def admit(self) -> bool:
-        """Whether this call may pass; after a back-off one call passes, as the probe."""
+        """Return whether this call may pass. After each back-off, one call passes as the probe."""
         if self.is_closed:
             return True
         with self._lock:
@@ -93,7 +93,7 @@ class Breaker:
             return True
 
     def succeeded(self) -> None:
-        """Report that the node answered: the circuit closes."""
+        """Report that the node answered, and close the circuit."""
         with self._lock:
             was_closed = self.is_closed
             self.failures = 0
@@ -104,9 +104,9 @@ class Breaker:
             self._on_change(Circuit.CLOSED)
 
     def failed(self, began_s: float | None = None, *, at_once: bool = False) -> None:
-        """Report a failed call; `at_once` opens the circuit without counting, for failures that no retry cures.
+        """Report a failed call; `at_once` opens the circuit at the first failure, if a retry would fail too.
 
-        Concurrent calls fail together and count once: a call that began before the last failure is not counted.
+        A call that began before the last failure is not counted, so concurrent calls that fail together count once.
         """
         with self._lock:
             if began_s is not None and began_s < self._failed_at_s:
@@ -126,13 +126,13 @@ class Breaker:
             self._on_change(Circuit.OPEN)
 
     def abandoned(self) -> None:
-        """Report a call that ended without a result, such as a cancelled one: another call may be the probe."""
+        """Report that a call ended without a result, for example if it was cancelled; another call may be the probe."""
         with self._lock:
             if self._circuit is Circuit.HALF_OPEN:
                 self._circuit = Circuit.OPEN
 
     def after_fork(self) -> None:
-        """Renew the lock, and give up the parent's probe: its result reaches only the parent."""
+        """Renew the lock, and abandon the parent's probe: only the parent receives the result."""
         self._lock = threading.Lock()
         self.abandoned()
 

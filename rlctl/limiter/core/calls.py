@@ -1,4 +1,4 @@
-"""The EVALSHA commands of one rule, packed once; arguments are ordered by the names in the manifest. Pure."""
+"""The EVALSHA commands of one rule, packed once; arguments have the order of the script's manifest. Pure."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -34,7 +34,7 @@ class AnyScript(Protocol):
 
 
 def script_for(release: Release, algorithm: Algorithm) -> Script:
-    """The script of this release for an algorithm; NotFound if the release has none."""
+    """Return the release's script for an algorithm; NotFound if the release lacks the script."""
     script = release.script(algorithm.name)
     if script is None:
         raise NotFound(f"release {release.version} has no script {algorithm.name}")
@@ -42,7 +42,7 @@ def script_for(release: Release, algorithm: Algorithm) -> Script:
 
 
 class Call:
-    """The parts that all calls of one rule share. Shadow rules and services have keys of their own."""
+    """The parts that all calls of one rule share. Each service has separate keys, and so has a rule in shadow."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Call:
         self.quota = Quota(name=rule_id, window_ms=algorithm.quota_window_ms, unit=unit)
 
     def key(self, tag: bytes) -> bytes:
-        """The Redis key of the identity with this hash tag."""
+        """Return the Redis key of the identity with this hash tag."""
         return self._head + tag + self._end
 
     def _message(self, tag: bytes, tail: tuple[bytes, bytes]) -> bytes:
@@ -89,7 +89,7 @@ class CostedCall(Call):
         self._tails = {cost: self._tail({**self._values, "cost": cost}) for cost in _KEPT_TAILS}
 
     def message(self, tag: bytes, cost: int) -> bytes:
-        """The packed command for one identity; a cost of 0 reads the state and counts nothing."""
+        """Return the packed command for one identity; a cost of 0 only reads the state."""
         tail = self._tails.get(cost)
         if tail is None:
             self._check_cost(cost)
@@ -97,7 +97,7 @@ class CostedCall(Call):
         return self._message(tag, tail)
 
     def refund(self, tag: bytes, cost: int) -> bytes:
-        """The packed command that refunds a charge of `cost` to one identity."""
+        """Return the packed command that refunds a charge of `cost` to one identity."""
         return self._message(tag, self._tail({**self._values, "cost": -cost}))
 
 
@@ -115,16 +115,16 @@ class ConcurrentCall(Call):
     ) -> None:
         super().__init__(script, algorithm, rule_id, shadow=shadow, service=service)
         self._values = algorithm.arguments()
-        # Refuses a script with unknown arguments now, not at the first lease.
+        # A script with unknown arguments must fail here, not at the first lease.
         self._tail({**self._values, "verb": "peek", "request_id": ""})
 
     def message(self, tag: bytes, verb: str, request_id: str) -> bytes:
-        """The packed command for one lease; `verb` is acquire, renew, release or peek."""
+        """Return the packed command for one lease; `verb` is acquire, renew, release or peek."""
         return self._message(tag, self._tail({**self._values, "verb": verb, "request_id": request_id}))
 
 
 def script_arguments(script: AnyScript, values: Mapping[str, object]) -> list[bytes]:
-    """The values as EVALSHA arguments, in the script's order. `now_us` stays empty: the server's clock decides."""
+    """Encode values as EVALSHA arguments in the script's order. `now_us` has no value: Redis uses its own clock."""
     unknown = [name for name in script.args if name not in values and name not in _OPTIONAL]
     if unknown:
         raise InvalidFile(

@@ -1,9 +1,9 @@
-"""Decide one request by several rules: peek at all, charge only if all admit, refund if one denies. Pure.
+"""Decides one request by several rules: read all, charge only if all admit, refund if one denies. Pure.
 
 A script decides by one rule, so another request may take a unit between two scripts. The rule with the fewest units
-left is charged first and alone, because it is the most likely to deny; all others follow in one round. If one of them
-denies, the charges before it are refunded. Scripts of releases before 1.2.0 cannot refund: their charges stay until
-they expire, and are counted as `unrefunded`.
+left is charged first and alone, because it is the most likely to deny; all others follow in one round. If a rule
+denies, the charges of the other rules are refunded. Scripts of releases before 1.2.0 cannot refund: their charges count
+until they expire, and the stats report them as `unrefunded`.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -44,7 +44,7 @@ class _Part:
 
 
 class CombinedDecision:
-    """One request that several rules decide; `wait_ms` gives the time until a node may be called again."""
+    """One request that several rules decide; `wait_ms` returns the milliseconds until a call may be sent again."""
 
     def __init__(self, core: Core, calls: Sequence[BoundCall], cost: int, wait_ms: Callable[[bytes, str], int]) -> None:
         self._core = core
@@ -67,7 +67,7 @@ class CombinedDecision:
         return self._decisions()
 
     def _peek(self) -> Generator[tuple[Command, ...], list[CommandResult], None]:
-        """Read the remaining units of each rule; changes no counter, neither in Redis nor in the stats."""
+        """Read the remaining units of each rule. The counters in Redis and in the stats do not change."""
         results = yield from _sent([_command(part, part.call.message(part.bound.tag, 0)) for part in self._parts])
         for part, result in zip(self._parts, results, strict=True):
             read = self._read(part, result)
@@ -79,10 +79,10 @@ class CombinedDecision:
                 part.trouble = read
 
     def _waves(self) -> Iterator[list[_Part]]:
-        """Rules to charge together, in order.
+        """Yield the groups of rules to charge together, in order.
 
-        Rules that would deny come first, one by one; then rules that Redis did not answer, which the policy decides;
-        then the rule with the fewest units left; then all others.
+        Rules that would deny come first, one by one. Then follow the rules that Redis did not answer, which the failure
+        policy decides. If no rule would deny, the rule with the fewest units left is next. All others come last.
         """
         enforced = [part for part in self._parts if part.trouble is None and not part.bound.shadow]
         alone = [part for part in enforced if part.room < 0] or sorted(enforced, key=lambda part: part.room)[:1]
@@ -104,7 +104,7 @@ class CombinedDecision:
             raise broken[0]
 
     def _take(self, part: _Part, result: CommandResult) -> BrokenState | None:
-        """Store a rule's decision. Returns an error that must be raised after other charges are refunded."""
+        """Store a rule's decision. The caller must raise a returned error after it has refunded the other charges."""
         read = self._read(part, result)
         if isinstance(read, BrokenState) and not part.bound.shadow:
             return read
@@ -140,10 +140,10 @@ class CombinedDecision:
         )
 
     def _refund(self) -> Generator[tuple[Command, ...], list[CommandResult], None]:
-        """Refund all charges, and count each as refunded or not."""
+        """Refund all charges, and count each charge as refunded or unrefunded."""
         charged = [part for part in self._parts if part.is_charged]
         remote = [part for part in charged if not _is_local(part)]
-        # Never sent again after a failure: a refund that ran twice would return more units than were taken.
+        # A refund is not retried: if it ran twice, it would return more units than were taken.
         results = yield from _sent([_command(part, part.call.refund(part.bound.tag, self._cost)) for part in remote])
         is_refunded = {id(part): isinstance(result, list) for part, result in zip(remote, results, strict=True)}
         for result in results:
@@ -163,7 +163,7 @@ class CombinedDecision:
         return tuple(found)
 
     def _decision(self, part: _Part) -> Decision:
-        """The rule's decision; made from the peek if the rule was not charged because another rule denies."""
+        """Return the rule's decision. The peek decides for a rule that was not charged, because another rule denies."""
         if not part.is_decided and part.trouble is not None:
             self._fall_back(part, part.trouble, cost=0)
         assert part.decision is not None
@@ -176,7 +176,7 @@ class CombinedDecision:
 
 
 def _room(call: CostedCall, seen: Decision, cost: int) -> int:
-    """The units left after a charge, or -1 if it would be denied.
+    """Return the units left after a charge; negative if the charge would be denied.
 
     A peek is never denied for its cost or the minimum interval, so both are checked here.
     """
@@ -184,7 +184,7 @@ def _room(call: CostedCall, seen: Decision, cost: int) -> int:
     if not seen.allowed or seen.remaining is None:
         return -1
     if isinstance(rule, RollingWindow | RollingRing) and rule.min_interval_ms > 0 and reset_ms > 0:
-        # `reset_after_ms` counts from the last admission, so the difference to the window is the time since then.
+        # `reset_after_ms` is the window minus the time since the last admission.
         is_early = rule.window_ms - reset_ms < rule.min_interval_ms
         return -1 if is_early else seen.remaining - cost
     return seen.remaining - cost

@@ -9,7 +9,7 @@ from rlctl.limits.resp import Reply
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A packed command for the node that owns the hash tag `tag`; `sha1` is empty if it calls no script."""
+    """A packed command for the node that owns the hash tag `tag`; `sha1` is empty if the command calls no script."""
 
     message: bytes
     tag: bytes

@@ -17,16 +17,16 @@ class Stats:
     """A snapshot of a limiter's counters, which count from its creation.
 
     - `decisions`: decisions by source and reason.
-    - `errors`: failures of servers and networks, by cause. Includes redirections that were followed; excludes calls
-      that an open breaker held back.
+    - `errors`: failures by cause. Includes redirections that were followed; excludes calls that an open breaker
+      stopped.
     - `last_errors`: the text of the latest error, by cause.
     - `fallback_s`: seconds during which at least one breaker was open.
-    - `breakers_opened`, `lookups`: how often a breaker opened, and how often the fleet's nodes were looked up.
+    - `breakers_opened`, `lookups`: how often a breaker opened, and how often the limiter looked up the fleet's nodes.
     - `shadow_denials`: requests that a rule in shadow would have denied, by rule.
-    - `refunds`, `unrefunded`: charges of requests that another rule then denied, by rule: charges that were refunded,
-      and charges that stay until they expire.
-    - `rules_revision`, `rules_age_s`: the revision by which the limiter decides, and seconds since the fleet last
-      confirmed it; None if no rules were read.
+    - `refunds`, `unrefunded`: charges for requests that another rule then denied, by rule. `refunds` counts refunded
+      charges, `unrefunded` charges that count until they expire.
+    - `rules_revision`, `rules_age_s`: the revision by which the limiter decides, and the seconds since the fleet last
+      confirmed this revision; None if no rules were read.
 
     Example: `limiter.stats.to_json()["decisions"]` is `{"redis/ok": 120, "local/over_limit": 3}`.
     """
@@ -97,7 +97,7 @@ class Counters:
             self._decisions[what] += 1
 
     def failed(self, failure: Failure) -> None:
-        """Count an error, unless an open breaker held the call back."""
+        """Count an error, unless an open breaker stopped the call."""
         if failure.cause is Cause.BREAKER_OPEN:
             return
         with self._lock:
@@ -115,12 +115,12 @@ class Counters:
             self._shadow_denials[rule_id] += 1
 
     def refunded(self, rule_id: str, *, is_refunded: bool) -> None:
-        """Count a charge of a denied request: refunded, or left to expire."""
+        """Count a charge for a denied request as refunded or unrefunded."""
         with self._lock:
             (self._refunds if is_refunded else self._unrefunded)[rule_id] += 1
 
     def saw_rules(self, revision: int) -> None:
-        """Record that the fleet has this revision in force and the limiter decides by it."""
+        """Record that this revision is in force in the fleet, and that the limiter decides by it."""
         with self._lock:
             self._rules_revision, self._rules_seen_s = revision, self._clock()
 

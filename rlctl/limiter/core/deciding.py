@@ -37,7 +37,7 @@ _Known = TypeVar("_Known")
 
 
 class Core:
-    """The part of a limiter that does no I/O: binds calls, reads replies, applies the failure policy."""
+    """The part of a limiter without I/O: it prepares calls, parses replies and applies the failure policy."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Core:
         self._concurrent: dict[tuple[Concurrent, str], ConcurrentCall] = {}
 
     def costed(self, algorithm: Costed, rule_id: str) -> CostedCall:
-        """The packed calls of an algorithm with a cost under this rule id."""
+        """Return the packed calls of an algorithm with a cost, for this rule id."""
         call = self._costed.get((algorithm, rule_id))
         if call is None:
             _check_kind(algorithm, has_leases=False)
@@ -66,7 +66,7 @@ class Core:
         return call
 
     def concurrent(self, algorithm: Concurrent, rule_id: str) -> ConcurrentCall:
-        """The packed calls of a concurrent limit under this rule id."""
+        """Return the packed calls of a concurrent limit, for this rule id."""
         call = self._concurrent.get((algorithm, rule_id))
         if call is None:
             _check_kind(algorithm, has_leases=True)
@@ -82,12 +82,12 @@ class Core:
         tier: str | None,
         policy: PolicyChoice,
     ) -> BoundCall | Decision:
-        """The call that decides a request; a Decision if no rule concerns the request or the rule is not known."""
+        """Return the call that decides a request; a Decision if the rule is unknown or does not concern the request."""
         if isinstance(rule, PreparedRule):
             return rule.bind(identity, tier) or self._counted(_UNMATCHED)
         if not isinstance(rule, str):
             if not isinstance(identity, str):
-                raise InvalidLimit("dimensions belong to a rule of the fleet; an algorithm counts one identity")
+                raise InvalidLimit("dimensions belong to a rule of the fleet; an algorithm needs one identity as text")
             call = self.concurrent(rule, rule_id) if isinstance(rule, Concurrent) else self.costed(rule, rule_id)
             return BoundCall(call, tag_of(identity))
         if self.book is None:
@@ -99,28 +99,31 @@ class Core:
         return prepared.bind(identity, tier) or self._counted(_UNMATCHED)
 
     def costed_rules(self) -> tuple[PreparedRule | str, ...]:
-        """The rules that take a cost, in the file's order; the name `*`, which no rule has, before rules were read."""
+        """Return the rules that take a cost, in the file's order.
+
+        Before the first revision, returns only `*`, an unknown rule, so that the failure policy decides.
+        """
         if self.book is None:
             raise InvalidLimit("connect with rules=True to decide by the fleet's rules")
         return self.book.costed_rules()
 
     def bind_all(self, identity: Mapping[str, str], tier: str | None) -> tuple[BoundCall, ...] | Decision:
-        """The calls of all rules that concern a request; the policy's decision if no rules were read yet."""
+        """Return the calls of all rules that concern a request, or the policy's decision before the first revision."""
         found = [self.bind(rule, identity, "default", tier, None) for rule in self.costed_rules()]
         unread = next((one for one in found if isinstance(one, Decision) and one.source is not Source.RULES), None)
         return unread or tuple(one for one in found if isinstance(one, BoundCall))
 
     def count_reply(self, bound: BoundCall, reply: object) -> Decision:
-        """Parse a script's reply and count the decision; Failure if it is not a limiter's reply."""
+        """Parse a script's reply and count the decision; Failure if the reply is not from a limiter script."""
         return self.count(bound, self.parse_reply(bound, reply))
 
     def count(self, bound: BoundCall, decision: Decision) -> Decision:
-        """Count a decision of Redis. The decision of a rule in shadow becomes an admission."""
+        """Count a decision of Redis, and return it. For a rule in shadow, the returned decision admits."""
         self.counters.decided((Source.REDIS, decision.reason))
         return self._in_shadow(decision) if bound.shadow else decision
 
     def parse_reply(self, bound: BoundCall, reply: object) -> Decision:
-        """The decision in a script's reply, not yet counted; Failure if it is not a limiter's reply."""
+        """Parse a script's reply without counting the decision; Failure if the reply is not from a limiter script."""
         try:
             allowed, limit, remaining, retry_after_ms, reset_after_ms, reason = map(_number, reply)  # type: ignore[call-overload]
             return Decision(
@@ -137,14 +140,14 @@ class Core:
             raise Failure(Cause.ERROR, f"not the reply of a limiter script: {reply!r:.200}") from None
 
     def refund(self, bound: BoundCall, request: FallbackRequest) -> bool:
-        """Refund a charge that the local policy counted; False if another policy decided."""
+        """Refund a charge that the local policy counted; False if another policy decided or the count was dropped."""
         chosen = self._policy_for(bound.policy)
         return isinstance(chosen, LocalPolicy) and chosen.refund(request)
 
     def fall_back(
         self, bound: BoundCall, request: FallbackRequest, trouble: Failure | BrokenState, policy: PolicyChoice
     ) -> Decision:
-        """The failure policy's decision. BrokenState is raised instead, unless the rule is in shadow."""
+        """Return the failure policy's decision. Raises BrokenState, unless the rule is in shadow."""
         if isinstance(trouble, BrokenState) and not bound.shadow:
             raise trouble
         failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
@@ -155,7 +158,7 @@ class Core:
         return self._in_shadow(decision) if bound.shadow else decision
 
     def lease_returned(self, bound: BoundCall, request: FallbackRequest, policy: PolicyChoice) -> None:
-        """Drop a lease that the local policy granted while Redis did not answer; Redis has released its own."""
+        """Drop a lease that the local policy may have granted for this request, after Redis has released its lease."""
         chosen = self._policy_for(policy if policy is not None else bound.policy)
         if isinstance(chosen, LocalPolicy):
             chosen.drop_lease(request)
@@ -173,26 +176,26 @@ class Core:
         if policy is None:
             return self._policy
         if policy == Source.LOCAL and isinstance(self._policy, LocalPolicy):
-            # A rule says only `local`; the number of instances comes from the limiter's own policy.
+            # A rule specifies only `local`; the number of instances comes from the limiter's policy.
             return self._policy
         if not isinstance(policy, str):
             return policy
         known = self._policies.get(policy)
-        # One object for each text: a local policy keeps counts.
+        # Policies are cached by text, because a local policy keeps counts.
         return known if known is not None else self._policies.setdefault(policy, read_policy(policy))
 
 
 def costed(bound: BoundCall) -> CostedCall:
-    """The call of a rule with a cost; InvalidLimit on a concurrent limit."""
+    """Return the call of a rule with a cost; InvalidLimit for a concurrent limit."""
     if isinstance(bound.call, ConcurrentCall):
-        raise InvalidLimit("a concurrent limit is acquired, not decided")
+        raise InvalidLimit("a concurrent limit needs `acquire`, not `decide`")
     return bound.call
 
 
 def leased(bound: BoundCall) -> ConcurrentCall:
-    """The call of a concurrent limit; InvalidLimit on a rule with a cost."""
+    """Return the call of a concurrent limit; InvalidLimit for a rule with a cost."""
     if isinstance(bound.call, CostedCall):
-        raise InvalidLimit(f"{bound.call.algorithm.name} has no leases: decide it")
+        raise InvalidLimit(f"{bound.call.algorithm.name} has no leases: call `decide`")
     return bound.call
 
 
@@ -209,9 +212,9 @@ def _shipped_release() -> Release:
 def _check_kind(algorithm: Algorithm, *, has_leases: bool) -> None:
     if isinstance(algorithm, Concurrent) is not has_leases:
         raise InvalidLimit(
-            f"{algorithm.name} has no leases: decide it"
+            f"{algorithm.name} has no leases: call `decide`"
             if has_leases
-            else "a concurrent limit is acquired, not decided"
+            else "a concurrent limit needs `acquire`, not `decide`"
         )
 
 

@@ -1,4 +1,4 @@
-"""Renews locks after a fork: a lock that a thread of the parent held would never be released in the child."""
+"""Renews locks after a fork: the child would wait forever for a lock that another thread held in the parent."""
 
 import os
 from typing import Protocol

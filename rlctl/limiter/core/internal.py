@@ -1,4 +1,4 @@
-"""Defects of this library: each is logged once with its traceback and becomes a failure, so the policy decides."""
+"""Converts defects of this library to failures, so that the failure policy decides; logs each defect once."""
 
 import logging
 from pathlib import Path
@@ -8,13 +8,13 @@ from types import TracebackType
 from rlctl.errors import RlctlError
 from rlctl.limits.failures import Cause, Failure
 
-# Not a child of "rlctl.limiter", which is silent until a service configures it: a defect must reach stderr anyway.
+# The logger "rlctl.limiter" is silent until a service configures it, but a defect must always reach stderr.
 _log = logging.getLogger("rlctl.internal")
 _logged: set[tuple[type[Exception], str]] = set()
 
 
 def internal(error: Exception) -> Failure:
-    """The Failure that replaces an unexpected exception.
+    """Return the Failure that replaces an unexpected exception.
 
     The first error of each type and place is logged; later ones appear only in `Stats.errors`. The evidence omits the
     text of the exception, because the text may contain secrets.
@@ -40,7 +40,7 @@ class _DefectsAsFailures:
             raise internal(error) from error
 
 
-# Stateless: all threads and tasks share it.
+# The context manager has no state, so all threads and tasks share one.
 defects_as_failures = _DefectsAsFailures()
 
 

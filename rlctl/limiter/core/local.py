@@ -1,4 +1,4 @@
-"""Limits counted in this process while Redis does not answer; integers only, bounded memory. Pure but for its lock."""
+"""Counts limits in this process while Redis does not answer, in integers and bounded memory. Pure except for a lock."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ _MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LocalAnswer:
-    """The answer of the local count; limit and remaining are this process's share."""
+    """The result of a local count; `limit` and `remaining` are this process's share."""
 
     limit: int
     remaining: int
@@ -26,7 +26,11 @@ class LocalAnswer:
 
 @dataclass(slots=True)
 class _State:
-    """One key: level or count, the instant it refers to, the last admission, and leases by request id with expiry."""
+    """The state of one key.
+
+    `amount` is the level of a bucket at `since_ns`, or the count of a window that began at `since_ns`. `last_ns` is the
+    time of the last admission. `leases` maps request ids to expiry times.
+    """
 
     amount: int = 0
     since_ns: int = 0
@@ -54,7 +58,7 @@ class LocalLimits:
         return len(self._states)
 
     def count(self, algorithm: Algorithm, key: bytes, cost: int) -> LocalAnswer:
-        """Count `cost` for a key; a cost of 0 only reads."""
+        """Count `cost` for a key; a cost of 0 only reads the state."""
         with self._lock:
             state = self._state((key, algorithm), keep=cost > 0)
             if isinstance(algorithm, TokenBucket | Gcra):
@@ -87,7 +91,7 @@ class LocalLimits:
             return True
 
     def impossible(self, algorithm: Algorithm, key: bytes) -> LocalAnswer:
-        """The answer to a request that can never be admitted; counts nothing."""
+        """Answer a request that can never be admitted, without counting the request."""
         now = self.count(algorithm, key, 0)
         return LocalAnswer(now.limit, now.remaining, -1, now.reset_after_ms, Reason.IMPOSSIBLE)
 
@@ -109,7 +113,7 @@ class LocalLimits:
         return Reason.OK, 0
 
     def _bucket(self, rule: TokenBucket | Gcra, state: _State, cost: int) -> LocalAnswer:
-        """Levels are tokens times `period_ms` in nanoseconds: each nanosecond refills exactly `rate` of that unit."""
+        """Count `cost` on a bucket. A level is tokens times `unit`, so that each nanosecond adds exactly `rate`."""
         now, share = self._clock_ns(), self._share(rule.limit)
         unit = rule.period_ms * _MS * self._instances
         full = share * unit

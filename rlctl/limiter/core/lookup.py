@@ -18,14 +18,14 @@ _HELLO = command(b"HELLO")
 
 @dataclass(frozen=True, slots=True)
 class NodeQuery:
-    """Commands for one server over a new connection; answered by one reply for each, or by a Failure."""
+    """Commands for one server over a new connection. The answer is one reply for each command, or a Failure."""
 
     endpoint: Endpoint
     commands: tuple[bytes, ...]
     to_sentinel: bool = False
 
 
-# Exceptions that parsing a reply of an unexpected shape raises.
+# Exceptions from parsing a reply with an unexpected shape.
 _MALFORMED = (ValueError, IndexError, TypeError)
 
 NodeReplies = list[Reply] | Failure
@@ -33,7 +33,7 @@ Lookup = Generator[NodeQuery, NodeReplies, FleetMap]
 
 
 def look_up(settings: FleetSettings, nodes: Iterable[Endpoint]) -> Lookup:
-    """The look-up for this kind of fleet. Raises Failure if no node gave a usable answer."""
+    """Return the look-up for this kind of fleet. The look-up raises Failure if no node gives a usable answer."""
     match settings.kind:
         case FleetKind.CLUSTER:
             return find_slots(nodes)
@@ -44,7 +44,7 @@ def look_up(settings: FleetSettings, nodes: Iterable[Endpoint]) -> Lookup:
 
 
 def find_one(node: Endpoint) -> Lookup:
-    """The only node; a HELLO shows whether it accepts the login."""
+    """Query the only node, to verify that it accepts the login."""
     answer = yield NodeQuery(node, (_HELLO,))
     if isinstance(answer, Failure):
         raise answer
@@ -54,10 +54,10 @@ def find_one(node: Endpoint) -> Lookup:
 def find_slots(nodes: Iterable[Endpoint]) -> Lookup:
     """Query the nodes in turn for the slot map.
 
-    The map of a node whose cluster state is not ok is used only if no node reports ok.
+    If no node reports that the cluster state is ok, returns the first slot map of a node that reports another state.
     """
     second_best: FleetMap | None = None
-    failure = Failure(Cause.UNREACHABLE, "no node to ask")
+    failure = Failure(Cause.UNREACHABLE, "no node to query")
     for node in nodes:
         answer = yield NodeQuery(node, (_INFO, _SLOTS))
         try:
@@ -76,9 +76,9 @@ def find_slots(nodes: Iterable[Endpoint]) -> Lookup:
 
 
 def find_primary(sentinels: Iterable[Endpoint], master_name: str) -> Lookup:
-    """Query every sentinel, then the servers they name, newest epoch first; returns the first with role master.
+    """Query every sentinel, then the primaries that they report, newest epoch first; return the first with role master.
 
-    All sentinels are queried, because during a failover one knows the new primary seconds before the others.
+    All sentinels are queried, because during a failover one sentinel knows the new primary seconds before the others.
     """
     named, failure = yield from _named_primaries(sentinels, master_name)
     for primary in sorted(named, key=lambda where: named[where], reverse=True):
@@ -91,18 +91,18 @@ def find_primary(sentinels: Iterable[Endpoint], master_name: str) -> Lookup:
             continue
         if role == "master":
             return FleetMap(owners={0: primary}, nodes=tuple(named))
-        failure = Failure(Cause.READONLY, f"{primary}: sentinels name it as the primary, but its role is {role}")
+        failure = Failure(Cause.READONLY, f"{primary}: sentinels report it as the primary, but its role is {role}")
     raise failure
 
 
 def _named_primaries(
     sentinels: Iterable[Endpoint], master_name: str
 ) -> Generator[NodeQuery, NodeReplies, tuple[dict[Endpoint, int], Failure]]:
-    """The primaries that sentinels name with their newest epoch, and the last failure of a sentinel."""
+    """Return the primaries that sentinels report, with their newest epoch, and the last failure of a sentinel."""
     name = master_name.encode()
     commands = (command(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name), command(b"SENTINEL", b"MASTER", name))
     named: dict[Endpoint, int] = {}
-    failure = Failure(Cause.UNREACHABLE, "no sentinel to ask")
+    failure = Failure(Cause.UNREACHABLE, "no sentinel to query")
     for sentinel in sentinels:
         answer = yield NodeQuery(sentinel, commands, to_sentinel=True)
         try:

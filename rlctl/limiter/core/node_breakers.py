@@ -1,4 +1,4 @@
-"""The circuit breakers of one node: one for the node, and one for each script that it lacks."""
+"""The circuit breakers of one node: one for the node, and one for each script that failed on the node."""
 
 import logging
 import time
@@ -8,7 +8,7 @@ from rlctl.limiter.core.breaker import Breaker, BreakerSettings, Circuit
 from rlctl.limiter.core.counters import Counters
 from rlctl.limits.failures import Cause, Failure
 
-# A library writes no log unless the service configures a handler.
+# A library must not write logs before the service configures a handler.
 _log = logging.getLogger("rlctl.limiter")
 _log.addHandler(logging.NullHandler())
 
@@ -59,19 +59,19 @@ class NodeBreakers:
             self._abandon(sha1)
 
     def abandoned(self, sha1: str) -> None:
-        """Report a call whose end says nothing about the node."""
+        """Report a call that ended without a result about the node, for example because it was cancelled."""
         self.breaker.abandoned()
         self._abandon(sha1)
 
     def retire(self) -> None:
-        """Stop counting this node's open breakers as time without Redis: the node is no longer used."""
+        """Stop counting the time of this node's open breakers, because the node is no longer used."""
         self._is_retired = True
         self._counters.circuit_changed(self._name, Circuit.CLOSED)
         for sha1 in self._scripts:
             self._counters.circuit_changed(f"{self._name} {sha1}", Circuit.CLOSED)
 
     def retry_in_ms(self, sha1: str) -> int:
-        """Milliseconds until a call of this script may go to this node again."""
+        """Return the milliseconds until a call of this script may be sent to this node again."""
         script = self._scripts.get(sha1)
         return max(self.breaker.retry_in_ms, script.retry_in_ms if script is not None else 0)
 
@@ -82,7 +82,7 @@ class NodeBreakers:
 
     def _breaker(self, name: str) -> Breaker:
         def on_change(circuit: Circuit) -> None:
-            # A call that was under way must not open a breaker that no later call would close.
+            # A call that was under way at `retire` must not report an open breaker: it would stay open forever.
             if self._is_retired:
                 return
             self._counters.circuit_changed(name, circuit)

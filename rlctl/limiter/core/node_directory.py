@@ -1,4 +1,4 @@
-"""The nodes of a fleet as a limiter knows them: routes, connections, breakers, the last failed look-up."""
+"""The nodes of a fleet that a limiter knows, with their routes, connections, breakers and the last failed look-up."""
 
 import logging
 import threading
@@ -28,7 +28,7 @@ class AnyNode(Protocol):
         """Close all connections; later calls open new ones."""
 
     def close(self) -> None:
-        """Close all connections and open no more."""
+        """Close all connections; later calls raise Failure."""
 
 
 _log = logging.getLogger("rlctl.limiter")
@@ -58,34 +58,34 @@ class NodeDirectory(ABC, Generic[_Node]):
 
     @abstractmethod
     def _new_node(self, endpoint: Endpoint, breakers: NodeBreakers) -> _Node:
-        """Make a node that has no connections yet."""
+        """Create a node without connections."""
 
     @abstractmethod
     def _request_lookup(self) -> None:
         """Start a look-up in the background."""
 
     def retry_in_ms(self, tag: bytes, sha1: str) -> int:
-        """Milliseconds until the breakers let a call for this hash tag pass."""
+        """Return the milliseconds until the breakers let a call for this hash tag pass."""
         endpoint = self._routes.owner(tag)
         node = self._nodes.get(endpoint) if endpoint is not None else None
         return (node.breakers if node is not None else self._lookup_breakers).retry_in_ms(sha1)
 
     def rules_node(self) -> Endpoint:
-        """The node that stores the rules; Failure if no look-up has found it."""
+        """Return the node that stores the rules; Failure if the node is not known yet."""
         endpoint = self._routes.owner(TAG)
         if endpoint is None:
             raise Failure(Cause.UNREACHABLE, "the node that stores the rules is not known")
         return endpoint
 
     def check_rules_reply(self, reply: Reply, asked: Endpoint) -> Reply:
-        """Return the reply of the rules node; raises Failure on an error, and follows a redirection for later calls."""
+        """Return the reply of the node with the rules; raise Failure on an error. A MOVED reply updates the routes."""
         where = redirection(reply, asked) if isinstance(reply, ErrorReply) else None
         if where is not None:
             self._routes.moved(where)
         return require_success(reply, asked)
 
     def refresh_routes(self) -> None:
-        """Start a look-up, except for a single node."""
+        """Start a look-up, unless the fleet is a single node."""
         if self._settings.kind is not FleetKind.SINGLE:
             self._request_lookup()
 
@@ -107,9 +107,9 @@ class NodeDirectory(ABC, Generic[_Node]):
             node.disconnect()
 
     def _classified(self, reply: Reply, node: _Node, sha1: str, began_s: float) -> Reply | Redirection:
-        """Report a reply to the breakers, and return it or the redirection in it.
+        """Report a reply to the breakers; return the reply, or the redirection in it.
 
-        With `sha1`, only a list is a valid reply; without it, any reply but an error is.
+        A script (`sha1` is not empty) must return a list. Other commands may return any reply but an error.
         """
         is_plain = type(reply) is list or (not sha1 and not isinstance(reply, ErrorReply))
         try:
@@ -127,7 +127,7 @@ class NodeDirectory(ABC, Generic[_Node]):
         return failure.cause.blames_route and self._settings.kind is not FleetKind.SINGLE
 
     def _accept_redirection(self, where: Redirection, left_s: float) -> Failure:
-        """Update the routes by a redirection. Returns it as a Failure, or raises that if no time is left to follow."""
+        """Update the routes from a redirection and return its Failure; raise the Failure if too little time is left."""
         if self._settings.kind is not FleetKind.CLUSTER:
             raise self._wrong_kind(where)
         failure = Failure(Cause.ASK if where.is_ask else Cause.MOVED, f"slot {where.slot} is at {where.endpoint}")
@@ -140,13 +140,13 @@ class NodeDirectory(ABC, Generic[_Node]):
         return failure
 
     def _lookup_failed(self, failure: Failure) -> None:
-        """Remember why a look-up failed; defects are counted here, because a known route hides them from decisions."""
+        """Remember why a look-up failed. Count a defect here, because decisions with a known route do not report it."""
         self._last_failure = failure
         if failure.cause is Cause.INTERNAL:
             self._counters.failed(failure)
 
     def _wrong_kind(self, where: Redirection) -> Failure:
-        """The failure for a redirection outside a cluster: the settings name the wrong kind of fleet."""
+        """Return the failure for a redirection outside a cluster: `kind` in the settings is wrong."""
         kind = self._settings.kind
         if not self._logged_kind:
             self._logged_kind = True
@@ -154,7 +154,7 @@ class NodeDirectory(ABC, Generic[_Node]):
         return Failure(Cause.MOVED, f"slot {where.slot} is at {where.endpoint}: kind is cluster, not {kind}")
 
     def _begin_lookup(self) -> None:
-        """Start a look-up; raises Failure if the map is known and has no owner, or while the breaker is open."""
+        """Start a look-up of a key's owner; Failure if the known map has no owner, or the look-up breaker is open."""
         if self._routes.is_known:
             raise Failure(Cause.CLUSTER_DOWN, "no node serves the slot of this key")
         self._request_lookup()
@@ -191,7 +191,7 @@ class NodeDirectory(ABC, Generic[_Node]):
 
 
 def classify_reply(reply: Reply, asked: Endpoint) -> Redirection:
-    """The redirection in a reply that is not a list; raises Failure on any other."""
+    """Return the redirection in a reply; raise Failure if the reply is another error or a value."""
     if not isinstance(reply, ErrorReply):
         raise Failure(Cause.ERROR, f"{asked}: not the reply of a limiter script: {reply!r:.200}")
     where = redirection(reply, asked)

@@ -6,10 +6,10 @@ from math import floor
 from rlctl.errors import UsageFault
 from rlctl.limiter.core.breaker import BreakerSettings
 
-# The part of the budget that is not left to Redis: waits of the system end up to a millisecond late.
+# The part of the budget that Redis may not use, because waits of the system end up to a millisecond late.
 _OWN_MS = 1
 _LEAST_MS = 2
-# An exchange with another node is not begun with less time than this.
+# The limiter begins an exchange with another node only if at least this time is left.
 LEAST_EXCHANGE_S = 0.001
 
 
@@ -18,7 +18,7 @@ class Options:
     """Time limits and the connection limit of a limiter.
 
     `budget_ms` bounds a decision, including the wait for a connection and one redirection. Connections are opened
-    in the background within `connect_timeout_ms`; each node has at most `connections`. `refresh_ms` is the least time
+    in the background within `connect_timeout_ms`; each node has at most `connections`. `refresh_ms` is the minimum time
     between two look-ups of the fleet's nodes.
     """
 
@@ -30,11 +30,11 @@ class Options:
 
     def __post_init__(self) -> None:
         if not self.budget_ms >= _LEAST_MS:
-            raise UsageFault(f"budget_ms={self.budget_ms:g} is too small; the least is {_LEAST_MS}")
+            raise UsageFault(f"budget_ms={self.budget_ms:g} is too small; the minimum is {_LEAST_MS}")
         if not self.connect_timeout_ms >= 1 or self.connections < 1 or not self.refresh_ms >= 1:
             raise UsageFault("connect_timeout_ms, connections and refresh_ms must be at least 1")
 
     @property
     def exchange_s(self) -> float:
-        """Seconds that Redis may take; whole milliseconds, because the system's waits have no finer unit."""
+        """Seconds that Redis may take, rounded down to milliseconds: the system's waits have no finer unit."""
         return floor(self.budget_ms - _OWN_MS) / 1000

@@ -19,7 +19,7 @@ class FallbackRequest:
     """A request that Redis did not answer, for the failure policy to decide.
 
     `cost` is 0 for a peek. `verb` and `request_id` are set for leases only: acquire, renew, release or peek.
-    `retry_in_ms` is the time in milliseconds until the limiter sends a call to the node again; 0 at once.
+    `retry_in_ms` is the time in milliseconds until the limiter may call the node again; 0 means now.
     """
 
     algorithm: Algorithm
@@ -34,7 +34,7 @@ class FallbackRequest:
 class Policy(Protocol):
     """Decides requests that Redis did not answer within the budget.
 
-    Pass an object with this method as `policy` to use a policy of your own.
+    To use your own policy, pass an object with this method as `policy`.
     """
 
     def decide(self, request: FallbackRequest, cause: Cause) -> Decision:
@@ -45,13 +45,13 @@ class Policy(Protocol):
 
 
 class _Fixed:
-    """Policy `open` or `closed`; both deny a request that no server could ever admit."""
+    """Policy `open` or `closed`."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
 
     def decide(self, request: FallbackRequest, cause: Cause) -> Decision:
-        """Admit or deny; a rule with limit 0 denies under `open` too."""
+        """Admit under `open`, deny under `closed`; `open` denies a request that can never be admitted."""
         allowed, retry_after_ms, reason = self.source is Source.OPEN, 0, fallback_reason(cause)
         if is_impossible(request):
             allowed, retry_after_ms, reason = False, -1, Reason.IMPOSSIBLE
@@ -74,7 +74,7 @@ class _Fixed:
 
 
 def without_rule(policy: Policy) -> Decision:
-    """The decision if the rule is not known: `closed` denies, any other policy admits, because no limit is known."""
+    """Return the decision for an unknown rule: `closed` denies; other policies admit, because the limit is unknown."""
     denies = isinstance(policy, _Fixed) and policy.source is Source.CLOSED
     return Decision(
         allowed=not denies,
@@ -91,10 +91,10 @@ def without_rule(policy: Policy) -> Decision:
 class LocalPolicy:
     """Failure policy that counts in this process: each of `instances` processes enforces an equal share of each limit.
 
-    A share is rounded down and at least 1: limit 10 is 2 for each of 4 instances, limit 3 is 1 each. At most
+    A share is rounded down and at least 1: for 4 instances, limit 10 becomes 2 each and limit 3 becomes 1 each. At most
     `max_keys` keys are kept; the least recently used is dropped first. Fixed, sliding and rolling windows become
-    windows that start with their first call; token buckets and leases work as in Redis. The policy does not know what
-    Redis counted, and sends it nothing afterwards. `clock_ns` replaces the monotonic clock in tests.
+    windows that start with their first call; token buckets and leases work as in Redis. The policy starts without the
+    counts of Redis, and does not send its own counts to Redis later. `clock_ns` replaces the monotonic clock in tests.
 
     Example: `Limiter.connect(env, policy=LocalPolicy(instances=4))`, which is the same as `policy="local:4"`.
     Raises UsageFault if `instances` or `max_keys` is below 1.
@@ -142,14 +142,14 @@ class LocalPolicy:
 
 
 def is_impossible(request: FallbackRequest) -> bool:
-    """Whether no server would ever admit this request: limit 0, or a cost above the limit."""
+    """Return whether a request can never be admitted: the limit is 0, or the cost is above the limit."""
     if request.verb is not None:
         return request.algorithm.limit == 0 and request.verb != "release"
     return request.algorithm.limit == 0 or request.cost > request.algorithm.limit
 
 
 def read_policy(text: str | Policy) -> Policy:
-    """The policy of this name (`open`, `closed`, `local`, `local:N`); a policy object is returned as it is."""
+    """Return the policy with this name (`open`, `closed`, `local`, `local:N`), or the given Policy object."""
     if not isinstance(text, str):
         return text
     if text in {Source.OPEN, Source.CLOSED}:

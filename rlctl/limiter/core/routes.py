@@ -1,4 +1,4 @@
-"""Which node owns a key: by a cluster's slot map, as the primary behind Sentinel, or as the only node. Pure."""
+"""Finds the node that owns a key: by a cluster's slot map, or the only primary outside a cluster. Pure."""
 
 import binascii
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from rlctl.limits.resp import Reply
 SLOTS = 16384
 # Redis recommends at most 1000 nodes; a slot map with more is refused.
 _MOST_NODES = 1000
-# A look-up queries at most this many nodes that other nodes named, then the nodes of the settings.
+# A look-up queries at most this many known nodes, then the nodes of the settings.
 _MOST_ASKED = 8
 _HOST_BYTES = 253
 
@@ -23,7 +23,7 @@ def slot_of(tag: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
-    """A MOVED or ASK reply. An ASK holds for one call, a MOVED until the next change of the slot."""
+    """A MOVED or ASK reply. ASK applies to one call; MOVED applies until the slot moves again."""
 
     slot: int
     endpoint: Endpoint
@@ -39,7 +39,7 @@ class FleetMap:
 
 
 class Routes:
-    """The owner of each slot, as last learned. Maps are replaced whole, so readers need no lock."""
+    """The last known owner of each slot. Readers need no lock: each update replaces the map or one owner at once."""
 
     def __init__(self, settings: FleetSettings) -> None:
         self._is_cluster = settings.kind is FleetKind.CLUSTER
@@ -60,7 +60,7 @@ class Routes:
         return tuple(dict.fromkeys(owner for owner in self._owners if owner is not None))
 
     def candidates(self) -> tuple[Endpoint, ...]:
-        """The nodes to query in a look-up; each call starts with another node, as the first may have a wrong map.
+        """Return the nodes to query in a look-up, beginning with another node each time: one may have a wrong map.
 
         The nodes of the settings are always included, so that a node with a wrong map cannot hide the others.
         """
@@ -70,7 +70,7 @@ class Routes:
         return tuple(dict.fromkeys((*rotated[:_MOST_ASKED], *self._seeds)))
 
     def owner(self, tag: bytes) -> Endpoint | None:
-        """The node that owns the keys with this hash tag; None if it is not known."""
+        """Return the node that owns the keys with this hash tag; None if the owner is not known."""
         owners = self._owners
         if self._is_cluster:
             return owners[binascii.crc_hqx(tag, 0) % SLOTS] if owners else None
@@ -88,13 +88,13 @@ class Routes:
             self._owners[redirection.slot] = redirection.endpoint
 
     def forget(self, endpoint: Endpoint) -> None:
-        """Forget a node that turned out to be no primary; a cluster keeps its map until the next look-up."""
+        """Forget a node that is not a primary; for a cluster, the map stays until the next look-up."""
         if not self._is_cluster and self._owners == [endpoint]:
             self._owners = []
 
 
 def redirection(reply: ErrorReply, asked: Endpoint) -> Redirection | None:
-    """The redirection in a MOVED or ASK reply; None for all other errors."""
+    """Parse a MOVED or ASK reply; None for all other errors."""
     if reply.prefix not in {"MOVED", "ASK"}:
         return None
     try:
@@ -108,7 +108,7 @@ def redirection(reply: ErrorReply, asked: Endpoint) -> Redirection | None:
 
 
 def read_slots(reply: Reply, asked: Endpoint) -> FleetMap:
-    """Parse the reply of CLUSTER SLOTS; Failure if it is no valid slot map."""
+    """Parse the reply of CLUSTER SLOTS; Failure if the reply is not a valid slot map."""
     owners: dict[int, Endpoint] = {}
     nodes: dict[Endpoint, None] = {}
     for entry in _list(reply):
@@ -125,7 +125,7 @@ def read_slots(reply: Reply, asked: Endpoint) -> FleetMap:
 
 
 def fields(reply: Reply) -> dict[str, str]:
-    """The fields of a HELLO or SENTINEL MASTER reply; values that are lists are left out."""
+    """Parse the fields of a HELLO or SENTINEL MASTER reply; fields whose values are lists are omitted."""
     words = _list(reply)
     return {
         _plain(name): _plain(value)
@@ -135,7 +135,7 @@ def fields(reply: Reply) -> dict[str, str]:
 
 
 def says_primary(hello: Reply, asked: Endpoint) -> bool:
-    """Whether a HELLO reply comes from a primary; Failure if the server refuses the login."""
+    """Return whether a HELLO reply comes from a primary; Failure if the server refuses the login."""
     if isinstance(hello, ErrorReply):
         raise failure_of(hello, asked)
     return fields(hello).get("role") != "replica"
@@ -157,7 +157,7 @@ def _server(entry: Reply, asked: Endpoint) -> Endpoint:
 
 
 def _endpoint(host: str, port: int) -> Endpoint:
-    """An address that a server named; Failure if no connection to it is possible."""
+    """Check an address from a server's reply; Failure if the host or the port is not valid."""
     try:
         is_name = 0 < len(host.encode("idna")) <= _HOST_BYTES and host.isprintable() and " " not in host
     except UnicodeError:

@@ -1,4 +1,4 @@
-"""The rules of the fleet as a limiter knows them: the last usable revision, prepared for decisions. No I/O."""
+"""The limiter's copy of the fleet's rules: the last usable revision, prepared for decisions. No I/O."""
 
 import logging
 import time
@@ -54,7 +54,7 @@ class PreparedRule:
         _check_texts(definition)
 
     def bind(self, identity: str | Mapping[str, str], tier: str | None) -> BoundCall | None:
-        """The call that decides a request; None if the rule does not concern it.
+        """Return the call that decides a request; None if the rule does not concern the request.
 
         `identity` is the one value that the rule counts by, or the request's dimensions by name. A value that is not
         text raises InvalidLimit.
@@ -77,7 +77,7 @@ class PreparedRule:
         return BoundCall(call, tag, definition.on_failure, definition.shadow)
 
     def _check(self, dimensions: Mapping[str, object]) -> None:
-        """Refuse values that are not text: a number would match no condition, and so escape the limit."""
+        """Refuse values that are not text: a number would fail every condition, so the rule would not apply."""
         for name in self._dimensions:
             value = dimensions.get(name)
             if value is not None and not isinstance(value, str):
@@ -103,7 +103,7 @@ class PreparedRule:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """One revision. A decision reads it once, so that all its rules are of the same revision."""
+    """The rules of one revision. A decision reads this object once, so all its rules are from one revision."""
 
     rules: Mapping[str, PreparedRule]
     costed_rules: tuple[PreparedRule, ...]
@@ -114,7 +114,7 @@ _NOTHING = _Known({}, (), None)
 
 
 class RuleBook:
-    """The last usable revision of the rules; replaced whole, so that decisions take no lock."""
+    """The last usable revision of the rules. Updates replace the whole revision, so decisions need no lock."""
 
     def __init__(
         self, counters: Counters, clock: Callable[[], float] = time.monotonic, *, service: str | None = None
@@ -131,18 +131,21 @@ class RuleBook:
         return self._known.version is None
 
     def rule(self, rule_id: str) -> PreparedRule | None:
-        """The rule of this id; None if the revision has none."""
+        """Return the rule with this id; None if the revision lacks the rule."""
         return self._known.rules.get(rule_id)
 
     def costed_rules(self) -> tuple[PreparedRule | str, ...]:
-        """The rules that take a cost, in the file's order; before the first revision only `*`, the id of no rule."""
+        """Return the rules that take a cost, in the file's order.
+
+        Before the first revision, returns only `*`, an unknown rule, so that the failure policy decides.
+        """
         known = self._known
         return ("*",) if known.version is None else known.costed_rules
 
     def newer_version(self, reply: Reply) -> Version | None:
-        """The revision to read after this reply to POINTER; None if the known revision is still in force.
+        """Return the revision to read after this reply to POINTER; None if the known revision is still in force.
 
-        If the fleet has no rules, the known rules stay; the loss is counted and logged.
+        If the fleet has no rules, the known rules remain in use, and the missing rules are counted and logged.
         """
         match reply:
             case [bytes(revision), bytes(digest)]:
@@ -158,7 +161,7 @@ class RuleBook:
                 raise Failure(Cause.ERROR, f"not a pointer to rules: {reply!r}")
 
     def learn(self, version: Version, reply: Reply) -> None:
-        """Decide by this revision from now on. If it is missing or unusable, count and log it, and keep the old one."""
+        """Replace the rules with this revision; if the revision is missing or unusable, log that and keep the rules."""
         try:
             revision = read_revision(reply if isinstance(reply, bytes) else b"")
             rules = {rule.id: PreparedRule(rule, self._service) for rule in revision.rules.rules}
@@ -171,24 +174,24 @@ class RuleBook:
         _log.info("rules: revision %d with %d rules", version.revision, len(rules))
 
     def _refuse(self, version: Version, failure: Failure) -> None:
-        """Count each attempt to read a revision that cannot be used, and log the first."""
+        """Count each attempt to read an unusable revision, and log the first attempt."""
         self.counters.failed(failure)
         if version != self._unusable_version:
             self._unusable_version = version
-            _log.error("revision cannot be used, the previous rules stay: %s", failure)
+            _log.error("revision cannot be used, the previous rules remain in use: %s", failure)
 
     def reading_failed(self, trouble: Failure | RlctlError) -> None:
-        """Record that the rules could not be read; the known rules stay."""
+        """Record that the rules could not be read; the known rules remain in use."""
         failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
         self.counters.failed(failure)
         self._log_rarely(
             "rules cannot be read, %s: %s",
-            "the previous rules stay" if self._known.rules else "no rules are known",
+            "the previous rules remain in use" if self._known.rules else "no rules are known",
             failure,
         )
 
     def rule_missing(self, rule_id: str) -> None:
-        """Record that the failure policy decided, because the rule is unknown."""
+        """Record that the failure policy decides, because the rule is unknown."""
         known = "no rules were read yet" if self.is_empty else f"the rules are {', '.join(self._known.rules)}"
         self.counters.failed(Failure(Cause.NO_RULE, f"no rule {rule_id}: {known}"))
         self._log_rarely("rule %s is not known, the failure policy decides: %s", rule_id, known)
@@ -216,12 +219,12 @@ def _version(revision: bytes, digest: bytes) -> Version:
 
 
 def read_command(version: Version) -> bytes:
-    """The command that reads a revision."""
+    """Return the command that reads a revision."""
     return command(b"GET", revision_key(version.revision).encode())
 
 
 def require_success(reply: Reply, asked: Endpoint) -> Reply:
-    """Return the reply; raise Failure if it is an error."""
+    """Return the reply; raise Failure if the reply is an error."""
     if isinstance(reply, ErrorReply):
         raise failure_of(reply, asked)
     return reply

@@ -24,7 +24,7 @@ class Endpoint(NamedTuple):
 
 
 class FleetKind(StrEnum):
-    """How the node that owns a key is found: the only node, by CLUSTER SLOTS, or by Sentinel."""
+    """How the limiter finds the node that owns a key: the only node, CLUSTER SLOTS, or Sentinel."""
 
     SINGLE = "single"
     CLUSTER = "cluster"
@@ -41,7 +41,7 @@ class Login:
     ca: str | None = None
 
     def hello(self) -> bytes:
-        """The packed HELLO that begins a connection; its reply names the server's role."""
+        """Return the packed HELLO that begins a connection; the reply contains the server's role."""
         words = [b"HELLO", b"2"]
         if self.password is not None:
             words += [b"AUTH", (self.username or "default").encode(), self.password.reveal().encode()]
@@ -58,18 +58,18 @@ class FleetSettings:
     sentinels: tuple[Endpoint, ...] = ()
     master_name: str = ""
     sentinel_login: Login = field(default_factory=Login)
-    # From the address that servers name each other by to the one to connect to, such as a container's published port.
+    # Maps an address in a server's reply to the address to connect to, such as a container's published port.
     remap: Mapping[Endpoint, Endpoint] = field(default_factory=dict)
-    # The service whose keys the limiter counts on; None: keys without a service.
+    # The service whose keys the limiter uses; None for keys without a service.
     service: str | None = None
 
     def reached(self, named: Endpoint) -> Endpoint:
-        """The address to connect to for a server that the fleet names `named`."""
+        """Return the address to connect to for a server whose address in replies is `named`."""
         return self.remap.get(named, named)
 
 
 def read_settings(document: Mapping[str, object]) -> FleetSettings:
-    """Read the settings that `rlctl env -o json` prints; UsageFault names a missing or wrong key."""
+    """Parse the settings that `rlctl env -o json` prints; UsageFault if a key is missing or wrong."""
     kind = _kind(document)
     tls, ca = bool(document.get("tls")), _text(document, "ca") or None
     nodes = _endpoints(document, "nodes")
@@ -95,7 +95,7 @@ def read_settings(document: Mapping[str, object]) -> FleetSettings:
 
 
 def endpoint(text: str) -> Endpoint:
-    """Parse `host:port`, as settings and replies write it."""
+    """Parse `host:port` from settings or a server's reply; UsageFault if it is malformed."""
     host, colon, port = text.rpartition(":")
     # CLUSTER NODES appends the bus port after an @.
     port = port.partition("@")[0]

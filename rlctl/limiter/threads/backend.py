@@ -32,11 +32,11 @@ class Node:
         self.close = self.pool.close
 
     def exchange(self, message: bytes, now_s: float, deadline_s: float, replies: int) -> Reply:
-        """Send a message on a pooled connection and return the last of `replies`; a failed connection is dropped."""
+        """Send a message on a pooled connection, read `replies` replies and return the last one."""
         link = self.pool.take(now_s, deadline_s)
         try:
-            # The node's time starts here: this thread's wait for the interpreter lock, or for a connection that other
-            # threads used, is no delay of the node.
+            # The node's time starts here. This thread's wait for the interpreter lock, or for a connection that other
+            # threads used, does not count as a delay of the node.
             reply = link.exchange(message, time.monotonic() + deadline_s - now_s, replies)
         except BaseException as failure:
             self.pool.drop(link)
@@ -57,7 +57,7 @@ class Node:
         return link
 
     def receive(self, link: Connection, count: int, now_s: float, deadline_s: float) -> list[Reply | Failure]:
-        """Receive `count` replies, then return the connection to the pool; it is dropped if a reply is missing."""
+        """Receive `count` replies; return the connection to the pool, or drop the connection if a reply is missing."""
         replies = link.replies(count, deadline_s)
         if isinstance(replies[-1], Failure):
             self.pool.drop(link)
@@ -84,7 +84,7 @@ class Backend(NodeDirectory[Node]):
         self._finder = Finder(self._find, options.refresh_ms / 1000)
 
     def execute(self, message: bytes, tag: bytes, sha1: str) -> Reply:
-        """Send one packed command to the owner of `tag`, and return its reply; Failure if there is none in time."""
+        """Send a packed command to the owner of `tag` and return the reply; Failure if no reply arrives in time."""
         now_s = time.monotonic()
         deadline_s = now_s + self._exchange_s
         try:
@@ -120,7 +120,7 @@ class Backend(NodeDirectory[Node]):
     def _by_node(
         self, commands: Sequence[Command], deadline_s: float, results: dict[Command, CommandResult]
     ) -> dict[Node, dict[Command, None]]:
-        """The commands for each node; a command that cannot be sent to any node now gets a Failure in `results`."""
+        """Group the commands by node. A command that cannot be sent to its node gets a Failure in `results`."""
         found: dict[Node, dict[Command, None]] = {}
         for command in commands:
             try:
@@ -149,7 +149,7 @@ class Backend(NodeDirectory[Node]):
         return [_Sent(node, list(commands), link)]
 
     def _receive(self, sent: _Sent, now_s: float, deadline_s: float, results: dict[Command, CommandResult]) -> None:
-        # Even if an earlier node used up the time, read this one briefly: its replies may have arrived already.
+        # Even if an earlier node used up the time, read briefly: the replies of this node may have arrived already.
         until_s = max(deadline_s, time.monotonic() + LEAST_EXCHANGE_S)
         replies = sent.node.receive(sent.link, len(sent.commands), now_s, until_s)
         for command, reply in zip(sent.commands, replies, strict=True):

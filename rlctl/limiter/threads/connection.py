@@ -1,7 +1,7 @@
 """One connection to one server, with a deadline for each exchange and no retries.
 
-It uses plain sockets: one deadline covers sending, receiving and a redirection, while client libraries retry, hide
-READONLY errors, and need twice the time to parse six integers.
+This module uses plain sockets, so that one deadline covers sending, receiving and a redirection. Client libraries
+retry, hide READONLY errors, and need twice the time to parse six integers.
 """
 
 import socket
@@ -32,7 +32,7 @@ class Connection:
 
     @classmethod
     def open(cls, endpoint: Endpoint, login: Login, context: ssl.SSLContext | None, timeout_s: float) -> "Connection":
-        """Connect, verify the certificate and log in; Failure says which of the three failed."""
+        """Connect, verify the certificate and log in; the cause of a Failure shows which of the three failed."""
         deadline_s = time.monotonic() + timeout_s
         channel = _connect(endpoint, context, deadline_s)
         link = cls(channel, endpoint)
@@ -47,7 +47,7 @@ class Connection:
         return link
 
     def exchange(self, message: bytes, deadline_s: float, replies: int = 1) -> Reply:
-        """Send a message, and return the last of `replies`; after a Failure the connection is unusable."""
+        """Send a message, read `replies` replies and return the last. After a Failure, the connection is unusable."""
         channel = self._socket
         try:
             self._limit(deadline_s)
@@ -63,7 +63,7 @@ class Connection:
             raise self._failure(failure) from None
 
     def _already_received(self) -> bytes:
-        """Data that arrived in time while this thread waited for the interpreter lock; TimeoutError if none."""
+        """Return data that arrived while this thread waited for the interpreter lock; TimeoutError without data."""
         self._socket.settimeout(0)
         self._limit_ms = 0
         try:
@@ -80,7 +80,7 @@ class Connection:
             raise self._failure(failure) from None
 
     def replies(self, count: int, deadline_s: float) -> list[Reply | Failure]:
-        """Read `count` replies to earlier messages; after a failure, the rest of the list is that Failure."""
+        """Read `count` replies to earlier messages; after a failure, the Failure fills the rest of the list."""
         found: list[Reply | Failure] = []
         data, at = b"", 0
         try:
@@ -125,7 +125,7 @@ class Connection:
             return
 
     def is_stale(self) -> bool:
-        """Whether the server closed the connection, or sent data that no call waits for."""
+        """Return whether the server closed the connection, or sent data that no call waits for."""
         try:
             self._socket.settimeout(0)
             self._limit_ms = 0
@@ -178,7 +178,7 @@ class Connection:
 
 
 def tls_context(login: Login) -> ssl.SSLContext | None:
-    """The TLS context that verifies the fleet's servers, None without TLS; Failure if the CA cannot be read."""
+    """Return the TLS context that verifies servers; None without TLS. Raises Failure if the CA cannot be read."""
     if not login.tls:
         return None
     try:

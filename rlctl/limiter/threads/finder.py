@@ -1,4 +1,4 @@
-"""Looks up the fleet's primaries in a background thread: one look-up at a time, with a least interval."""
+"""Looks up the fleet's primaries in a background thread: one look-up at a time, with a minimum interval."""
 
 import os
 import threading
@@ -15,7 +15,7 @@ class Finder:
         self._reset()
 
     def request(self) -> None:
-        """Start a look-up, unless one is running or ended less than `least_s` seconds ago."""
+        """Start a look-up, unless a look-up is running or ended less than `least_s` seconds ago."""
         if self._pid != os.getpid():
             # The parent's look-up thread does not exist in a forked child.
             self._reset()
@@ -28,7 +28,7 @@ class Finder:
         try:
             threading.Thread(target=self._run, name="rlctl-limiter look-up", daemon=True).start()
         except RuntimeError:
-            # The process cannot start more threads now; a look-up marked as running would block all later ones.
+            # The process cannot start more threads now. Without this call, later requests would never start a look-up.
             self._done.set()
             raise
 

@@ -1,7 +1,7 @@
 """The pool of connections to one node, for many threads.
 
 Background threads open the connections, because a name look-up or a TLS handshake may take longer than a decision's
-budget. A connection that opens too late for one decision serves the next.
+budget. If a connection opens too late for one decision, a later decision uses it.
 """
 
 import os
@@ -19,7 +19,7 @@ _FRESH_S = 0.1
 _OPENING_AT_ONCE = 8
 # While a node answers, a thread waits for a connection for at most this many exchange times.
 _MOST_WINDOWS = 32
-# A thread that wakes up later than this waited for the interpreter lock.
+# A thread that wakes up this much too late had to wait for the interpreter lock.
 _LATE_S = 0.001
 
 Opener = Callable[[], Connection]
@@ -52,7 +52,7 @@ class _Waiter:
 
 
 class Pool:
-    """Idle connections, newest first, and the threads that wait for one; opens at most `limit`."""
+    """The connections to one node, at most `limit`, and the threads that wait for a connection."""
 
     def __init__(self, name: str, opener: Opener, *, limit: int) -> None:
         self._name = name
@@ -61,7 +61,7 @@ class Pool:
         self._reset()
 
     def take(self, now_s: float, deadline_s: float) -> Connection:
-        """Take a connection for this thread, until `give` or `drop`; Failure if none is free before the deadline."""
+        """Take a connection, to be returned by `give` or `drop`; Failure if no connection is free in time."""
         if self._pid != os.getpid():
             # A forked child shares its parent's sockets: each process would read the other's replies.
             self._reset()
@@ -102,7 +102,7 @@ class Pool:
                 return
 
     def close(self) -> None:
-        """Close all connections, and open no more."""
+        """Close all connections; later calls of `take` raise Failure."""
         self._closed = True
         self.clear()
         with self._changed:
@@ -115,7 +115,7 @@ class Pool:
             self._start_opening(count)
 
     def wait_until_warm(self, deadline_s: float) -> None:
-        """Wait until a connection is idle, or none is being opened."""
+        """Wait until a connection is idle, all attempts to open one have failed, or the deadline has passed."""
         with self._changed:
             while not self._idle and self._opening:
                 if not self._changed.wait(max(0.0, deadline_s - time.monotonic())):
@@ -151,10 +151,10 @@ class Pool:
         return waiter.link
 
     def _extended_wait(self, waiter: "_Waiter", until_s: float, began_s: float, window_s: float) -> float:
-        """The end of a thread's next wait. Ends the wait if the node is at fault, or after `_MOST_WINDOWS`.
+        """Return the time until which a thread waits on; end its wait if the node is slow, or after `_MOST_WINDOWS`.
 
-        The process is saturated while connections are returned, which shows that the node answers, or if this thread
-        woke up late, which shows that it waited for the interpreter lock.
+        A thread waits on only while this process is saturated. It is saturated if other threads return connections,
+        which shows that the node answers, or if this thread woke up late because of the interpreter lock.
         """
         now_s = time.monotonic()
         is_saturated = self._open > 0 and (now_s - until_s > _LATE_S or now_s - self._served_s < window_s)
@@ -169,7 +169,7 @@ class Pool:
         return Failure(Cause.NO_CONNECTION, f"{self._name}: no connection within the budget")
 
     def _serve(self) -> None:
-        """Give idle connections to the threads that have waited longest. Called with the lock held."""
+        """Give idle connections to the threads that have waited longest. The caller must hold the lock."""
         while self._line and self._idle:
             try:
                 link = self._idle.pop()
@@ -179,18 +179,18 @@ class Pool:
             self._line.popleft().serve(link)
 
     def _end_waits(self, failure: Failure) -> None:
-        """Called with the lock held."""
+        """The caller must hold the lock."""
         while self._line:
             self._line.popleft().end(failure)
 
     def _grow(self, now_s: float) -> None:
-        """Open a spare connection, so that the next thread need not wait for its own."""
+        """Open a spare connection, so that the next thread does not have to wait."""
         with self._changed:
             self._grow_at_s = now_s + _FRESH_S
             self._start_opening(1)
 
     def _start_opening(self, wanted: int) -> None:
-        """Called with the lock held."""
+        """The caller must hold the lock."""
         room = min(wanted, _OPENING_AT_ONCE) - self._opening
         room = min(room, self._limit - self._open - self._opening)
         for _ in range(room):
@@ -198,7 +198,7 @@ class Pool:
             try:
                 threading.Thread(target=self._open_one, name=f"rlctl-limiter {self._name}", daemon=True).start()
             except RuntimeError as error:
-                # The process cannot start more threads now; a waiter must not wait for this connection.
+                # The process cannot start more threads now, so a waiter must not wait for this connection.
                 self._not_opened(internal(error))
                 return
 
@@ -226,7 +226,7 @@ class Pool:
             self.clear()
 
     def _not_opened(self, failure: Failure) -> None:
-        """Called with the lock held."""
+        """The caller must hold the lock."""
         self._opening -= 1
         self._end_waits(failure)
         self._changed.notify_all()

@@ -11,7 +11,7 @@ from rlctl.limiter.threads.backend import Backend
 from rlctl.limiter.threads.connection import Connection
 from rlctl.limits.failures import Failure
 
-# A change whose message was lost is found after this time.
+# If the message about a change is lost, polling finds the change within this time.
 POLL_EVERY_S = 0.7
 RETRY_S = 0.3
 
@@ -31,7 +31,7 @@ class RuleWatch:
         self._first.wait(wait_s)
 
     def ensure(self) -> None:
-        """Start the thread again in a forked child, which has none."""
+        """Start the thread again after a fork: a child process does not inherit the thread."""
         if self._pid != os.getpid():
             self._reset()
             self._thread.start()
@@ -63,12 +63,12 @@ class RuleWatch:
                     self._book.reading_failed(failure)
                     self._backend.refresh_routes()
             self._disconnect()
-            # `start` must not wait on after the first failure.
+            # After the first failure, `start` must stop waiting.
             self._first.set()
             self._ended.wait(RETRY_S)
 
     def _follow(self) -> None:
-        """Subscribe before the first read, so that no change in between is missed."""
+        """Subscribe before the first read. Otherwise a change between the two would be missed."""
         node = self._backend.rules_node()
         self._link = link = self._backend.open_connection(node)
         self._subscription = subscription = self._backend.open_connection(node)

@@ -546,9 +546,9 @@ def test_the_library_imports_nothing_heavy() -> None:
 
 def test_a_concurrent_limit_has_no_cost_and_others_have_no_leases() -> None:
     core = Core(RELEASE, "open", Counters())
-    with pytest.raises(InvalidLimit, match="a concurrent limit is acquired, not decided"):
+    with pytest.raises(InvalidLimit, match="a concurrent limit needs `acquire`, not `decide`"):
         core.costed(Concurrent(5, 1000), "r")  # type: ignore[arg-type]
-    with pytest.raises(InvalidLimit, match="fixed_window has no leases: decide it"):
+    with pytest.raises(InvalidLimit, match="fixed_window has no leases: call `decide`"):
         core.concurrent(RULE, "r")  # type: ignore[arg-type]
 
 

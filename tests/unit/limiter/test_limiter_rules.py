@@ -265,7 +265,7 @@ def test_leases_by_rule() -> None:
     assert [words[4] for words in backend.asked] == [b"acquire", b"release", b"renew", b"peek"]
     with pytest.raises(InvalidLimit, match="has no leases"):
         subject.acquire("bucket", "u", "r")
-    with pytest.raises(InvalidLimit, match="is acquired"):
+    with pytest.raises(InvalidLimit, match="needs `acquire`"):
         subject.decide("jobs", "u")
 
 
