@@ -1,4 +1,4 @@
-"""What drills and rehearsals share: throw-away fleets, worker processes, roles, faults, snapshots, clean-up.
+"""Shared parts of drills and rehearsals: throw-away fleets, worker processes, roles, faults, snapshots, clean-up.
 
 Pure: `partition`, `roles`, `twin`.
 """

@@ -1,4 +1,4 @@
-"""Removes throw-away fleets and their folders, also those that a killed run left."""
+"""Removes throw-away fleets and their folders, including the fleets and folders of killed runs."""
 
 import shutil
 from collections.abc import Callable
@@ -21,7 +21,7 @@ WAITING = LockWait(wanted=True, at_most_s=WAIT_S)
 def remove_fleet(
     topology: Topology, home: Home, progress: Progress, before: Callable[[LockedFleet], None] = lambda _held: None
 ) -> None:
-    """Destroy a throw-away fleet; `before` runs under its lock. The stop flag of the run does not end this."""
+    """Destroy a throw-away fleet, even if the run was stopped. `before` runs first, while the fleet is locked."""
     with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING, removing=True) as held:
         before(held)
         run_destroy(held, ARGV, progress)
@@ -31,7 +31,7 @@ def remove_twin_folder(folder: RunFolder) -> None:
     """Remove the twin's state folder."""
 
     def is_gone() -> bool:
-        # Processes that are just ending, and another clean-up, may add and remove entries at the same time.
+        # Processes that are about to end, or another clean-up, may add and remove entries at the same time.
         shutil.rmtree(folder.twin, ignore_errors=True)
         return not folder.twin.exists()
 

@@ -1,4 +1,4 @@
-"""Faults that drills and rehearsals share: what they break in a fleet, and how they undo it."""
+"""Injects the faults of drills and rehearsals into a fleet, and heals them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -23,9 +23,9 @@ LOOK_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultInjector:
-    """Breaks one fleet by the roles of its nodes.
+    """Injects faults into the nodes of one fleet, chosen by their roles.
 
-    `far_clients` are the clients that an isolated node can no longer reach.
+    `far_clients` are the clients that can no longer reach an isolated node.
     """
 
     fleet: FleetSession
@@ -41,22 +41,22 @@ class FaultInjector:
         return timed(self.fleet.clock, lambda: self.partitioner.cut(partition))
 
     def heal(self) -> Interval:
-        """Undo every cut. Stopped and dead nodes stay as they are."""
+        """Heal every cut. Does not resume paused nodes or start dead nodes."""
         return timed(self.fleet.clock, self.partitioner.heal)
 
     def lock_replicas_out(self) -> None:
-        """Make the victim refuse its replicas, by Redis' own users and passwords."""
+        """Make the victim refuse its replicas: disable their ACL user, or give the replicas a wrong password."""
         ReplicationPartitioner(self.fleet).cut(replication_cut(self.roles.victim, self.roles.replicas))
 
     def is_promoted(self, observed: Observed) -> bool:
-        """Whether a replica has become the primary, also for the sentinels."""
+        """Whether a replica has become the primary. In a Sentinel fleet, the sentinels must agree."""
         promoted = {spec.name for spec in self.roles.replicas if observed.node(spec.name).role is Role.PRIMARY}
         if self.fleet.topology.kind is Kind.CLUSTER:
             return bool(promoted)
         return believed_primary(self.fleet.desired(observed), observed).name in promoted
 
     def wait_until(self, is_shown: Callable[[Observed], bool], what: str) -> None:
-        """Observe the fleet until it shows the fault."""
+        """Observe the fleet until `is_shown` returns True. Raises TimedOut after DEADLINE_S."""
         wait_until(
             lambda: is_shown(self.fleet.observe()),
             timeout_s=DEADLINE_S,
@@ -66,11 +66,11 @@ class FaultInjector:
         )
 
     def link(self, spec: NodeSpec) -> NodeLink:
-        """A new connection, which the caller closes; Sentinel ends the open ones of a node that it promotes."""
+        """Open a connection that the caller closes. Sentinel closes the existing connections of a node it promotes."""
         return self.fleet.connector.separate_link(spec)
 
     def send(self, spec: NodeSpec, *commands: Sequence[object]) -> list[Reply]:
-        """Send commands that the node may not refuse."""
+        """Send commands to a node. Raises Unreachable if the node refuses a command."""
         with closing(self.link(spec)) as link:
             replies = link.pipeline(commands)
         refused = [str(reply) for reply in replies if isinstance(reply, CommandFailed)]

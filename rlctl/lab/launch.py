@@ -1,4 +1,4 @@
-"""rlctl's side of a run: starts the worker, passes its progress on, stops it, and reads the error that it left."""
+"""Starts the worker process of a run, forwards its progress, stops it, and reads the error that it recorded."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ END_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerExit:
-    """How a worker ended; `complaint` is the end of its standard error."""
+    """Exit code of a worker, and the last lines of its standard error."""
 
     code: int
     last_errors: str
@@ -27,7 +27,7 @@ class WorkerExit:
 class WorkerProgram:
     """A module of rlctl that carries runs out.
 
-    With `owns_folder` the worker counts as the owner of its run: it cleans up by itself when rlctl has gone.
+    With `owns_folder`, the worker process owns its run, and cleans up by itself if rlctl ends.
     """
 
     module: str
@@ -36,8 +36,8 @@ class WorkerProgram:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, folder: RunFolder, on_note: Callable[[str], None], stop: StopFlag) -> WorkerExit:
-        """Carry out the request in the folder; once `stop` is set, tell the worker to stop, and wait for its end."""
-        # A terminal signals its whole foreground: an attached worker would get Ctrl-C twice, and abort.
+        """Carry out the request in the folder. Once `stop` is set, stop the worker and wait until it has ended."""
+        # A terminal sends Ctrl-C to its foreground processes: an attached worker would be stopped twice, and abort.
         with Child(self._argv(folder), detached=True) as child:
             owner = ProcessId.of(child.pid) if self.owns_folder else None
             if owner is not None:
@@ -59,7 +59,7 @@ class WorkerProgram:
 
 
 def recorded_failure(folder: RunFolder) -> RlctlError | None:
-    """The error that ended the worker; None if it recorded none, such as after a kill."""
+    """The error that ended the worker; None if the journal has no error, such as after a kill."""
     failed = next((line for line in reversed(list(journal_lines(folder))) if line["event"] == FAILED), None)
     if failed is None:
         return None

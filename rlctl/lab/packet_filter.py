@@ -29,7 +29,7 @@ def open_sandbox_partitioner(run: str) -> Partitioner:
 
 
 def open_partitioner(fleet: FleetSession, table: str, lease_s: float) -> Partitioner:
-    """Partitioner for a fleet's target; every cut ends by itself after `lease_s`."""
+    """Partitioner for a fleet's target. A timer removes its packet rules after `lease_s`."""
     replication = ReplicationPartitioner(fleet)
     match fleet.topology.target:
         case TargetName.LOCAL:
@@ -74,7 +74,7 @@ def _host_filters(fleet: FleetSession, run: str, lease_s: float) -> list[RemoteP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPacketFilter:
-    """The packet filter of one host; a systemd timer there removes the run's rules when the lease ends."""
+    """The packet filter of one host. A systemd timer on the host removes the run's rules after `lease_s`."""
 
     nodes: tuple[NodeSpec, ...]
     host: str
@@ -96,7 +96,7 @@ class HostPacketFilter:
         return self.shells.run(self.host, "nft list tables")
 
     def close(self) -> None:
-        """Stop the timer. A host that does not answer keeps it, and the timer heals the host."""
+        """Stop the timer. If the host does not answer, its timer still heals the host after the lease."""
         with contextlib.suppress(Unreachable, TimedOut):
             self.shells.run(self.host, f"systemctl stop {self._timer}.timer || :")
         self.shells.close(self.host)
@@ -108,7 +108,7 @@ class HostPacketFilter:
 
 @dataclass(slots=True, kw_only=True)
 class ContainerPacketFilter:
-    """The packet filter of one container, in a sidecar: the server's image has no nft and no NET_ADMIN capability."""
+    """The packet filter of one container. It runs in a sidecar: the server's container lacks nft and NET_ADMIN."""
 
     nodes: tuple[NodeSpec, ...]
     fleet: str
@@ -119,7 +119,7 @@ class ContainerPacketFilter:
     packets: PacketFilter | None = None
 
     def prepare(self, undo: str) -> None:
-        """Start the sidecar, which applies `undo` and ends by itself when the lease ends."""
+        """Start the sidecar, which applies `undo` and ends by itself after `lease_s`."""
         if self.sidecar is None:
             image = self.sidecars.image(self.base, asset_folder("compose") / "faults")
             [spec] = self.nodes
@@ -129,7 +129,7 @@ class ContainerPacketFilter:
         self.packets.prepare()
 
     def apply(self, rules: str) -> None:
-        """Put rules in force. Without a sidecar no rules are in force, and there is nothing to undo."""
+        """Apply rules. Does nothing without a sidecar, because no rules are in force then."""
         if self.sidecar is None:
             return
         if self.packets is None:

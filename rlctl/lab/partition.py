@@ -12,7 +12,7 @@ TABLE = "rlctl_drill"
 
 
 class Flow(StrEnum):
-    """What a cut stops: replication only, or all traffic between the nodes."""
+    """The traffic that a cut stops: replication only, or all traffic between the nodes."""
 
     REPLICATION = "replication"
     EVERYTHING = "everything"
@@ -27,7 +27,7 @@ class ClientSource:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ClientSource":
-        """Read what the engine wrote to a client's standard input."""
+        """Read a source from the JSON that the engine wrote to a client's standard input."""
         ports = data["ports"]
         return cls(address=data["address"], ports=None if ports is None else (ports[0], ports[1]))
 
@@ -37,9 +37,9 @@ ANYWHERE = ClientSource()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Pairs of nodes that lose contact; in a replication cut the first of each pair is the primary.
+    """Pairs of nodes that lose contact. In a replication cut, the first node of each pair is the primary.
 
-    The clients in `blocked_clients` cannot reach the first nodes either.
+    The clients in `blocked_clients` lose contact with the first node of every pair too.
     """
 
     flow: Flow
@@ -57,21 +57,21 @@ class Partition:
         return tuple(dict.fromkeys(second for _, second in self.pairs))
 
     def describe(self) -> str:
-        """Name the flow and the nodes, for messages."""
+        """Describe the flow and the nodes, for messages."""
         one, other = sorted(spec.name for spec in self.isolated), sorted(spec.name for spec in self.rest)
         what = "replication" if self.flow is Flow.REPLICATION else "every flow"
         return f"{what} between {', '.join(one)} and {', '.join(other)}"
 
 
 def replication_cut(primary: NodeSpec, replicas: Iterable[NodeSpec]) -> Partition:
-    """Cut the replication alone; clients, the cluster bus and sentinels still reach every node."""
+    """A partition that stops replication only. Clients, the cluster bus and sentinels still reach every node."""
     return Partition(flow=Flow.REPLICATION, pairs=tuple((primary, replica) for replica in replicas))
 
 
 def isolation(
     isolated: Sequence[NodeSpec], all_nodes: Sequence[NodeSpec], clients: Sequence[ClientSource]
 ) -> Partition:
-    """Cut some nodes off from all others and from these clients."""
+    """A partition that separates some nodes from all other nodes and from `clients`."""
     rest = [spec for spec in all_nodes if spec not in isolated]
     pairs = tuple((one, other) for one in isolated for other in rest)
     return Partition(flow=Flow.EVERYTHING, pairs=pairs, blocked_clients=tuple(clients))
@@ -85,21 +85,24 @@ def partition_by_role(
     clients: Sequence[ClientSource] = (),
     promoted: Sequence[NodeSpec] = (),
 ) -> Partition:
-    """Cut the replication of a role's nodes, or cut them off with their hosts; `clients` are on the other side."""
+    """The partition that stops the replication of a role's nodes, or isolates the nodes together with their hosts.
+
+    `clients` cannot reach isolated nodes.
+    """
     if flow is Flow.REPLICATION:
         return replication_cut(roles.victim, roles.of(role, promoted))
     return isolation(roles.cut_off(role, promoted), roles.all_nodes, clients)
 
 
 def rules(partition: Partition, run: str) -> str:
-    """Rules for a network namespace that holds all nodes, each with its own address."""
+    """Packet rules for a network namespace that contains all nodes, each with its own address."""
     return _table(run, input_rules=_drops(partition))
 
 
 def isolation_rules(partition: Partition, run: str) -> str:
-    """Rules for the container or host of the isolated nodes: drop the fleet's traffic from and to all other nodes.
+    """Packet rules for the container or host of the isolated nodes: drop the fleet's traffic with all other nodes.
 
-    A host also carries other traffic, such as rlctl's own connection: only the fleet's ports are matched.
+    The rules match only the fleet's ports, since a host also carries other traffic, such as rlctl's connection.
     """
     rest = ", ".join(sorted({spec.address for spec in partition.rest}))
     ports = ", ".join(
@@ -118,7 +121,7 @@ def isolation_rules(partition: Partition, run: str) -> str:
 
 
 def removal_rules(run: str) -> str:
-    """Rules that remove a run's table; they name the table first, so that they also succeed without it."""
+    """Packet rules that remove a run's table. They declare the table first, and so succeed even if it is missing."""
     return f"table inet {table_name(run)}\ndelete table inet {table_name(run)}\n"
 
 

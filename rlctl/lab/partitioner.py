@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class Partitioner(Protocol):
-    """Makes partitions, which heal by themselves when rlctl is killed.
+    """Makes and heals partitions.
 
-    `flows` can be cut here; `probed_flows` are those whose cut a probe notices.
+    `flows` are the flows that it can cut. Probes can only detect a cut of a flow in `probed_flows`.
     """
 
     method: str
@@ -36,14 +36,14 @@ class Partitioner(Protocol):
         """Undo the run's own cuts. Idempotent."""
 
     def residue(self) -> Iterable[str]:
-        """What is still in force of the run's own cuts."""
+        """Describe the run's own cuts that are still in force."""
 
     def close(self) -> None:
-        """End the helpers."""
+        """Stop the helpers that `prepare` started."""
 
 
 class SandboxPartitioner:
-    """Packet rules in the run's own network namespace, which vanish with it."""
+    """Makes partitions by packet rules in the run's own network namespace. The rules end with the namespace."""
 
     method = "packet rules in a private network namespace"
     flows = frozenset(Flow)
@@ -74,23 +74,23 @@ class RemotePacketFilter(Protocol):
 
     @property
     def nodes(self) -> tuple[NodeSpec, ...]:
-        """The nodes whose traffic it filters."""
+        """The nodes whose traffic passes this filter."""
 
     def prepare(self, undo: str) -> None:
-        """Start its helper; the helper applies the rules in `undo` even when rlctl is killed."""
+        """Start a helper, which applies the rules in `undo` after the lease, even if rlctl is killed."""
 
     def apply(self, rules: str) -> None:
-        """Put rules in force; do nothing where the container is gone."""
+        """Apply rules; do nothing if the container is gone."""
 
     def listing(self) -> str:
         """The rules in force."""
 
     def close(self) -> None:
-        """End the helpers."""
+        """Stop the helper."""
 
 
 class NetworkPartitioner:
-    """Packet rules on containers or hosts for whole nodes; Redis' own users and passwords for replication alone."""
+    """Isolates nodes by packet rules on containers or hosts. Cuts replication alone by Redis' users or passwords."""
 
     flows = frozenset(Flow)
     probed_flows = frozenset({Flow.EVERYTHING})
@@ -108,7 +108,7 @@ class NetworkPartitioner:
             one.prepare(removal_rules(self._run))
 
     def cut(self, partition: Partition) -> None:
-        """Drop the traffic between the two sides, at the isolated nodes."""
+        """Cut replication, or drop all traffic between the two sides by rules at the isolated nodes."""
         if partition.flow is Flow.REPLICATION:
             self._replication.cut(partition)
             return
@@ -118,15 +118,16 @@ class NetworkPartitioner:
                 raise answer
 
     def heal(self) -> None:
-        """Remove the run's table on every container or host, and let replicas in again.
+        """Remove the run's table on every container or host, and make the nodes accept replicas again.
 
-        A host that does not answer does not stop the others: its timer heals it, and `residue` names it.
+        If a host does not answer, the other hosts are still healed. The timer on the host heals this host after the
+        lease, and `residue` lists the host until then.
         """
         self._on_all(self._filters, lambda one: one.apply(removal_rules(self._run)))
         self._replication.heal()
 
     def residue(self) -> Iterable[str]:
-        """Tables that are still there, hosts that could not be queried, and replicas that are refused."""
+        """Describe remaining tables, hosts that could not be queried, and nodes that still refuse replicas."""
         tables = self._on_all(self._filters, lambda one: table_name(self._run) in one.listing())
         for one, found in zip(self._filters, tables, strict=True):
             if isinstance(found, RlctlError):
@@ -136,7 +137,7 @@ class NetworkPartitioner:
         yield from self._replication.residue()
 
     def close(self) -> None:
-        """End the helpers."""
+        """Stop the helpers that `prepare` started."""
         for one in self._filters:
             one.close()
 
@@ -145,7 +146,10 @@ class NetworkPartitioner:
 
     @staticmethod
     def _on_all(filters: Sequence[RemotePacketFilter], do: Callable[[RemotePacketFilter], T]) -> list[T | RlctlError]:
-        """Call `do` on all at once: a cut that spreads slowly is a different fault. Return results or errors."""
+        """Call `do` on all filters in parallel, and return a result or an error for each.
+
+        One filter after another would be too slow: a cut that spreads slowly is a different fault.
+        """
 
         def tried(one: RemotePacketFilter) -> T | RlctlError:
             try:
@@ -158,9 +162,9 @@ class NetworkPartitioner:
 
 
 class ReplicationPartitioner:
-    """Makes a primary refuse its replicas: by switching their user off, or by giving them a wrong password.
+    """Makes a primary refuse its replicas: disables their ACL user, or gives the replicas a wrong password.
 
-    Only replication can be cut like this. A restart heals it too, since no file is written.
+    It can only cut replication. A restart of the changed node heals the cut too, since no file is written.
     """
 
     flows = frozenset({Flow.REPLICATION})
@@ -176,7 +180,7 @@ class ReplicationPartitioner:
         """Do nothing: there is no helper."""
 
     def cut(self, partition: Partition) -> None:
-        """Refuse these replicas, and end their connections."""
+        """Make the primary refuse these replicas, and close their connections."""
         [primary] = partition.isolated
         if self._has_users:
             self._send(primary, ("ACL", "SETUSER", User.REPLICA.value, "off"), ("CLIENT", "KILL", "TYPE", "replica"))
@@ -186,7 +190,7 @@ class ReplicationPartitioner:
         self._send(primary, ("CLIENT", "KILL", "TYPE", "replica"))
 
     def heal(self) -> None:
-        """Let replicas in again on every node that answers; a dead node loses the cut by its restart."""
+        """Make every node that answers accept replicas again. A dead node loses the cut when it restarts."""
         for spec in data_nodes(self._fleet.topology):
             try:
                 self._send(spec, self._healing_command())
@@ -212,7 +216,7 @@ class ReplicationPartitioner:
         return "off" in answer[1] if self._has_users else _WRONG in answer
 
     def _send(self, spec: NodeSpec, *commands: tuple[str, ...]) -> list[Reply]:
-        """Send commands over a new connection, as Sentinel closes the existing ones of a node that it promotes."""
+        """Send commands over a new connection: Sentinel closes the existing connections of a node that it promotes."""
         link = self._fleet.connector.separate_link(spec)
         try:
             answers = link.pipeline(commands)

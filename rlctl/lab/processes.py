@@ -18,14 +18,14 @@ END_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """When something took effect: not before `before_s`, not after `after_s`."""
+    """The time range in which an action took effect: between `before_s` and `after_s`, in monotonic time."""
 
     before_s: float
     after_s: float
 
 
 def timed(clock: Clock, do: Callable[[], object]) -> Interval:
-    """Call `do`, and return when it took effect."""
+    """Call `do`, and return the time range in which it took effect."""
     before_s = clock.monotonic()
     do()
     return Interval(before_s=before_s, after_s=clock.monotonic())
@@ -46,7 +46,7 @@ class Processes:
     def pause(self, nodes: Sequence[NodeSpec]) -> Interval:
         """Send SIGSTOP."""
         self._paused |= {spec.name: spec for spec in nodes}
-        # Recorded before the signal: if this process is killed in between, the clean-up knows which nodes to resume.
+        # Write the journal before the signal: if this process is killed in between, the clean-up resumes the nodes.
         self._journal.write(PAUSING, nodes=[spec.name for spec in nodes])
         return self._send(nodes, Signals.SIGSTOP)
 
@@ -63,7 +63,7 @@ class Processes:
             self.resume(list(self._paused.values()))
 
     def start(self, spec: NodeSpec) -> None:
-        """Start a dead node with the data on its disk; a node that was just killed may need a moment to end."""
+        """Start a dead node with the data on its disk. Waits at most END_S for a node that was just killed to end."""
 
         def has_ended() -> bool:
             return not self._fleet.target.inspect([spec])[spec.name].running

@@ -13,7 +13,7 @@ WITNESSES = 3
 
 
 class LabRole(StrEnum):
-    """The role of a node in a run, by the name that scenarios use."""
+    """The role of a node in a run, as scenario files spell it."""
 
     VICTIM = "victim"
     REPLICAS = "replicas"
@@ -47,22 +47,22 @@ class Roles:
 
     @property
     def watched(self) -> tuple[NodeSpec, ...]:
-        """The nodes to sample: the shard, some primaries that can suspect the victim, the sentinels."""
+        """The nodes to sample: the shard, the sentinels, and up to WITNESSES primaries that can suspect the victim."""
         return (*self.shard, *self.other_primaries[:WITNESSES], *self.sentinels)
 
     @property
     def isolated(self) -> tuple[NodeSpec, ...]:
-        """The nodes that are cut off with the victim: its whole host; elsewhere one sentinel, if there is one."""
+        """The victim and the nodes cut off with it: on hosts, all nodes of its host; elsewhere, one sentinel if any."""
         return self._with_neighbours(self.victim) if self.victim.host else (self.victim, *self.sentinels[:1])
 
     def cut_off(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
-        """The nodes that are cut off together with a role: a host can only be cut off as a whole."""
+        """The nodes that a cut of a role isolates. On hosts, these include all nodes on the same hosts."""
         if role is LabRole.VICTIM:
             return self.isolated
         return tuple(dict.fromkeys(near for spec in self.of(role, promoted) for near in self._with_neighbours(spec)))
 
     def why_no_election(self) -> str | None:
-        """Why no replica is promoted while the victim is cut off: half or more of the voters are cut off with it."""
+        """Explain why an election is impossible while the victim is cut off; None if most voters are not cut off."""
         isolated = self.isolated
         voters = self.sentinels or (self.victim, *self.other_primaries)
         cut_off = [spec for spec in voters if spec in isolated]
@@ -76,7 +76,7 @@ class Roles:
         return (spec, *near)
 
     def of(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
-        """The nodes of a role; the caller names the promoted node once it is known."""
+        """The nodes of a role. The caller passes the promoted node, once it is known, in `promoted`."""
         match role:
             case LabRole.VICTIM:
                 return (self.victim,)
@@ -95,7 +95,10 @@ class Roles:
 
 
 def assign_roles(topology: Topology, observed: Observed) -> Roles:
-    """Choose the victim: the primary of the first slots; on hosts a primary on the host with the fewest primaries."""
+    """Assign roles to the nodes of a running fleet.
+
+    The victim is the primary of the first slots; on hosts, it is a primary on the host with the fewest primaries.
+    """
     specs = {spec.name: spec for spec in data_nodes(topology)}
     primaries = [node for node in observed.up if node.role is Role.PRIMARY and node.name in specs]
     if topology.kind is Kind.CLUSTER:
@@ -122,7 +125,7 @@ def assign_roles(topology: Topology, observed: Observed) -> Roles:
 
 
 def planned_roles(topology: Topology) -> Roles:
-    """The roles in a fleet that is not built yet, by the roles that its nodes start with."""
+    """Assign roles in a fleet that does not exist yet, from the Redis roles with which its nodes start."""
     data = data_nodes(topology)
     shard = tuple(spec for spec in data if spec.shard == 0)
     is_cluster = topology.kind is Kind.CLUSTER

@@ -28,12 +28,12 @@ class RunFolder:
 
     @property
     def journal(self) -> Path:
-        """Events and samples, a JSON object a line."""
+        """Events and samples, one JSON object per line."""
         return self.root / "journal.jsonl"
 
     @property
     def owner(self) -> Path:
-        """The process that carries the run out, and cleans up after it."""
+        """File with the id of the process that carries out the run and cleans up."""
         return self.root / "owner.json"
 
     @property
@@ -47,11 +47,11 @@ class RunFolder:
         return self.root / "report.html"
 
     def history(self, client: str) -> Path:
-        """What one client recorded of its operations."""
+        """File in which one client records its operations."""
         return self.root / f"client-{client}.bin"
 
     def ledger(self, moment: str, node: str, client: str) -> Path:
-        """One client's ledger on a node at a moment, as the bytes of the server's answer."""
+        """File with one client's ledger on a node at a moment, as the bytes of the server's answer."""
         return self.root / f"ledger-{moment}-{node}-{client}.raw"
 
     def open(self) -> None:
@@ -77,7 +77,7 @@ class RunFolder:
 
     @property
     def table(self) -> str:
-        """The run's id as a name of nftables."""
+        """The run's id with underscores, as nftables allows no hyphens in the names of tables."""
         return self.id.replace("-", "_")
 
     def is_owned(self) -> bool:
@@ -101,18 +101,18 @@ class RunJournal:
         self._clock = clock
 
     def write(self, event: str, **details: object) -> float:
-        """Append an event of now; return its monotonic time."""
+        """Append an event with the current monotonic time, and return this time."""
         now_s = self._clock.monotonic()
         self.write_at(now_s, event, **details)
         return now_s
 
     def write_at(self, time_s: float, event: str, **details: object) -> None:
-        """Append an event of another time."""
+        """Append an event with the monotonic time `time_s`."""
         append_line(self._path, json.dumps({"t": time_s, "event": event, **details}))
 
 
 def journal_lines(folder: RunFolder) -> Iterator[dict[str, Any]]:
-    """The events of a journal; a line that a kill cut off is left out."""
+    """The lines of a journal. A line that is incomplete after a kill is left out."""
     for line in read_damaged(folder.journal).splitlines():
         try:
             record = json.loads(line)

@@ -1,4 +1,4 @@
-"""Settings and users of a fleet before and after a run: what differs was left behind by the run."""
+"""Compares the settings and users of a fleet before and after a run, to find what the run left behind."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ _USER = "user "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotValue:
-    """A setting or a user; `shown` lacks passwords and their hashes, `digest` covers them."""
+    """A setting or a user. `shown` leaves out passwords and their hashes; `digest` includes them."""
 
     shown: str
     digest: str
@@ -26,15 +26,15 @@ Snapshot = Mapping[NodeName, Mapping[str, SnapshotValue]]
 
 
 def take_snapshot(fleet: FleetSession) -> Snapshot:
-    """Every setting and every user of each data node; nothing for a node that does not answer."""
+    """The settings and users of each data node; empty for a node that does not answer."""
     return {spec.name: dict(_values(fleet, spec)) for spec in data_nodes(fleet.topology)}
 
 
 def differences(before: Snapshot, after: Snapshot, wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """What differs, for each node that answered both times.
+    """Describe the differences of each node that answered both times.
 
-    A setting with the value that the topology asks for (`wanted`, see `tunables`) is none: a step of the run may have
-    changed the topology.
+    A setting is left out if it now has its value in `wanted`, the settings of the topology (see `tunables`): a step of
+    the run may have changed the topology.
     """
     found = []
     for node in before.keys() & after.keys():
@@ -63,7 +63,7 @@ def _values(fleet: FleetSession, spec: NodeSpec) -> Iterator[tuple[str, Snapshot
 
 
 def read_settings(config: Reply) -> Iterator[tuple[str, SnapshotValue]]:
-    """The settings in an answer to CONFIG GET, without those that name a primary."""
+    """The settings in an answer to CONFIG GET, without `replicaof` and `slaveof`."""
     for name, text in zip(map(str, config[::2]), map(str, config[1::2]), strict=True):
         if name not in _ROLE_SETTINGS:
             is_secret = any(part in name for part in _SECRET_PARTS)
@@ -73,7 +73,7 @@ def read_settings(config: Reply) -> Iterator[tuple[str, SnapshotValue]]:
 def read_users(users: Reply) -> Iterator[tuple[str, SnapshotValue]]:
     """The users in an answer to ACL LIST."""
     for line in map(str, users):
-        # A restarted server lists the same rights in another order, also inside the brackets of a selector.
+        # A restarted server lists the same rights in another order, even inside the brackets of a selector.
         rights = sorted(word.strip("()") for word in line.split())
         shown = " ".join(word for word in rights if word[:1] not in {"#", ">"})
         yield f"{_USER}{line.split()[1]}", SnapshotValue(shown=shown, digest=_digest(" ".join(rights)))

@@ -1,4 +1,4 @@
-"""Folders of demos and rehearsals: removed at the end of the run, or later when the run was killed."""
+"""Throw-away folders of demos and rehearsals. A folder is removed after its run, or later if the run was killed."""
 
 import secrets
 import shutil
@@ -15,15 +15,15 @@ from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
-# Only for servers that outlive a killed run; servers in a run's namespaces end with it.
+# The topology of servers that outlive a killed run. Servers in a run's namespaces end with the run.
 _FLEET = "topology.yaml"
 
 
 @contextmanager
 def throw_away(home: Home, kind: str, fleet: Topology | None = None) -> Iterator[RunFolder]:
-    """Make the folder of one run, with an empty `twin` folder, and remove it at the end.
+    """Create the folder of one run, with an empty `twin` folder, and remove it on exit.
 
-    Its servers must have ended by then. `fleet` is what a later clean-up destroys when this run is killed.
+    The caller must end the run's servers before the exit. If this run is killed, a later clean-up destroys `fleet`.
     """
     home.open_for_writing()
     folder = RunFolder(home.throw_away / f"{kind}-{secrets.token_hex(4)}")
@@ -39,7 +39,7 @@ def throw_away(home: Home, kind: str, fleet: Topology | None = None) -> Iterator
 
 
 def clean_up_throw_away(home: Home, progress: Progress) -> list[dict[str, object]]:
-    """Remove the fleets and folders of killed runs. Running ones stay."""
+    """Remove the fleets and folders of killed runs, and return what was removed. Active runs are not changed."""
     left = [folder for folder in _folders(home) if _is_left(folder)]
     for folder in left:
         text = read_text(folder.root / _FLEET)
@@ -52,7 +52,7 @@ def clean_up_throw_away(home: Home, progress: Progress) -> list[dict[str, object
 def note_cleaned_up(cleaned: Iterable[Mapping[str, object]], progress: Progress) -> None:
     """Report which killed runs were cleaned up."""
     for one in cleaned:
-        progress.note(f"healed what run {one['id']} had left")
+        progress.note(f"cleaned up after run {one['id']}")
 
 
 def _folders(home: Home) -> list[RunFolder]:
@@ -60,11 +60,11 @@ def _folders(home: Home) -> list[RunFolder]:
 
 
 def _is_left(folder: RunFolder) -> bool:
-    """Whether its run was killed; a run without an owner may just have begun."""
+    """Whether the folder's run was killed. A run without an owner file may just have begun."""
     return folder.owner.exists() and not folder.is_owned()
 
 
 def _remove(folder: RunFolder) -> None:
-    """Remove the owner's file last: without it a later clean-up finds nothing."""
+    """Remove the twin first: a later clean-up only finds folders with an owner file."""
     remove_twin_folder(folder)
     shutil.rmtree(folder.root, ignore_errors=True)

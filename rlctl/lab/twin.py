@@ -14,16 +14,16 @@ TWIN_NAME = "drill"
 TWIN_PORT = 7_000
 TWIN_MEMORY_BYTES = 64 * MIB
 SHORT_TIMER_MS = 1_000
-# From the fleet's data ports to its twin's; sentinels are 1000 above both.
+# Distance from the fleet's data ports to the twin's data ports. Sentinel ports are 1000 above the data ports.
 _BESIDE_PORTS = 500
 READS_WHEN_DOWN = "cluster-allow-reads-when-down"
 SHORT_FAILOVER_MS = 10_000
-# Periods of sentinels in ms. This is a setting for tests, so reports print it and --stock-timers leaves it out.
+# Periods of sentinels in ms. They are a test setting: reports print them, and --stock-timers does not apply them.
 SHORT_PERIODS = {"publish-period": 300, "info-period": 500, "ask-period": 200}
 
 
 def check_settings(settings: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with settings that are spelled `section.key`."""
+    """Yield a text for each wrong setting. Settings are spelled `section.key`."""
     for path, value in settings.items():
         try:
             field = _field(path)
@@ -46,7 +46,7 @@ def with_settings(topology: Topology, settings: Mapping[str, str]) -> Topology:
 def local_twin(topology: Topology, name: str, kind: Kind, *, memory_bytes: int, timer_ms: int | None) -> Topology:
     """A throw-away fleet of the same shape on this machine, with an address for each node.
 
-    It has at most this memory a node; `timer_ms` is after how long a node counts as dead, None keeps the timers.
+    A node gets at most `memory_bytes`. A node counts as dead after `timer_ms`; None keeps the topology's timers.
     """
     twin = replace(
         topology,
@@ -67,11 +67,11 @@ def local_twin(topology: Topology, name: str, kind: Kind, *, memory_bytes: int, 
 
 
 def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stock_timers: bool) -> Topology:
-    """The twin of a drill: a local twin with a scenario's settings, whose cut-off nodes can still be read."""
+    """The twin of a drill: a local twin with a scenario's settings. Isolated nodes still answer reads."""
     timer_ms = None if stock_timers else SHORT_TIMER_MS
     twin = local_twin(topology, TWIN_NAME, kind, memory_bytes=TWIN_MEMORY_BYTES, timer_ms=timer_ms)
     if kind is Kind.CLUSTER:
-        # A cut-off primary refuses even reads by default, and the drill copies its ledger before that is discarded.
+        # By default, an isolated primary refuses reads too, but the drill must read its ledger before the heal.
         twin = replace(twin, redis=tuple(sorted({**dict(twin.redis), READS_WHEN_DOWN: "yes"}.items())))
     return with_settings(twin, settings)
 
@@ -79,7 +79,7 @@ def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stoc
 def twin_on_free_ports(
     topology: Topology, kind: Kind, settings: Mapping[str, str], *, base_port: int, stock_timers: bool
 ) -> Topology:
-    """The twin of a drill where namespaces are refused: all nodes at one address, on free ports."""
+    """The twin of a drill on a machine that refuses namespaces: all nodes have one address, and free ports."""
     twin = twin_of(topology, kind, settings, stock_timers=stock_timers)
     return replace(twin, local=LocalPlace(base_port=base_port))
 
@@ -93,8 +93,8 @@ def twin_beside_fleet(
         twin,
         name=name,
         target=topology.target,
-        # Playbooks read the twin as a topology file, which may not name a directive that rlctl writes itself. Ledgers
-        # are copied all the same: the drill lifts the refusal while it copies.
+        # Playbooks read the twin's topology file, which must not contain a directive that rlctl writes itself. So the
+        # drill makes nodes answer reads only while it copies their ledgers.
         redis=topology.redis,
         local=LocalPlace(base_port=base_port),
         docker=replace(topology.docker, subnet=AUTO),

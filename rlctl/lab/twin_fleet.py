@@ -14,7 +14,7 @@ DEPLOY_S = 60.0
 def deploy_twin(
     held: LockedFleet, argv: tuple[str, ...], progress: Progress, stop: StopFlag, *, stock_timers: bool
 ) -> None:
-    """Deploy the fleet; without stock timers its sentinels check their nodes more often than usual."""
+    """Deploy the fleet, and shorten the periods of its sentinels unless `stock_timers` is set."""
     options = DeployOptions(argv=argv, saved=None, timeout_s=DEPLOY_S)
     run_deploy(held, options, progress, stop, lambda _plan: None)
     if not stock_timers:
@@ -22,7 +22,7 @@ def deploy_twin(
 
 
 def shorten_sentinel_timers(fleet: FleetSession) -> None:
-    """Shorten the periods of all running sentinels; a sentinel that restarts has its usual periods again."""
+    """Shorten the periods of all sentinels. A sentinel that restarts uses its usual periods again."""
     words = [word for pair in SHORT_PERIODS.items() for word in map(str, pair)]
     for spec in sentinel_nodes(fleet.topology):
         fleet.connector.link(spec).call("SENTINEL", "DEBUG", *words)

@@ -1,7 +1,8 @@
-"""Worker side of a run: reads its request, reports progress, and stops when rlctl has gone.
+"""Worker process of a run: carries out the request, reports progress, and stops when rlctl ends.
 
-`rlctl.lab.launch` is the other side. The request lies in the run's folder. Progress is a JSON object a line on standard
-output. The end of standard input means that rlctl has gone. An error becomes the `failed` line of the run's journal.
+`rlctl.lab.launch` starts the worker. The request is in the run's folder. The worker writes its progress to standard
+output, one JSON object per line. The end of standard input means that rlctl has ended. The worker writes the error of
+a failed run to the run's journal, as event `failed`.
 """
 
 import contextlib
@@ -24,17 +25,17 @@ class JsonProgress:
     """Progress as JSON lines on standard output, which rlctl shows to the user."""
 
     def note(self, text: str) -> None:
-        # When rlctl has gone, the run goes on until it has cleaned up.
+        # If rlctl has ended, the run continues until it has cleaned up.
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.write(json.dumps({"note": text}) + "\n")
             sys.stdout.flush()
 
     def step(self, number: int, of: int, text: str, outcome: str) -> None:
-        """Drop it: the steps of a throw-away fleet's deploy are not shown."""
+        """Do nothing: the steps of a throw-away fleet's deploy are not shown."""
 
 
 class StopWithParent(StopFlag):
-    """Stop flag that is set by a signal, or when rlctl has gone."""
+    """Stop flag that is set by a signal, or when rlctl ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class StopWithParent(StopFlag):
 
 
 def end_with_parent() -> None:
-    """End this process at once when rlctl has gone; for a worker whose namespaces take everything along."""
+    """End this process as soon as rlctl ends. For workers whose servers end with the worker's namespaces."""
 
     def listen() -> None:
         _await_end_of_input()
@@ -56,8 +57,8 @@ def end_with_parent() -> None:
 
 
 def serve(carry_out: Callable[[RunFolder, JsonProgress], None]) -> int:
-    """Carry out the request in the folder that the command line names; return the exit code."""
-    # Other users of the machine may not read what a run records.
+    """Carry out the request in the folder given on the command line, and return the exit code."""
+    # Other users of the machine must not read the files of a run.
     os.umask(0o077)
     folder = RunFolder(Path(sys.argv[1]))
     try:

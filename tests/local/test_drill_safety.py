@@ -204,7 +204,7 @@ def test_the_next_run_heals_what_nobody_is_left_to_heal(live: LocalFleet) -> Non
     # The verdict is not checked, because it depends on how busy the machine is.
     ran = live.run("failover-drill", "run", "crash", expect=None)
 
-    assert f"healed what run {folder.name} had left" in ran.err
+    assert f"cleaned up after run {folder.name}" in ran.err
     assert live.status()["state"] == "healthy"
     assert "on" in live.connect("node-0").acl_getuser("replica")["flags"]
 

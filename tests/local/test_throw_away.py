@@ -107,7 +107,7 @@ def test_the_next_demo_removes_what_a_killed_one_left(cluster: LocalFleet) -> No
         command.kill()
         command.wait()
     assert command.returncode == 143
-    assert f"healed what run {left.name} had left" in said
+    assert f"cleaned up after run {left.name}" in said
     assert_all_gone(cluster, pids)
 
 
