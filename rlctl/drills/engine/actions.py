@@ -1,4 +1,4 @@
-"""Carries out the steps of a scenario, and records when each took effect."""
+"""Carries out the steps of a scenario, and records when each step took effect."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -38,7 +38,7 @@ _MODES = {FailoverKind.FORCE: FailoverMode.FORCE, FailoverKind.TAKEOVER: Failove
 
 
 class ActionExecutor:
-    """Carries out steps; calls `before_heal` before a cut is healed, to copy the data that nodes then discard."""
+    """Carries out steps. Before it heals a cut, it calls `before_heal` to copy the data that the heal discards."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class ActionExecutor:
         partition = injector.planned_partition(action.flow, action.role, nodes)
         if action.flow not in injector.partitioner.flows:
             raise Refused(
-                f"{partition.describe()} cannot be cut here, only the replication: {injector.partitioner.method}",
-                hint="run it on a twin where namespaces are allowed; `rlctl failover-drill show` says what it needs",
+                f"cannot cut {partition.describe()}; only replication can be cut here: {injector.partitioner.method}",
+                hint="run the drill on a twin where namespaces are allowed; see `rlctl failover-drill show NAME`",
             )
         self._context.progress.note(f"cut {partition.describe()}")
         interval = injector.cut(partition)
@@ -120,7 +120,7 @@ class ActionExecutor:
                 self._set_up_on(spec)
 
     def _set_up_on(self, spec: NodeSpec) -> None:
-        """Give a restarted node the drill's user and script again, and the scripts of the release."""
+        """Restore the drill's user and script, and the release's scripts, on a restarted node."""
 
         def is_ready() -> bool:
             try:
@@ -133,14 +133,14 @@ class ActionExecutor:
         wait_until(is_ready, timeout_s=ANSWER_S, clock=self._context.clock, what=f"{spec.name} answering")
 
     def _fail_over(self, how: FailoverKind) -> None:
-        # A drill sends the bare command, not the operation of `rlctl failover`: it measures what the server's command
-        # loses. The operation pauses writes behind Sentinel, so that nothing is lost, and returns long afterwards.
+        # A drill sends the server's own command instead of running `rlctl failover`, because it measures the loss that
+        # this command causes. With Sentinel, `rlctl failover` pauses writes to avoid any loss, and returns much later.
         roles, topology = self._context.roles, self._context.held.fleet.topology
         mode = _MODES.get(how, FailoverMode.PLANNED)
         if topology.kind is Kind.CLUSTER:
             spec, command = roles.replicas[0], failover_command(topology, mode)
         elif how is FailoverKind.COORDINATED:
-            # The server's own planned failover, which Sentinel knows nothing of; no operation of rlctl sends it.
+            # FAILOVER TO is Redis' own planned failover. Sentinel is not informed of it. Only drills send this command.
             spec, to = roles.victim, roles.replicas[0]
             command = ("FAILOVER", "TO", to.address, str(to.port), "TIMEOUT", "5000")
         else:

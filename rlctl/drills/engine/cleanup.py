@@ -1,4 +1,4 @@
-"""Cleans up after a killed run: removes its twin, or heals the live fleet by the run's journal."""
+"""Cleans up after a killed run: removes its twin, or heals the live fleet according to the run's journal."""
 
 from contextlib import closing
 from signal import Signals
@@ -21,7 +21,10 @@ from rlctl.topology.nodes import all_nodes
 
 
 def clean_up(folder: RunFolder, progress: Progress) -> tuple[str, ...]:
-    """Undo what a killed run left; return what was undone. Idempotent."""
+    """Clean up after a killed run, and describe each change that was undone. Idempotent.
+
+    Does nothing while the run's process is alive.
+    """
     document = folder.read(REQUEST)
     if document is None or folder.is_owned():
         return ()
@@ -47,7 +50,7 @@ def _is_cleaned_up(folder: RunFolder) -> bool:
 
 
 def _resume_nodes(folder: RunFolder, request: RunRequest) -> list[str]:
-    """Resume nodes that the run had paused. This comes before the lock, which a paused node would delay."""
+    """Resume the nodes that the run paused. Call this before locking the fleet: a paused node delays the lock."""
     stopped = {name for line in journal_lines(folder) if line["event"] == PAUSING for name in line["nodes"]}
     if not stopped:
         return []
@@ -79,7 +82,7 @@ def _heal_partition(held: LockedFleet, folder: RunFolder) -> None:
 
 
 def _remove_fixtures(held: LockedFleet, folder: RunFolder) -> list[str]:
-    """Remove the run's user and keys; a run that never began has none."""
+    """Remove the run's user and keys. A run without a `begin` event has created neither."""
     begin = next((line for line in journal_lines(folder) if line["event"] == "begin"), None)
     if begin is None:
         return []

@@ -1,8 +1,8 @@
 """Client process of a drill: loads the fleet, and records the outcome of every operation.
 
 It uses raw pipelined sockets, not a client library. A library retries a write whose answer was lost, follows
-redirections and reports READONLY as a lost connection, so its caller cannot tell what was acknowledged. At ten
-thousand operations a second it would also need a core for itself.
+redirections and reports READONLY as a lost connection, so its caller cannot know which writes were acknowledged. At ten
+thousand operations a second, a library would also use a whole core.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from rlctl.drills.record.ops import NOWHERE, Batch, OpOutcome
 from rlctl.lab.partition import ClientSource
 
 FLUSH_S = 0.05
-# A service that looks for its primary does not wait long for a node that does not answer.
+# A service that searches for its primary does not wait long for a node that does not answer.
 CONNECT_S = 0.25
 # Delay before a refused client tries again, as in a service with a short back-off.
 BACK_OFF_S = 0.01
@@ -36,7 +36,7 @@ BACKLOG_S = 0.1
 class ClientSettings:
     """Settings of one client.
 
-    A `pinned` client only uses the first address: it is isolated with that node, or its map of the fleet is old.
+    A `pinned` client uses only the first address: it is isolated with that node, or has an old slot map.
     """
 
     places: tuple[NodeAddress, ...]
@@ -52,7 +52,7 @@ class ClientSettings:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ClientSettings":
-        """Read what the engine wrote to standard input."""
+        """Read the settings that the engine wrote to standard input."""
         places = tuple(NodeAddress(**place) for place in data.pop("places"))
         work, credentials = ClientWork.from_json(data.pop("work")), Credentials.from_json(data.pop("entry"))
         source, history = ClientSource.from_json(data.pop("source")), Path(data.pop("history"))
@@ -60,7 +60,7 @@ class ClientSettings:
 
 
 class ControlledClient:
-    """What clients share: they begin, burst and stop when the engine says so, and record their operations."""
+    """Base class of clients. It begins, bursts and stops on the engine's commands, and records the operations."""
 
     def __init__(self, history: Path) -> None:
         self.burst = False
@@ -85,7 +85,7 @@ class ControlledClient:
         self.refusals.update(error.split(" ", 1)[0] for error in errors)
 
     def run(self, threads: Sequence[threading.Thread]) -> None:
-        """Run the threads until the engine says stop or has ended."""
+        """Wait for `go`, then run the threads until the engine sends `stop` or ends."""
         with self._history.open("ab") as sink:
             commands = _Commands(self)
             commands.wait_for_go()
@@ -99,7 +99,7 @@ class ControlledClient:
         _report({"refusals": dict(self.refusals), "hops": self.hops, "attempted": self._next})
 
     def _flush(self, sink: BinaryIO) -> None:
-        """Write what was recorded since the last flush, so that it survives a kill of this process."""
+        """Write the batches recorded since the last flush, so that they survive a kill of this process."""
         while self._done:
             sink.write(self._done.popleft().pack())
         sink.flush()
@@ -120,7 +120,7 @@ class Client(ControlledClient):
 
 
 class _Commands:
-    """The engine's commands on standard input: go, burst, stop. The end of input stops the client too."""
+    """The engine's commands on standard input: `go`, `burst`, `stop`. The end of input stops the client too."""
 
     def __init__(self, client: ControlledClient) -> None:
         self._client = client
@@ -128,7 +128,7 @@ class _Commands:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def wait_for_go(self) -> None:
-        """Wait until the engine says go or has ended."""
+        """Report that the client is ready, and wait until the engine sends `go` or ends."""
         _report({"ready": True})
         self._go.wait()
 
@@ -146,7 +146,7 @@ class _Commands:
 
 
 class _Connection:
-    """One connection and its thread: send a batch, read its answers, send the next."""
+    """One connection and its thread, which sends a batch, reads its answers, and sends the next batch."""
 
     def __init__(self, client: Client, number: int) -> None:
         self._client = client
@@ -157,7 +157,7 @@ class _Connection:
         self._between_s = client.settings.depth * client.settings.connections / client.settings.rate
 
     def run(self) -> None:
-        """Send at a fixed rate (open loop): every batch is due at its time, even if the one before is late."""
+        """Send at a fixed rate (open loop): a late batch does not delay the due time of the next batch."""
         due_s = time.monotonic() + self._between_s * self._number / self._settings.connections
         while not self._client.stopped.is_set():
             late_s = time.monotonic() - due_s
@@ -171,7 +171,7 @@ class _Connection:
         self._hang_up()
 
     def _drop(self, batches: int) -> float:
-        """Record operations that were due but not sent. Return the time to skip."""
+        """Record overdue operations as not sent. Return the seconds by which the next due time moves."""
         count = min(batches * self._settings.depth, 0xFFFF)
         now_s = time.monotonic()
         first = self._client.reserve_numbers(count)
@@ -213,12 +213,12 @@ class _Connection:
                     break
                 data += chunk
         except OSError:
-            # After a timeout or a reset, operations without an answer stay indeterminate.
+            # After a timeout or a reset, operations without an answer are indeterminate.
             return read_answers(data, flags, requests, replicas)
         return answers
 
     def _react(self, error: str) -> None:
-        """Follow a redirection, or try another node if this one takes no writes, or else wait a little."""
+        """Follow a redirection, or switch to another node if this node refuses writes. A pinned client only waits."""
         target = redirect(error)
         if self._settings.pinned:
             pass
@@ -238,7 +238,7 @@ class _Connection:
             self._at = places.index((host, port))
 
     def _use_next_node(self) -> None:
-        """Go on to the next node of the shard."""
+        """Switch to the next node of the shard, unless the client is pinned."""
         if not self._settings.pinned:
             self._client.hops += 1
             self._at = (self._at + 1) % len(self._settings.places)

@@ -1,4 +1,4 @@
-"""The client processes of a run: starts and stops them, and reads what they recorded."""
+"""Starts and stops the client processes of a run, and reads their histories."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -106,7 +106,7 @@ class ClientProcesses:
 
 
 def read_history(folder: RunFolder, name: str, side: str, end: Mapping[str, object]) -> ClientHistory:
-    """Read a client's history, also of a killed run."""
+    """Read a client's history. `end` is the client's final statistics, and is empty for a killed run."""
     path = folder.history(name)
     data = path.read_bytes() if path.exists() else b""
     refusals = end.get("refusals")

@@ -12,19 +12,22 @@ from rlctl.lab.roles import Roles
 from rlctl.limits.windows import window_without_edge
 from rlctl.topology.nodes import NodeSpec
 
-# A cold user never reaches its limit, so that every missing operation is a lost one.
+# A cold user never reaches this limit, so every missing operation is a lost operation.
 _NEVER = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """One instant by the wall clock and by the monotonic clock."""
+    """The wall clock and the monotonic clock at one instant."""
 
     wall_ms: int
     monotonic_us: int
 
     def offset_us(self, skew_ms: int, window_ms: int) -> int:
-        """Offset to add to the monotonic clock, so that the skew leads from one window into another."""
+        """Microseconds to add to the monotonic clock to get the time that a client passes to the script.
+
+        The script's time starts at a point in a window from which adding `skew_ms` leads into another window.
+        """
         place_ms = window_ms * (6 if skew_ms > 0 else 4) // 10
         start_ms = self.wall_ms - self.wall_ms % window_ms + place_ms
         return start_ms * 1000 - self.monotonic_us

@@ -1,4 +1,4 @@
-"""What a drill runs on: a locked fleet, the means to break it, and its clients' addresses."""
+"""The context of a drill's run: a locked fleet, its fault injector and its clients' addresses."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -16,7 +16,7 @@ from rlctl.system.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """One fleet, locked for one run; nodes may be broken only inside `breaking`."""
+    """One fleet, locked for one run. Faults may be injected only inside `breaking`."""
 
     held: LockedFleet
     injector: FaultInjector
@@ -27,7 +27,7 @@ class RunContext:
 
     @property
     def clock(self) -> Clock:
-        """The monotonic clock of every timestamp."""
+        """The clock of the run. Every timestamp is in its monotonic time."""
         return self.held.fleet.clock
 
     @property

@@ -1,4 +1,4 @@
-"""The environments of a drill: a twin in its own namespaces, a twin outside them, or the deployed fleet."""
+"""The environments of a drill: a twin in its own namespaces, a twin without namespaces, or the deployed fleet."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -26,8 +26,8 @@ from rlctl.system.sandbox import raise_loopback
 
 LOG_BYTES = 100_000
 ARGV = ("failover-drill",)
-# The clients of each side have their own addresses, or elsewhere their own range of ports below the ephemeral ones,
-# so that packet rules can cut them off with the nodes of their side.
+# Packet rules must cut off the clients of a side together with the nodes of this side. In a namespace, the rules match
+# the clients by address; elsewhere, by a range of ports below the ephemeral ports.
 OWN_ADDRESSES = {
     side: ClientSource(address=address)
     for side, address in {
@@ -47,7 +47,7 @@ OWN_PORTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """A locked fleet, its partitioner, the clients' addresses, and the watchdog's limit while nodes are broken."""
+    """A locked fleet, its partitioner and its clients' addresses. `breaking` sets the watchdog's limit for faults."""
 
     held: LockedFleet
     partitioner: Partitioner
@@ -62,7 +62,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetup:
-    """What an environment is built from."""
+    """The arguments of `open_environment`."""
 
     folder: RunFolder
     request: RunRequest
@@ -73,7 +73,7 @@ class RunSetup:
 
 @contextmanager
 def open_environment(setup: RunSetup) -> Iterator[Environment]:
-    """Open the requested environment; remove what was made for it afterwards."""
+    """Open the requested environment. On exit, remove the twin or repair the live fleet."""
     if setup.request.sandbox:
         raise_loopback()
         with _twin(setup) as held, closing(open_sandbox_partitioner(setup.folder.table)) as partitioner:
@@ -107,7 +107,7 @@ def _twin(setup: RunSetup) -> Iterator[LockedFleet]:
 
 @contextmanager
 def _fleet(setup: RunSetup) -> Iterator[Environment]:
-    """Lock the deployed fleet, refuse it unless it is healthy, and repair it afterwards."""
+    """Lock the deployed fleet, and repair it on exit. Raises Refused if the fleet has findings."""
     topology, home = requested_fleet(setup.folder, setup.request)
     waiting = LockWait(wanted=False)
     with lock_fleet(topology, home, ARGV[0], setup.stop, setup.progress, waiting=waiting) as held:
@@ -128,14 +128,14 @@ def _fleet(setup: RunSetup) -> Iterator[Environment]:
 
 
 def _heal(setup: RunSetup, held: LockedFleet, partitioner: Partitioner) -> None:
-    """Heal and repair the fleet, also after the user has asked to stop."""
+    """Heal and repair the fleet, even after the user has stopped the run."""
     partitioner.heal()
     held.fleet.target.suspend_restarts(0)
     repair(held, setup.progress, StopFlag())
 
 
 def _add_to_history(setup: RunSetup, held: LockedFleet) -> None:
-    """Add the drill to the history that the fleet keeps."""
+    """Add the drill to the history that is stored in the fleet; do nothing without a primary."""
     spec = primary_for_key(held.fleet, held.fleet.observe(), HISTORY_KEY)
     if spec is None:
         return
@@ -150,8 +150,8 @@ def _add_to_history(setup: RunSetup, held: LockedFleet) -> None:
 
 
 def _check_steady(held: LockedFleet) -> None:
-    """Refuse a fleet with findings: the drill would measure those, and make them worse."""
-    # A live drill ends with a deploy.
+    """Raise Refused for a fleet with findings: a drill would measure the findings and make them worse."""
+    # A live drill ends with a deploy, so a deploy must be possible.
     held.fleet.check_deployable()
     observed = held.fleet.observe()
     held.take_key(observed)
@@ -160,12 +160,12 @@ def _check_steady(held: LockedFleet) -> None:
         raise Refused("the fleet does not exist", hint="deploy it first, or run the drill without --live on a twin")
     if environment:
         raise Refused(
-            f"the fleet is not in a steady state: {environment[0].text}", hint="`rlctl deploy` repairs it first"
+            f"the fleet is not in a steady state: {environment[0].text}", hint="repair it first with `rlctl deploy`"
         )
 
 
 def _keep_logs(held: LockedFleet, folder: RunFolder) -> None:
-    """Keep the servers' logs with the run, since the twin's folders are removed."""
+    """Copy the servers' logs to the run's folder before the twin's folders are removed."""
     for name in held.fleet.target.placed():
         text = held.fleet.target.log(name)[-LOG_BYTES:]
         if text:

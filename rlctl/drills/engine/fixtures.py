@@ -1,4 +1,4 @@
-"""What a drill puts into a fleet and removes again: script, user, keys and ledgers."""
+"""Sets up a drill's script and user in a fleet, copies its ledgers, and removes its user and keys."""
 
 import contextlib
 import secrets as randomness
@@ -26,16 +26,18 @@ ALGORITHM = "fixed_window"
 CONNECT_S = 2.0
 READ_S = 20.0
 REFUSED_S = 10.0
-# "$10", ten digits and sign, and two line ends: what LRANGE answers for each entry.
+# Bytes of one entry in an answer to LRANGE: "$10", nine digits and a sign, and two line ends.
 _ENTRY_BYTES = 17
 _CLIENT_COMMANDS = ("ping", "wait", "setbit", "time")
 
 
 def drill_script(fleet: FleetSession) -> Wrapped:
-    """The shipped script, which also appends each operation to a ledger."""
+    """The shipped script, changed to append each operation to a ledger too."""
     shipped = fleet.release.script(ALGORITHM)
     if shipped is None:
-        raise Unreachable(f"release {fleet.release.version} has no {ALGORITHM}", hint="drills need it; see --lua")
+        raise Unreachable(
+            f"release {fleet.release.version} has no script {ALGORITHM}", hint="drills need this script; see --lua"
+        )
     return wrap(shipped, (Path(__file__).parent / "ledger.lua").read_bytes())
 
 
@@ -50,7 +52,7 @@ class Fixtures:
 
     @classmethod
     def plan(cls, fleet: FleetSession, keys: Mapping[str, Keys]) -> "Fixtures":
-        """Prepare the fixtures without touching the fleet; `keys` are by client."""
+        """Prepare the fixtures without changing the fleet. `keys` maps each client to its keys."""
         return cls(fleet=fleet, keys=keys, script=drill_script(fleet), password=randomness.token_urlsafe(24))
 
     @property
@@ -94,7 +96,7 @@ class Fixtures:
             raise Unreachable(f"{spec.name} refuses the release: {failure}", hint="see its log")
 
     def take_down(self) -> tuple[str, ...]:
-        """Remove the user and the keys from every node. Return what could not be removed."""
+        """Remove the user and the keys from every node. Return each node that failed, with its error."""
         left = []
         for spec in data_nodes(self.fleet.topology):
             try:
@@ -104,7 +106,7 @@ class Fixtures:
         return tuple(left)
 
     def residue(self) -> tuple[str, ...]:
-        """The drill's users and keys that are still on the fleet."""
+        """Users and keys of drills that are still on the fleet. Nodes that do not answer are left out."""
         found = []
         for spec in data_nodes(self.fleet.topology):
             with contextlib.suppress(LinkFailure, CommandFailed), self._link(spec) as link:
@@ -118,7 +120,7 @@ class Fixtures:
     def copy_ledgers(
         self, folder: RunFolder, moment: str, nodes: Sequence[NodeSpec], clients: Sequence[str], *, bits: bool
     ) -> tuple[str, ...]:
-        """Save every client's ledger of each node. Return the nodes that did not answer."""
+        """Copy each client's ledger from each node to the run's folder. Return the nodes that did not answer."""
         silent = []
         for spec in nodes:
             try:
@@ -130,7 +132,7 @@ class Fixtures:
 
     @contextmanager
     def _link(self, spec: NodeSpec) -> Iterator[NodeLink]:
-        """Open a new connection: Sentinel ends the open ones of a node that it promotes."""
+        """Open a new connection: Sentinel closes the existing connections of a node that it promotes."""
         link = self.fleet.connector.separate_link(spec)
         try:
             yield link
@@ -139,7 +141,7 @@ class Fixtures:
 
     @contextmanager
     def _readable(self, spec: NodeSpec) -> Iterator[None]:
-        """Make a primary that lost its cluster answer reads while its ledgers are copied."""
+        """Inside this context, a cluster node answers reads even while its cluster is down."""
         if self.fleet.topology.kind is not Kind.CLUSTER or self._reads_when_down == "yes":
             yield
             return
@@ -186,7 +188,10 @@ class Fixtures:
         )
 
     def _remove(self, spec: NodeSpec) -> None:
-        """Remove them from one node. With min-replicas a primary refuses writes while a replica is late: try again."""
+        """Remove the user and the keys from one node.
+
+        A primary with min-replicas refuses writes while a replica lags. The removal is then tried again.
+        """
 
         def is_removed() -> bool:
             try:
@@ -210,7 +215,10 @@ class Fixtures:
             self._on_own_slots(link, "UNLINK")
 
     def _on_own_slots(self, link: NodeLink, verb: str) -> int:
-        """Send a command for the run's keys. Shards that lack them answer MOVED, which is ignored."""
+        """Send a command for the run's keys, and return the sum of the answers.
+
+        A node answers MOVED for keys of another shard. This answer is ignored.
+        """
         done = 0
         for client, keys in self.keys.items():
             [answer] = link.pipeline([(verb, *keys.all([client]))])

@@ -35,14 +35,14 @@ from rlctl.topology.model import Kind, TargetName, Topology
 from rlctl.topology.nodes import all_nodes
 
 WORKER = "rlctl.drills.engine.worker"
-_NO_SANDBOX = "scenarios that need no network run all the same; `rlctl failover-drill show NAME` says what one needs"
-# A scenario may ask for a second replica in every shard.
+_NO_SANDBOX = "scenarios that do not cut the network still run; `rlctl failover-drill show NAME` shows the requirements"
+# Extra ports of a twin, since a scenario may add a second replica to every shard.
 MORE_NODES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrillLauncher:
-    """Runs scenarios on the fleet of a topology, or on twins of it."""
+    """Runs scenarios on the fleet of a topology, or on twins of this fleet."""
 
     home: Home
     clock: Clock
@@ -54,7 +54,7 @@ class DrillLauncher:
     variant: str | None = None
 
     def run(self, files: Sequence[ScenarioFile], progress: Progress, stop: StopFlag) -> list[dict[str, object]]:
-        """Run every scenario and variant. A failed verdict does not stop the others."""
+        """Run every scenario and variant, and return their results. A failed verdict does not stop later runs."""
         self.home.open_for_writing()
         note_cleaned_up(clean_up_all(self.home, progress), progress)
         results = []
@@ -65,12 +65,12 @@ class DrillLauncher:
         return results
 
     def check(self, files: Sequence[ScenarioFile]) -> None:
-        """Refuse scenarios that cannot run here, before the user is asked to confirm."""
+        """Raise Refused for a scenario that cannot run on this fleet or machine."""
         for scenario in [scenario for file in files for scenario in self.scenarios(file)]:
             self._check_possible(scenario)
 
     def scenarios(self, file: ScenarioFile) -> tuple[Scenario, ...]:
-        """The wanted variants; UsageFault if the scenario has no variant of that name."""
+        """The variants of a scenario to run. Raises UsageFault if the scenario has no variant `self.variant`."""
         every = file.for_kind(self.kind)
         found = tuple(one for one in every if self.variant in {None, one.variant})
         if not found:
@@ -79,7 +79,7 @@ class DrillLauncher:
         return found
 
     def preview(self, files: Sequence[ScenarioFile]) -> list[dict[str, object]]:
-        """What would be broken, on which nodes, and the expected loss."""
+        """Describe each run: its faults, the affected nodes and the expected loss."""
         scenarios = [scenario for file in files for scenario in self.scenarios(file)]
         return [preview(scenario, self._roles(scenario)) for scenario in scenarios]
 
@@ -134,19 +134,19 @@ class DrillLauncher:
             raise Refused(f"{scenario.name} cuts nodes off, which is not possible here: {reason}", hint=_NO_SANDBOX)
         if self.live and (scenario.settings or scenario.load.mode is LoadMode.LIBRARY):
             raise Refused(
-                f"{scenario.name} needs other settings or its own users, and --live changes neither",
+                f"{scenario.name} needs its own settings or users, but --live keeps those of the fleet",
                 hint="run it without --live, on a twin",
             )
 
         if not self.live and self._fleet_topology.target is TargetName.HOSTS and not self._fleet_topology.drills.allow:
             raise Refused(
                 "a twin on the fleet's own hosts takes memory and ports there, and the topology does not allow drills",
-                hint="write `drills: {allow: true}`, or drill on target local: the same file with `target: local`",
+                hint="set `drills: {allow: true}` in the topology, or use a copy of it with `target: local`",
             )
 
     @cached_property
     def _fleet_topology(self) -> Topology:
-        """The topology of the live fleet, which twins take their shape from."""
+        """The topology of the live fleet, from which rlctl derives the twins."""
         return load_topology(self.topology.encode(), "topology.yaml")
 
     @property
@@ -183,14 +183,14 @@ class DrillLauncher:
         return folder
 
     def _base_port(self) -> int:
-        """First port of the twin: free ones on this machine; on hosts, above the fleet's."""
+        """First port of the twin: the start of a free range on this machine, or on hosts a port above the fleet's."""
         if self._fleet_topology.target is TargetName.HOSTS:
             return hosts_base_port(self._fleet_topology)
         return free_base_port(len(all_nodes(self._fleet_topology)) + MORE_NODES)
 
 
 def conclude(folder: RunFolder) -> dict[str, object]:
-    """Judge a run by its folder, and write the result into it."""
+    """Judge a run, write the result into its folder, and return the result."""
     judged = judge_folder(folder)
     document = run_json(judged, about(folder, read_run_request(folder), judged))
     folder.write("series.json", series(judged))
@@ -204,7 +204,7 @@ def judge_folder(folder: RunFolder) -> Judged:
 
 
 def about(folder: RunFolder, request: RunRequest, judged: Judged) -> dict[str, object]:
-    """What a run's request and folder say, for its result."""
+    """The fields of a run's result that come from its request, folder and journal."""
     failure = judged.evidence.last("failed")
     return {
         "id": folder.id,
@@ -235,7 +235,7 @@ def _configuration(judged: Judged) -> Mapping[str, object]:
 
 
 def _check_begun(folder: RunFolder, ended: WorkerExit) -> None:
-    """Raise the error of a run that never began. A run that began is judged, even if it failed."""
+    """Raise the error of a run that crashed or never began. Other failed runs are judged."""
     if ended.code not in set(Exit) or ended.code == Exit.BUG:
         raise Unreachable(f"run {folder.id} ended with {ended.code}: {ended.last_errors}", hint=f"see {folder.root}")
     if any(line["event"] == "begin" for line in journal_lines(folder)):

@@ -1,6 +1,6 @@
-"""Client process of a drill that decides like a service: by the runtime library and its failure policy.
+"""Client process of a drill that uses the runtime library with a failure policy, as a service does.
 
-It keeps no ledger. It records what the service's users get, and whether Redis or the policy decided.
+It writes no ledger. It records each decision, and whether Redis or the failure policy made the decision.
 """
 
 import json
@@ -23,7 +23,7 @@ CONNECT_MS = 5_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """How the service reaches the fleet, its rate, and its failure policy; the key of `hot` is on the victim."""
+    """The service's connection, rate and failure policy. The victim's shard has the key of identity `hot`."""
 
     connection: dict[str, object]
     hot: str
@@ -35,7 +35,7 @@ class ServiceSettings:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ServiceSettings":
-        """Read what the engine wrote to standard input."""
+        """Read the settings that the engine wrote to standard input."""
         return cls(**{**data, "history": Path(data["history"])})
 
 
@@ -50,7 +50,7 @@ class ServiceThread:
         self._cold = FixedWindow(limit=1_000_000_000, window_ms=settings.window_ms)
 
     def run(self) -> None:
-        """Decide at a fixed rate; decisions that are late are dropped."""
+        """Make decisions at a fixed rate, without catching up on missed decisions."""
         due_s = time.monotonic()
         while not self._client.stopped.is_set():
             late_s = time.monotonic() - due_s
@@ -80,7 +80,7 @@ def _outcome(decision: Decision) -> OpOutcome:
 
 
 def main() -> None:
-    """Read the settings from the first line of standard input, then decide."""
+    """Read the settings from the first line of standard input, then make decisions until the engine sends `stop`."""
     settings = ServiceSettings.from_json(json.loads(sys.stdin.readline()))
     client = ControlledClient(settings.history)
     with Limiter.connect(settings.connection, policy=settings.policy, connect_timeout_ms=CONNECT_MS) as limiter:

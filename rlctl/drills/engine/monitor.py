@@ -40,18 +40,18 @@ class RunMonitor:
         self._read_s = 0.0
 
     def begin(self) -> None:
-        """Start the clock of the budget, when the load begins."""
+        """Start the time of the budget. Call this when the load begins."""
         self._started_s = self._context.clock.monotonic()
 
     def hold(self, ms: int) -> None:
-        """Wait for `ms`, unless the budget ends first."""
+        """Wait for `ms`. Raises BudgetExceeded if a limit of the budget is reached first."""
         end_s = self._context.clock.monotonic() + ms / 1000
         while (left_s := end_s - self._context.clock.monotonic()) > 0:
             self._check()
             self._context.clock.sleep(min(left_s, LOOK_S))
 
     def wait_for(self, condition: AwaitedCondition, within_ms: int) -> bool:
-        """Wait until the condition holds or the time is up; record and return whether it holds."""
+        """Wait at most `within_ms` for the condition. Record and return whether the condition holds."""
         self._context.progress.note(f"wait: {condition}")
         started_s = self._context.clock.monotonic()
         end_s = started_s + within_ms / 1000
@@ -62,7 +62,7 @@ class RunMonitor:
         return holds
 
     def promoted(self) -> NodeSpec | None:
-        """The replica that has become the primary, by its latest sample."""
+        """The replica that has become the primary, according to its latest sample; None if there is none."""
         replicas = self._context.roles.replicas
         return next((spec for spec in replicas if self._sample(spec).role == "master"), None)
 

@@ -22,7 +22,7 @@ from rlctl.topology.nodes import NodeSpec
 
 
 def preview(scenario: Scenario, roles: Roles) -> dict[str, object]:
-    """The JSON that `failover-drill run --dry-run` prints."""
+    """The JSON object that `failover-drill run --dry-run` prints for a scenario."""
     return {
         "scenario": scenario.name,
         "variant": scenario.variant or None,
@@ -38,7 +38,7 @@ def preview(scenario: Scenario, roles: Roles) -> dict[str, object]:
 
 
 def describe(action: Action, roles: Roles) -> str:  # noqa: C901  one line a member is the point of this table
-    """One step in a line, with its nodes."""
+    """Describe a step in one line, with its nodes."""
     match action:
         case Hold(ms=ms):
             return f"let the load run for {ms} ms"
@@ -95,7 +95,7 @@ def _name(spec: NodeSpec) -> str:
 
 
 def _loss(scenario: Scenario) -> int | None:
-    """Expected loss of a replication cut before a kill: rate times lag. None for other scenarios."""
+    """Expected number of lost writes if a replication cut precedes a kill: rate times lag. None in other scenarios."""
     fenced = "consistency.min_replicas" in scenario.settings or scenario.load.wait_replicas > 0
     cuts = [place for place, action in enumerate(scenario.actions) if _stops_replication(action)]
     if fenced or not cuts:

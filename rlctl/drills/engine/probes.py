@@ -1,4 +1,4 @@
-"""Proves a cut by PINGs on open connections across it, and on one connection that the cut must spare."""
+"""Proves a cut by PINGs on open connections across the cut, and on one connection that must keep working."""
 
 import contextlib
 import socket
@@ -22,7 +22,7 @@ Note = tuple[float, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One flow to probe, from a client's address to a node; across the cut, or beside it."""
+    """One flow to probe, from a client's address to a node. With `is_across`, the cut must stop the flow."""
 
     name: str
     source: ClientSource
@@ -31,7 +31,7 @@ class Probe:
 
 
 class Probes:
-    """One thread for each flow. Probes never reconnect: a new connection would hide the partition."""
+    """Probes each flow in its own thread. Probes never reconnect: a new connection would hide the partition."""
 
     def __init__(self, probes: Sequence[Probe], authority: str | None, clock: Clock) -> None:
         self._planned_probes = probes
@@ -41,7 +41,7 @@ class Probes:
         self._threads: list[Thread] = []
 
     def start(self, journal: RunJournal) -> None:
-        """Open every flow before the cut, and send PINGs on it until `stop`."""
+        """Open a connection for every flow, and send PINGs until `stop`. Call this before the cut."""
         for probe in self._planned_probes:
             channel = open_channel(probe.place, self._credentials, timeout_s=ANSWER_S * 5, source=probe.source)
             self._threads.append(Thread(target=self._ping_until_stopped, args=(probe, channel, journal), daemon=True))
@@ -70,24 +70,24 @@ class Probes:
 
 
 class _PingStream:
-    """PINGs on one connection, sent without waiting for answers, so that a cut of 20 ms loses some."""
+    """PINGs on one connection, sent without waiting for answers, so that even a cut of 20 ms stops some PINGs."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)
         self._channel = channel
-        # PINGs without an answer, the oldest first; True once one was reported as lost.
+        # PINGs without an answer, the oldest first: when each was sent, and whether it was reported as lost.
         self._waiting: deque[tuple[float, bool]] = deque()
         self._notes: list[Note] = []
 
     def ping(self, now_s: float) -> None:
-        """Read the answers that came, and send the next PING."""
+        """Read the answers that have arrived, and send the next PING."""
         self._read_answers(now_s)
         self._waiting.append((now_s, False))
         with contextlib.suppress(OSError):
             self._channel.send(_PING)
 
     def notes(self, now_s: float) -> list[Note]:
-        """When PINGs were sent and answered since the last call; None for one that was not answered in time."""
+        """Return (sent, answered) times of PINGs since the last call; `answered` is None for a lost PING."""
         checked = [(at_s, True) if now_s - at_s > ANSWER_S else (at_s, done) for at_s, done in self._waiting]
         lost = [
             (at_s, None) for (at_s, done), (_, gone) in zip(self._waiting, checked, strict=True) if gone and not done
@@ -97,7 +97,7 @@ class _PingStream:
         return notes
 
     def _read_answers(self, now_s: float) -> None:
-        """Count each answer for the oldest PING without one."""
+        """Assign each answer to the oldest PING that waits for an answer."""
         try:
             data = self._channel.recv(65_536)
         except OSError:

@@ -17,7 +17,7 @@ ATTEMPTS = 3
 
 
 def recover(context: RunContext, sampler: NodeSampler, journal: RunJournal) -> None:
-    """Repair the fleet, and record when the victim's shard has one primary again that all replicas follow."""
+    """Repair the fleet, wait until the victim's shard has one primary and equal offsets, and record `healed`."""
     repair(context.held, context.progress, context.stop)
 
     def is_whole() -> bool:
@@ -29,12 +29,12 @@ def recover(context: RunContext, sampler: NodeSampler, journal: RunJournal) -> N
 
 
 def repair(held: LockedFleet, progress: Progress, stop: StopFlag) -> DeployReport:
-    """Deploy the fleet's own topology: start dead nodes and let the roles settle."""
+    """Repair the fleet by a deploy of its own topology. A deploy that fails is tried again, up to ATTEMPTS in total."""
     options = DeployOptions(argv=ARGV, saved=None, timeout_s=REPAIR_S)
     for _attempt in range(ATTEMPTS - 1):
         try:
             return run_deploy(held, options, progress, stop, lambda _plan: None)
         except (CheckFailed, PartlyDone):
-            # A sentinel that corrects a role while the plan is carried out makes that plan fail.
+            # A plan fails if a sentinel changes a role while rlctl carries out the plan.
             continue
     return run_deploy(held, options, progress, stop, lambda _plan: None)

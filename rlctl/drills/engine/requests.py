@@ -1,4 +1,4 @@
-"""The bytes of a drill client's batches, and the outcomes that the answers report. Pure."""
+"""Encodes the batches of a drill's client, and reads the outcomes from the answers. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,10 +16,10 @@ _ID = b"$%d\r\n" % ID_DIGITS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientWork:
-    """What a client sends.
+    """The operations that a client sends.
 
-    With `clock_us` the client passes the time to the script: it starts there, and is off by `skew_us` on every node but
-    the first. A server's own clock cannot be changed for a test.
+    With `clock_us`, the client passes the time to the script, because a test cannot change a server's clock. This time
+    is `clock_us` plus the monotonic clock; for every node but the first, `skew_us` is added.
     """
 
     mode: str  # limiter | bits
@@ -44,7 +44,7 @@ class ClientWork:
 
 
 class BatchBuilder:
-    """Builds batches from parts that are encoded once; only the operation's number differs."""
+    """Builds batches from parts that are encoded once. Only the time and the operation's number are added later."""
 
     def __init__(self, work: ClientWork) -> None:
         self._work = work
@@ -53,7 +53,10 @@ class BatchBuilder:
         self._wait = command(b"WAIT", b"%d" % work.wait_replicas, b"%d" % work.wait_ms) if work.wait_replicas else b""
 
     def batch(self, first: int, count: int, *, burst: bool, clock_us: int | None = None) -> tuple[bytes, bytes]:
-        """The bytes for `count` operations from `first` on, and a flag each; by default servers use their own clock."""
+        """Return the bytes of `count` operations from `first` on, and a flag byte for each (HOT or 0).
+
+        Without `clock_us`, servers use their own clock.
+        """
         if self._work.mode == "bits":
             parts = [self._set_bit(number) for number in range(first, first + count)]
             return b"".join(parts) + self._wait, bytes(count)
@@ -70,13 +73,13 @@ class BatchBuilder:
 
     @property
     def replies_to_wait(self) -> int:
-        """How many answers follow the answers to the operations."""
+        """Number of answers to WAIT, which follow the answers to the operations."""
         return 1 if self._wait else 0
 
     def _call(self, key: str, args: tuple[str, ...]) -> bytes:
         work = self._work
         words = ["EVALSHA", work.sha1, "2", key, work.ledger_key, *args]
-        # The time and the operation's number follow in each call.
+        # `batch` appends the time and the operation's number.
         return b"*%d\r\n" % (len(words) + 2) + b"".join(bulk(word.encode()) for word in words)
 
     def _set_bit(self, number: int) -> bytes:

@@ -18,16 +18,16 @@ from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import TargetName, Topology
 
-# A cut heals by itself this long after the budget, when both the run and its watchdog have been killed.
+# Packet rules are removed this long after the budget, even if the run and its watchdog were killed.
 LEASE_GRACE_S = 30.0
 
 
 def read_run_request(folder: RunFolder) -> RunRequest:
-    """Read a run's request; NotFound if the folder is not a run's."""
+    """Read a run's request. Raises NotFound if the folder has none."""
     document = folder.read(REQUEST)
     if document is None:
         raise NotFound(
-            f"there is no run {folder.id}", hint="`rlctl failover-drill list` names the runs of this machine"
+            f"there is no run {folder.id}", hint="`rlctl failover-drill list` lists the runs of this machine"
         )
     return RunRequest.from_json(document)
 
@@ -39,7 +39,7 @@ def requested_scenario(folder: RunFolder, request: RunRequest) -> Scenario:
 
 
 def rerun(folder: RunFolder, request: RunRequest) -> str:
-    """The command that repeats the run; a scenario that rlctl does not ship is named by its copy in the folder."""
+    """The command that repeats the run. For a user's scenario file, it uses the copy in the run's folder."""
     path = _scenario_file(folder)
     is_shipped = request.scenario in ORDER and shipped(request.scenario).text == path.read_bytes()
     words = [
@@ -57,13 +57,13 @@ def rerun(folder: RunFolder, request: RunRequest) -> str:
 
 
 def requested_topology(folder: RunFolder) -> Topology:
-    """The topology of the live fleet, which twins take their shape from."""
+    """The topology of the live fleet, from which rlctl derives the twin."""
     path = folder.root / "topology.yaml"
     return load_topology(path.read_bytes(), str(path))
 
 
 def requested_fleet(folder: RunFolder, request: RunRequest) -> tuple[Topology, Home]:
-    """The topology and the state folder of the fleet that the run breaks: the live one, or the twin."""
+    """The topology and the state folder of the fleet that the run breaks: the live fleet or its twin."""
     topology = requested_topology(folder)
     beside = Path(request.beside) if request.beside else None
     if request.live:
@@ -72,7 +72,7 @@ def requested_fleet(folder: RunFolder, request: RunRequest) -> tuple[Topology, H
 
 
 def requested_partitioner(fleet: FleetSession, folder: RunFolder) -> Partitioner:
-    """Partitioner for a fleet outside of namespaces."""
+    """Partitioner for a fleet that does not run in the run's own namespaces."""
     budget = requested_scenario(folder, read_run_request(folder)).budget
     return open_partitioner(fleet, folder.table, budget.run_ms / 1000 + LEASE_GRACE_S)
 

@@ -10,7 +10,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """Which scenario to run, on which fleet, and how."""
+    """The scenario to run, the fleet to run it on, and the options of the run."""
 
     scenario: str
     variant: str

@@ -44,7 +44,7 @@ class Run:
     journal: RunJournal
 
     def carry_out(self) -> None:
-        """Load, break, wait, heal, and copy the ledgers. The fleet is healed also after an error."""
+        """Load the fleet, inject the faults, heal, and copy the ledgers. Heals the fleet after an error too."""
         self._check_voters()
         keys = self._keys()
         fixtures = Fixtures.plan(self.context.held.fleet, {side.value: keys[side] for side in self.scenario.load.sides})
@@ -60,7 +60,7 @@ class Run:
                 self._run_scenario(fixtures, clients, sampler)
         finally:
             clients.kill()
-            # The stack runs these from the last to the first; when one fails, it still runs the others.
+            # The stack runs the callbacks from the last to the first, and continues if a callback fails.
             with ExitStack() as cleaning:
                 cleaning.callback(self._clean_up, fixtures, before)
                 cleaning.callback(self.context.injector.processes.resume_all)
@@ -116,7 +116,7 @@ class Run:
             self.context.progress.note(f"not healed: {failure.message}")
 
     def _copy_doomed(self, fixtures: Fixtures) -> None:
-        """Copy the ledgers before the first heal: after it, the isolated node discards the writes that it took."""
+        """Copy the ledgers before the first heal, after which the isolated node discards its writes."""
         if not any(line["event"] == "copied" for line in journal_lines(self.folder)):
             self._copy(fixtures, "doomed")
 
@@ -132,7 +132,7 @@ class Run:
         self.journal.write("copied", moment=moment, silent=silent)
 
     def _await_load(self, followers: Mapping[Side, HistoryFollower]) -> None:
-        """Wait until every client got its first answer."""
+        """Wait until every client has its first acknowledgement."""
 
         def is_loaded() -> bool:
             self.context.stop.check()
@@ -143,7 +143,7 @@ class Run:
         wait_until(is_loaded, timeout_s=WARM_S, clock=self.context.clock, what="every client acknowledged once")
 
     def _keys(self) -> dict[Side, Keys]:
-        """The keys by side. All are in the victim's shard, but those of the client that uses another shard."""
+        """The keys of each side. Side `others` has keys in another shard, all other sides in the victim's shard."""
         roles = self.context.roles
         own = Keys(run=self.folder.id, tag=tag_in(roles.slots))
         others = Keys(run=self.folder.id, tag=tag_in(roles.other_slots or roles.slots))
@@ -241,7 +241,10 @@ class Run:
         return tuple(spec for cut in cuts if cut.flow is Flow.EVERYTHING for spec in roles.cut_off(cut.role))
 
     def _planned_probes(self) -> tuple[Probe, ...]:
-        """Flows across the first cut, one for each direction that can be probed, and one that the cut must spare."""
+        """Probes of the first cut: one across it for each direction that can be probed, and one that must get answers.
+
+        Empty if the scenario has no cut, or if probes cannot detect its first cut.
+        """
         cuts = [action for action in self.scenario.actions if isinstance(action, Cut)]
         if not cuts or cuts[0].flow not in self.context.injector.partitioner.probed_flows:
             return ()
@@ -258,7 +261,11 @@ class Run:
         return tuple(probes)
 
     def _across(self, isolated: NodeSpec, rest: NodeSpec) -> tuple[ClientSource, ClientSource | None]:
-        """Where probes across a cut come from: the nodes' own addresses in namespaces, else the far clients' ports."""
+        """Sources of the inward and the outward probe across a cut.
+
+        In namespaces, the sources are the nodes' own addresses. Elsewhere, the inward probe uses the ports of the
+        majority's clients, and there is no outward probe.
+        """
         far = self.context.sources.get(Side.MAJORITY, ANYWHERE)
         if far.ports is not None:
             return far, None

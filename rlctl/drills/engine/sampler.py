@@ -17,7 +17,7 @@ from rlctl.topology.nodes import NodeSpec
 EVERY_S = 0.04
 # An unchanged sample is recorded at this interval, which also proves that the sampler was running.
 RECORD_S = 0.2
-# Samples are recorded in Redis' own words.
+# Samples use Redis' own words for roles and links.
 _ROLE_WORDS = {Role.PRIMARY: "master", Role.REPLICA: "slave", None: ""}
 _LINK_WORDS = {ReplicationLink.UP: "up", ReplicationLink.DOWN: "down", ReplicationLink.NONE: ""}
 
@@ -38,7 +38,7 @@ class NodeSampler:
         self.latest: dict[str, Sample] = {}
 
     def start(self, journal: RunJournal) -> None:
-        """Sample until `stop`."""
+        """Sample every node in the background until `stop`."""
         for spec, link in self._watched:
             self._threads.append(Thread(target=self._sample_until_stopped, args=(spec, link, journal), daemon=True))
         for thread in self._threads:
@@ -59,7 +59,7 @@ class NodeSampler:
             sample = self._look(spec, link)
             self.latest[spec.name] = sample
             if _essence(sample) != _essence(recorded) or started_s - recorded_s >= RECORD_S:
-                # A paused node answers once it is resumed, with its state of that moment.
+                # A paused node answers only after it is resumed, so the sample shows the state at the answer.
                 seen_s = self._clock.monotonic() if sample.alive else started_s
                 journal.write_at(seen_s, "sample", node=spec.name, asked=started_s, **asdict(sample))
                 recorded_s, recorded = started_s, sample
@@ -77,7 +77,7 @@ class NodeSampler:
 
 
 def _essence(sample: Sample) -> tuple[object, ...]:
-    """What makes a sample worth recording: all but the offset."""
+    """The fields whose change makes a sample worth recording: all but the offset."""
     return (sample.alive, sample.role, sample.epoch, sample.link, sample.suspects, sample.condemns, sample.names)
 
 

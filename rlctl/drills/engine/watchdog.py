@@ -1,6 +1,6 @@
-"""Watchdog process of a drill: undoes what the drill broke when the drill was killed or is far too late.
+"""Watchdog process of a drill: cleans up if the drill is killed or exceeds its time limit.
 
-Each line on its standard input is the number of seconds to wait for the next line, or that all is done.
+Each line on its standard input is the number of seconds to wait for the next line, or `done` to end the watchdog.
 """
 
 import os
@@ -22,7 +22,7 @@ _CHUNK = 4096
 
 
 def main() -> int:
-    """Report that the watchdog is armed; end when all is done, otherwise clean up."""
+    """Report that the watchdog is armed, and wait. End on `done`; clean up at the end of input or after the limit."""
     folder, deadline_s = RunFolder(Path(sys.argv[1])), float(sys.argv[2])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -40,12 +40,12 @@ def main() -> int:
 
 
 def last_word(deadline_s: float) -> str | None:
-    """The last line: DONE, an empty string at the end of input, or None after the deadline."""
+    """Wait for the last line. Returns DONE, an empty string at the end of input, or None if no line came in time."""
     while True:
         ready, _, _ = select.select([sys.stdin], [], [], deadline_s)
         if not ready:
             return None
-        # A pipe passes lines of this length on in one piece.
+        # Lines are shorter than PIPE_BUF, so a read returns whole lines only.
         words = os.read(sys.stdin.fileno(), _CHUNK).decode().split()
         if not words or words[-1] == DONE:
             return "".join(words[-1:])
@@ -53,7 +53,7 @@ def last_word(deadline_s: float) -> str | None:
 
 
 def _await_end_of_drill(folder: RunFolder, *, is_late: bool) -> None:
-    """Wait until the drill's process has ended; kill it first if it is far too late."""
+    """Wait until the drill's process has ended. Kill the process first if it is late."""
     owner = ProcessId.load(folder.owner)
     if owner is None:
         return

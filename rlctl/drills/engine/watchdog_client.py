@@ -1,4 +1,4 @@
-"""Starts the watchdog of a drill outside of namespaces, and sends it the time that nodes may stay broken."""
+"""Starts the watchdog of a drill without namespaces, and sends time limits to the watchdog."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,22 +11,22 @@ from rlctl.system.process import OWN_PYTHON
 
 ARMED_S = 30.0
 ARMED, DONE = "armed", "done"
-# The watchdog waits this long after the budget, since a run that exceeds it ends by itself.
+# The watchdog waits this long after the budget, since a run that exceeds its budget ends by itself.
 GRACE_S = 120.0
-# Limit while nothing is broken: building and removing a fleet may take minutes on slow hosts.
+# Limit while no node is broken: deploying and removing a fleet may take minutes on slow hosts.
 UNBROKEN_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchdogClient:
-    """The watchdog of a run. It cleans up when no new limit arrives within the last one."""
+    """The watchdog of a run. It cleans up if the current time limit passes before a new limit arrives."""
 
     watchdog: Child
     budget_ms: int
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """Nodes may be broken inside this context, for the run's budget and some grace."""
+        """Context in which nodes may be broken. The watchdog's limit is the run's budget plus GRACE_S."""
         self.watchdog.send_line(f"{self.budget_ms / 1000 + GRACE_S:g}")
         try:
             yield
@@ -36,7 +36,7 @@ class WatchdogClient:
 
 @contextmanager
 def watchdog_for(folder: RunFolder, budget_ms: int) -> Iterator[WatchdogClient]:
-    """Run a watchdog; enter the context once it is armed."""
+    """Start a watchdog, wait until it is armed, and end it on exit."""
     argv = [*OWN_PYTHON, "-m", "rlctl.drills.engine.watchdog", str(folder.root), f"{UNBROKEN_S:g}"]
     child = Child(argv, detached=True)
     try:

@@ -17,7 +17,7 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Login of a connection; `authority` is the fleet's CA certificate if it has TLS."""
+    """Login of a connection. `authority` is the CA certificate of a fleet with TLS."""
 
     username: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -49,7 +49,7 @@ def open_channel(
 
 
 def call_raw(channel: socket.socket, *words: bytes, entry_bytes: int) -> bytes:
-    """Send a command; return its raw answer: a string, or a list with entries of `entry_bytes` each."""
+    """Send a command and return the bytes of its answer. Each entry of a list must have `entry_bytes` bytes."""
     channel.sendall(command(*words))
     data = bytearray()
     while (wanted := _length(data, entry_bytes)) is None or len(data) < wanted:
@@ -61,7 +61,7 @@ def call_raw(channel: socket.socket, *words: bytes, entry_bytes: int) -> bytes:
 
 
 def _length(data: bytearray, entry_bytes: int) -> int | None:
-    """Length of the whole answer; None before its first line is complete."""
+    """Length of the whole answer in bytes; None until its first line is complete."""
     end = data.find(b"\r\n")
     if end < 0:
         return None
@@ -80,7 +80,7 @@ def _connected(place: NodeAddress, source: ClientSource, timeout_s: float) -> so
     channel = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         channel.settimeout(timeout_s)
-        # A port may be used again right after its last connection has ended (TIME_WAIT).
+        # Allow a port whose last connection is still in TIME_WAIT.
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if source != ANYWHERE:
             channel.bind((source.address, first + secrets.randbelow(last - first + 1)))

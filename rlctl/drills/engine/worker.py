@@ -1,4 +1,4 @@
-"""Worker process of a drill: on a twin in its own namespaces, on a twin outside them, or on the live fleet."""
+"""Worker process of a drill: runs the scenario on a twin, with or without namespaces, or on the live fleet."""
 
 import sys
 
@@ -16,7 +16,7 @@ from rlctl.system.clock import SystemClock
 
 
 def carry_out(folder: RunFolder, progress: Progress) -> None:
-    """Run the requested scenario, from building its environment to taking it down."""
+    """Open the requested environment, run the scenario in it, and close it."""
     stop = StopWithParent()
     with stop.armed():
         request = read_run_request(folder)
