@@ -1,4 +1,4 @@
-"""Failover drills: a scenario says what to break, a run is recorded, and pure checks judge the record.
+"""Failover drills: a scenario defines the faults, a run is recorded, and pure checks judge the record.
 
 Pure: `judge`.
 """

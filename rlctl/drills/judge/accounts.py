@@ -1,4 +1,4 @@
-"""Compares what one client got acknowledged with what survived, operation by operation. Pure."""
+"""Compares the acknowledged operations of one client with the operations that survived. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -31,8 +31,8 @@ class Op:
 class Account:
     """One client's operations by outcome. `waited` is the part of `acked` that WAIT confirmed.
 
-    The client's failure policy decided those in `fallback`; they count as indeterminate too.
-    When the surviving ledger could not be read, `is_measured` is false and the loss is unknown.
+    The client's failure policy decided the operations in `fallback`, which count as indeterminate too.
+    `is_measured` is false if the surviving ledger could not be read. The loss is then unknown.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Account:
 
     @property
     def duplicated(self) -> int:
-        """Number of ids that the ledger holds more than once."""
+        """Number of ids that are in the ledger more than once."""
         return sum(1 for times in Counter(self.survivors.ids).values() if times > 1)
 
     @property
@@ -76,7 +76,7 @@ class Account:
 
 
 def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger | None) -> Account:
-    """Compare one client's history with the surviving ledger, which is None if it could not be read."""
+    """Compare one client's history with `survivors`, the surviving ledger (None if it could not be read)."""
     kept = survivors or EMPTY
     groups: dict[OpOutcome, list[int]] = {one: [] for one in OpOutcome}
     waited: list[int] = []
@@ -107,7 +107,7 @@ def account(history: ClientHistory, places: tuple[str, ...], survivors: Ledger |
 
 
 def _ops(history: ClientHistory, places: tuple[str, ...], wanted: Ids) -> Iterable[Op]:
-    """The hot user's operations and the wanted ones, one by one."""
+    """Yield the hot user's operations, and the operations whose ids are in `wanted`."""
     for batch in history.batches:
         for place, code in enumerate(batch.codes):
             if code & HOT or batch.first + place in wanted:

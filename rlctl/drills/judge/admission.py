@@ -1,4 +1,4 @@
-"""What a failover did to the limit: admissions beyond it, denials within it, and their causes. Pure."""
+"""Effect of a failover on a limit: admissions beyond the limit, denials within it, and their causes. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ CAUSES = ("reset", "dual", "wipe", "clock", "fail_open", "unexplained")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The hot user in the one window of the run; `potential` is how many admissions the fleet forgot."""
+    """Admissions of the hot user in the run's only window. `potential` counts the admissions that the fleet lost."""
 
     limit: int
     admitted: int
@@ -41,9 +41,9 @@ class Admission:
 def admission(
     accounts: Sequence[Account], limit: int, promoted_s: float | None, *, wiped: bool, skewed: bool
 ) -> Admission | None:
-    """Compare the hot user's decisions with what was lost; None without a hot user or without a ledger.
+    """Compare the hot user's decisions with the lost operations; None without a hot user or without a ledger.
 
-    The client on side `others` is left out: its hot user is on a shard without a failover.
+    The client on side `others` is left out, because its shard has no failover.
     """
     own = [account for account in accounts if account.side != Side.OTHERS]
     hot = [(account, op) for account in own for op in account.hot]
@@ -54,7 +54,7 @@ def admission(
     over = max(0, len(admitted) - limit)
     survived = len(admitted) - len(gone)
     under = sum(_wrong_denials(account) for account in own)
-    # Above the limit in the surviving history itself: a skewed clock opened a second window, or no cause is known.
+    # Surviving admissions above the limit: a skewed clock opened a second window, or the cause is unknown.
     on_surviving_branch = min(over, max(0, survived + under - limit))
     rest = {"clock" if skewed else "unexplained": on_surviving_branch}
     return Admission(
@@ -70,7 +70,10 @@ def admission(
 
 
 def served_admission(accounts: Sequence[Account], limit: int) -> Admission | None:
-    """What a service's users got, from Redis or by policy. Only the policy's admissions explain an excess here."""
+    """Admissions of a service's hot user, by Redis or by the failure policy; None without a hot user.
+
+    Only admissions by the policy explain an excess over the limit.
+    """
     hot = [op.outcome for account in accounts for op in account.hot]
     if not hot:
         return None
@@ -83,7 +86,7 @@ def served_admission(accounts: Sequence[Account], limit: int) -> Admission | Non
 
 
 def never_used_up(accounts: Sequence[Account]) -> tuple[str, ...]:
-    """The nodes that admitted the hot user to the end: with more demand they would have admitted more."""
+    """The nodes whose last decision admitted the hot user. Under more load, they would have admitted more requests."""
     decided = (op for account in accounts if account.side != Side.OTHERS for op in account.hot)
     words = sorted(
         (op for op in decided if op.outcome in (OpOutcome.ADMITTED, OpOutcome.DENIED)), key=lambda op: op.done_s
@@ -93,14 +96,14 @@ def never_used_up(accounts: Sequence[Account]) -> tuple[str, ...]:
 
 
 def _wrong_denials(account: Account) -> int:
-    """Admissions in the surviving ledger that the client never got, or that count twice. Each costs a later denial."""
+    """Count surviving admissions that the client did not get, or that are duplicates. Each causes a wrong denial."""
     reported_admitted = {op.id: op.outcome is OpOutcome.ADMITTED for op in account.hot}
     present = Counter(one for one in account.survivors.admitted if one in reported_admitted)
     return sum(times - reported_admitted[one] for one, times in present.items())
 
 
 def _by_cause(gone: Sequence[Op], promoted_s: float | None, *, wiped: bool) -> Counter[str]:
-    """Count lost admissions by cause, the earliest first."""
+    """Count lost admissions by cause: `wipe`, or `reset` before the promotion and `dual` after it."""
     if wiped:
         return Counter(wipe=len(gone))
     return Counter("reset" if promoted_s is None or op.done_s < promoted_s else "dual" for op in gone)

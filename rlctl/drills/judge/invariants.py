@@ -11,19 +11,19 @@ from rlctl.drills.judge.times import Times
 from rlctl.drills.record.evidence import Evidence, ProbePing
 from rlctl.drills.scenario.model import LoadMode, Side
 
-# Replies may be in flight when a cut begins, so its window starts a little earlier.
+# Replies may be in flight when a cut begins, so the loss window of a cut starts a little earlier.
 _EDGE_S = 0.05
-# A primary that is killed or replaced had acknowledged writes that it had not yet sent to its replicas.
+# Before its kill or failover, a primary may have acknowledged writes that it had not yet sent to its replicas.
 _IN_FLIGHT_S = 1.0
 _PROBE_SHARE = 0.95
 _SHORT_CUT_S = 0.1
-# After this time every replica has been sampled again.
+# Time in which every replica is sampled again.
 _SAMPLE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantCheck:
-    """One invariant and what was found. A check without anything to check is left out."""
+    """Result of the check of one invariant. A check that does not apply to a run is left out."""
 
     code: str
     text: str
@@ -89,7 +89,7 @@ def invariants(
 
 
 def prove_cut(evidence: Evidence) -> CutProof:
-    """Prove that probes across the cut got no answer while those beside it did."""
+    """Prove a cut: probes across the cut got no answer, and probes beside the cut got answers."""
     began = evidence.first("cut")
     if began is None:
         return CutProof(verified=None, cut_ms=None, evidence="nothing was cut")
@@ -103,7 +103,7 @@ def prove_cut(evidence: Evidence) -> CutProof:
     across = [
         one.is_silent_until(end_s) for one in evidence.pings if one.is_across and began.until_s <= one.at_s < end_s
     ]
-    # PINGs sent just before a kill get no answer either, which is not due to the cut.
+    # PINGs sent just before a kill are left out: they get no answer because of the kill.
     last_s = end_s - _EDGE_S
     beside = [one.heard for one in evidence.pings if not one.is_across and began.until_s <= one.at_s < last_s]
     before = _heard_before(evidence.pings, began.at_s - _EDGE_S)
@@ -120,7 +120,7 @@ def prove_cut(evidence: Evidence) -> CutProof:
 
 
 def _heard_before(pings: Iterable[ProbePing], until_s: float) -> dict[str, float]:
-    """Share of each probe's PINGs that were answered before the cut; a probe that failed before proves nothing."""
+    """Share of answered PINGs before the cut, by probe. A probe that failed before the cut proves nothing."""
     words: dict[str, list[bool]] = {}
     for one in pings:
         if one.at_s < until_s:
@@ -129,9 +129,9 @@ def _heard_before(pings: Iterable[ProbePing], until_s: float) -> dict[str, float
 
 
 def _proof_by_replicas(evidence: Evidence, start_s: float, end_s: float, cut_ms: float) -> CutProof:
-    """Prove a replication cut by the replicas' own link state, where no probe can notice it.
+    """Prove a cut that probes cannot detect, by the link state that the replicas report.
 
-    Only samples that were requested after the cut count: an earlier one may be answered long after it.
+    Only samples requested after the cut count: a replica may answer an earlier request long after the cut.
     """
     replicas = set(evidence.shard) - {evidence.victim}
     samples = [
@@ -152,7 +152,7 @@ def _share(words: Iterable[bool]) -> float:
 def _nothing_unexpected(accounts: Sequence[Account]) -> InvariantCheck:
     found = sum(len(account.unexpected) for account in accounts)
     return InvariantCheck(
-        code="I1", text="no operation survives that no client sent", ok=found == 0, evidence=f"{found} such ids"
+        code="I1", text="a client sent every surviving operation", ok=found == 0, evidence=f"{found} such ids"
     )
 
 
@@ -180,7 +180,7 @@ def _control_is_clean(accounts: Sequence[Account], admission: Admission | None) 
     over = admission.over if admission else 0
     found = f"lost {lost}, over {over}, indeterminate {unclear}"
     return InvariantCheck(
-        code="I4", text="without a fault nothing is found", ok=lost == over == unclear == 0, evidence=found
+        code="I4", text="a run without a fault has no findings", ok=lost == over == unclear == 0, evidence=found
     )
 
 
@@ -214,7 +214,10 @@ def _losses_explained(evidence: Evidence, accounts: Sequence[Account], times: Ti
 
 
 def loss_windows(evidence: Evidence, times: Times) -> tuple[LossWindow, ...]:
-    """When acknowledged operations can get lost: on the victim until its demotion, and on other killed nodes."""
+    """The windows in which acknowledged operations can get lost, after each fault and on each affected node.
+
+    A window on the victim ends with the victim's demotion; other windows have no end.
+    """
     windows = []
     for event in evidence.events:
         if event.name not in {"cut", "kill", "pause", "failover"}:
@@ -230,12 +233,12 @@ def loss_windows(evidence: Evidence, times: Times) -> tuple[LossWindow, ...]:
 
 
 def _end(evidence: Evidence, times: Times, node: str) -> float:
-    """When a node's own history ended; clients read its last acknowledgements a little later."""
+    """End of the loss windows on a node. Clients may read acknowledgements up to _EDGE_S after the demotion."""
     return times.demoted_s + _EDGE_S if node == evidence.victim and times.demoted_s is not None else math.inf
 
 
 def is_wiped(evidence: Evidence, times: Times) -> bool:
-    """Whether the victim restarted before a replica was promoted, with the data on its disk or without any."""
+    """Whether the victim restarted, with or without its data, and no replica was promoted."""
     return evidence.on_victim("restart") is not None and times.promoted_s is None
 
 
@@ -246,7 +249,10 @@ def _losses_are_tails(evidence: Evidence, accounts: Sequence[Account], times: Ti
 
 
 def _survivors_behind_lost(evidence: Evidence, account: Account, times: Times) -> int:
-    """Count operations that survived after a lost one of the same history and connection."""
+    """Count surviving operations that a client sent after a lost operation, on the same connection to the same node.
+
+    The count starts anew when the node's data is replaced.
+    """
     history = next(client for client in evidence.clients if client.name == account.name)
     places = evidence.places.get(account.name, ())
     ends = {node: _branch_ends(evidence, times, node) for node in places}
@@ -266,7 +272,7 @@ def _survivors_behind_lost(evidence: Evidence, account: Account, times: Times) -
 
 
 def _branch_ends(evidence: Evidence, times: Times, node: str) -> list[float]:
-    """When a node's data was replaced: by a restart, or by another primary's data."""
+    """The times at which a node's data was replaced: by a restart, or by the data of another primary."""
     ends = [event.at_s for event in evidence.events if event.name == "restart" and node in event.nodes]
     if node == evidence.victim and times.demoted_s is not None:
         ends.append(times.demoted_s)

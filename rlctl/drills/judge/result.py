@@ -15,7 +15,7 @@ _ENDS = ("stopping", "heal", "healed", "unhealed", "budget")
 
 
 def run_json(judged: Judged, about: Mapping[str, object]) -> dict[str, object]:
-    """One entry of `runs`; `about` comes from the request and the folder: id, timers, rerun command, report."""
+    """The result of one run. `about` has the fields from the request and the folder, such as id and rerun command."""
     evidence, scenario = judged.evidence, judged.evidence.scenario
     counts = totals(evidence, judged.accounts)
     classes = ("attempted", "acked", "refused", "indeterminate", "not_sent")
@@ -89,7 +89,7 @@ def series(judged: Judged) -> dict[str, object]:
 
 
 def _loss_bound(counts: Mapping[str, int | None]) -> float | None:
-    """Upper bound of the loss when none of n was lost: 3 in n, with 95 % confidence."""
+    """Upper bound of the share of lost operations at 95 % confidence: 3/n if none of n was lost, otherwise None."""
     acked = counts["acked"]
     return round(3 / acked, 9) if acked and counts["lost"] == 0 else None
 
@@ -192,7 +192,7 @@ def _latency(client: ClientHistory, evidence: Evidence) -> list[tuple[float, flo
 
 
 def _states(evidence: Evidence, node: str) -> list[dict[str, object]]:
-    """The spans in which a node's role, epoch and link stayed the same."""
+    """The spans in which a node's role, epoch and link did not change."""
     spans: list[dict[str, object]] = []
     for seen in evidence.samples:
         if seen.node != node:

@@ -1,4 +1,4 @@
-"""The instants of a run, from the fault to the last node that agrees. Pure."""
+"""The instants of a run, from the fault until the shard has converged. Pure."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """The instants of a run by its monotonic clock; None for what did not happen or was not seen."""
+    """The instants of a run in monotonic time; None for an instant that did not happen or was not observed."""
 
     fork_s: float | None
     fault_s: float | None
@@ -61,7 +61,7 @@ def times(evidence: Evidence) -> Times:
 
 
 def fork(evidence: Evidence) -> float | None:
-    """When the victim's history and the new primary's part: at the cut, or when the victim was stopped or replaced."""
+    """When the data of the victim and of the new primary diverge: at the cut, kill, pause or failover of the victim."""
     started = next((one for one in evidence.events if _concerns_victim(evidence, one)), None)
     return started.at_s if started else None
 
@@ -72,7 +72,7 @@ def promotions(evidence: Evidence) -> int:
 
 
 def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -> float | None:
-    """Longest time without an acknowledgement, including the edges of the run; None if there was none at all."""
+    """Longest time without an acknowledgement, including the edges of the run; None without any acknowledgement."""
     acked = sorted(
         batch.done_s for batch in history.batches if any(outcome(code) in ACKED for code in set(batch.codes))
     )
@@ -84,9 +84,9 @@ def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -
 
 
 def sampler_gap_ms(evidence: Evidence) -> float:
-    """Longest time without a sample of a node that answers, or without any answer at all.
+    """Longest time without a sample of an answering node, or without an answer from any node.
 
-    No drill stops every node. If no node answered, the machine stalled, and a promotion may have been missed.
+    No drill stops every node. So if no node answered, the machine stalled, and the samples may miss a promotion.
     """
     last: dict[str, float] = {}
     silent_since: float | None = None
@@ -103,7 +103,7 @@ def sampler_gap_ms(evidence: Evidence) -> float:
 
 
 def _fault(evidence: Evidence) -> Event | None:
-    """The event that caused the failover, or was one; a cut of the replication alone causes none."""
+    """The event that removed the primary; otherwise the first kill or cut."""
     removal = next((one for one in evidence.events if _removes_primary(evidence, one)), None)
     return removal or evidence.first("kill", "cut")
 
@@ -127,9 +127,9 @@ def _concerns_victim(evidence: Evidence, event: Event) -> bool:
 
 
 def _promotions(evidence: Evidence) -> Iterator[TimedSample]:
-    """Every sample under load that shows a replica as the primary.
+    """Every sample under load that shows that a replica became a primary.
 
-    In a cluster only with a new epoch: a node that has just started reports itself as a primary for a moment.
+    In a cluster, the epoch must be new: a node that has just started reports itself as a primary for a moment.
     """
     before: dict[str, Sample] = {}
     for seen in evidence.samples:
@@ -151,7 +151,7 @@ def _condemned(evidence: Evidence, since_s: float | None, promoted_s: float | No
     condemned_s = _first_seen(evidence, since_s, lambda one: one.condemns)
     if condemned_s is None or promoted_s is None or evidence.first("failover") is not None:
         return condemned_s
-    # Samples may show the promotion first, but the vote always comes after the failure report.
+    # Samples may show the promotion before the failure report, although the vote always follows the report.
     return min(condemned_s, promoted_s)
 
 
@@ -182,7 +182,7 @@ def _is_acked_away(evidence: Evidence, client: ClientHistory, node: int, codes: 
 
 
 def _stopped(evidence: Evidence, since_s: float | None) -> float | None:
-    """The victim's last acknowledgement before it was demoted; the fork if there was none."""
+    """Time of the victim's last acknowledgement before its demotion; `since_s` if there is none."""
     if since_s is None:
         return None
     demoted_s = _demoted(evidence, since_s)
@@ -206,7 +206,7 @@ def _demoted(evidence: Evidence, since_s: float | None) -> float | None:
 
 
 def _converged(evidence: Evidence, since_s: float | None) -> float | None:
-    """When the shard had one primary with all replicas connected, and kept it."""
+    """Time from which the shard had one primary with all replicas connected until the end of the run."""
     if since_s is None:
         return None
     state: dict[str, Sample] = {}
@@ -215,7 +215,7 @@ def _converged(evidence: Evidence, since_s: float | None) -> float | None:
         if seen.node not in evidence.shard:
             continue
         state[seen.node] = seen.sample
-        # Judged by roles and links. Offsets are recorded too seldom to compare them.
+        # Compare roles and links only: offsets are recorded too rarely.
         if not is_whole([state.get(node, SILENT) for node in evidence.shard]):
             since_one = None
         elif since_one is None:

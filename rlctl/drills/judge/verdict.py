@@ -34,7 +34,7 @@ class ExpectationResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the value is within the bounds; a missing value is not."""
+        """Whether the value was measured and is within the bounds."""
         if self.value is None:
             return False
         low, high = self.expectation.least, self.expectation.most
@@ -42,14 +42,14 @@ class ExpectationResult:
 
     @property
     def is_short_of_demand(self) -> bool:
-        """Whether the value is too low in a way that too little demand can cause."""
+        """Whether the value is below its lower bound, and too little load can be the cause."""
         low = self.expectation.least
         asked_for = self.expectation.metric in (Metric.OVER, Metric.RATIO)
         return asked_for and low is not None and self.value is not None and self.value < low
 
     @property
     def text(self) -> str:
-        """The metric with its value and what was expected."""
+        """The metric with its measured value and the expected range."""
         low, high = self.expectation.least, self.expectation.most
         if low is not None and high is not None:
             wanted = f"{low:g}" if low == high else f"{low:g} to {high:g}"
@@ -61,7 +61,7 @@ class ExpectationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """Everything that was concluded from a run."""
+    """The evidence of a run, with its figures, checks and verdict."""
 
     evidence: Evidence
     accounts: tuple[Account, ...]
@@ -77,7 +77,7 @@ class Judged:
 
 
 def judge(evidence: Evidence) -> Judged:
-    """Judge a run."""
+    """Compute the figures, checks and verdict of a run."""
     survivors = _survivors(evidence)
     accounts = tuple(
         account(client, evidence.places.get(client.name, ()), survivors.get(client.name)) for client in evidence.clients
@@ -113,7 +113,10 @@ def judge(evidence: Evidence) -> Judged:
 
 
 def _survivors(evidence: Evidence) -> Mapping[str, Ledger]:
-    """The final ledgers of the victim's shard and of the other client's shard; none without exactly one primary."""
+    """The final ledger of each client, read from the primary of the client's shard.
+
+    The ledgers of the victim's shard are left out unless this shard has exactly one primary.
+    """
     final = evidence.ledgers.get("final", {})
     last = {seen.node: seen.sample for seen in evidence.samples}
     primaries = [node for node in evidence.shard if node in last and last[node].role == "master"]
@@ -203,7 +206,7 @@ def _metrics(
 
 
 def totals(evidence: Evidence, accounts: Sequence[Account]) -> dict[str, int | None]:
-    """Sums over all clients; with WAIT, operations that it did not confirm count as indeterminate."""
+    """Totals over all clients. If clients use WAIT, operations that WAIT did not confirm count as indeterminate."""
     by_wait = evidence.scenario.load.wait_replicas > 0
     acked_local = sum(len(one.acked) for one in accounts)
     acked = sum(len(one.waited) for one in accounts) if by_wait else acked_local
@@ -222,7 +225,7 @@ def totals(evidence: Evidence, accounts: Sequence[Account]) -> dict[str, int | N
 def _losses(
     evidence: Evidence, accounts: Sequence[Account], acked: int, acked_local: int, *, by_wait: bool
 ) -> dict[str, int | None]:
-    """Survivors and losses by the surviving ledgers; None for each if a ledger is missing."""
+    """Surviving and lost operations according to the surviving ledgers; every value is None if a ledger is missing."""
     if not _is_measured(accounts):
         names = ("survived", "lost", "survived_local", "lost_local", "recovered", "duplicated", "unexpected")
         return dict.fromkeys(names)
@@ -242,7 +245,7 @@ def _losses(
 
 
 def _is_measured(accounts: Sequence[Account]) -> bool:
-    """Whether every ledger was read; False for a run that ended before it began."""
+    """Whether the surviving ledger of every client was read; False without clients."""
     return bool(accounts) and all(one.is_measured for one in accounts)
 
 
@@ -263,20 +266,20 @@ def _span_off_ms(evidence: Evidence, span_s: float | None) -> float | None:
 
 
 def _refusals(evidence: Evidence) -> Counter[str] | None:
-    """Errors that clients got, by code; None after a kill, since clients report them when they end."""
+    """Count the errors that clients got, by code; None if a client was killed before it reported its errors."""
     if any(evidence.attempted.get(client.name) is None for client in evidence.clients):
         return None
     return sum((Counter(client.refusals) for client in evidence.clients), Counter())
 
 
 def _admitted_by_policy(evidence: Evidence) -> int:
-    """Admissions by the clients' failure policies."""
+    """Count the admissions by the clients' failure policies."""
     codes = (code for client in evidence.clients for batch in client.batches for code in batch.codes)
     return sum(outcome(code) is OpOutcome.LOCAL_ADMITTED for code in codes)
 
 
 def _acked_after(stale: Account, evidence: Evidence, healed_s: float | None) -> int | None:
-    """Operations that a client with an old map got acknowledged after the heal."""
+    """Count the acknowledged operations that a client with an old slot map sent after the heal."""
     if healed_s is None:
         return None
     history = next(client for client in evidence.clients if client.name == stale.name)

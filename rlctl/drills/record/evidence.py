@@ -1,4 +1,4 @@
-"""The record of a run as one value, which the checks judge. Pure."""
+"""The record of a run, which the checks judge. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from rlctl.drills.scenario.model import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that rlctl did or waited for, between `at_s` and `until_s`."""
+    """An event in the journal of a run, which lasted from `at_s` to `until_s`."""
 
     name: str
     at_s: float
@@ -20,14 +20,14 @@ class Event:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that it affected."""
+        """The nodes that the event affected."""
         listed = self.details.get("nodes")
         return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedSample:
-    """One sample of a node, with the times of its answer and of its request. Without an answer both are the same."""
+    """One sample of a node: answered at `at_s`, requested at `asked_s`. Without an answer both times are the same."""
 
     at_s: float
     asked_s: float
@@ -37,7 +37,7 @@ class TimedSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePing:
-    """One PING of a probe; `heard` says whether it was answered."""
+    """One PING of a probe. `heard` is true if the PING was answered."""
 
     at_s: float
     name: str
@@ -46,13 +46,16 @@ class ProbePing:
     answered_s: float | None = None
 
     def is_silent_until(self, at_s: float) -> bool:
-        """Whether no answer came before this time; packets that a cut held up may arrive after the heal."""
+        """Whether the PING had no answer before `at_s`. Packets that a cut delayed may arrive after the heal."""
         return not self.heard or (self.answered_s is not None and self.answered_s >= at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The record of one run. Ledgers are by moment (`doomed`: before the heal, `final`: after it), node and client."""
+    """The record of one run.
+
+    The keys of `ledgers` are a moment (`doomed` is before the heal, `final` after it), a node and a client.
+    """
 
     scenario: Scenario
     victim: str
@@ -80,7 +83,7 @@ class Evidence:
 
     @property
     def started_s(self) -> float:
-        """When every client had got its first answer."""
+        """When every client had its first acknowledgement; the first event's time if the run ended earlier."""
         loaded = self.first("loaded")
         return loaded.at_s if loaded else (self.events[0].at_s if self.events else 0.0)
 

@@ -1,18 +1,21 @@
-"""Follows a client's history file while it grows: the last acknowledgement, and by which node."""
+"""Follows a client's history file while the client writes it."""
 
 from pathlib import Path
 
 from rlctl.drills.record.ops import ACKED, HOT, OUTCOME_BITS, OpOutcome, outcome, unpack
 
 _CHUNK = 1 << 20
-# Every client of the shard starts with the first address.
+# Index of the victim in the addresses of every client of its shard.
 _VICTIM = 0
 _HOT_ADMITTED = HOT | OpOutcome.ADMITTED
 _HOT_DENIED = HOT | OpOutcome.DENIED
 
 
 class HistoryFollower:
-    """What one client's history says so far."""
+    """A client's acknowledgements and refusals so far.
+
+    `first_away_s` is the time of the first acknowledgement by a node other than the victim.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -21,11 +24,11 @@ class HistoryFollower:
         self.last_ack_s: float | None = None
         self.first_away_s: float | None = None
         self.refused = 0
-        # Whether the hot user's last decision was a denial. A new primary may admit it again.
+        # Whether the hot user's last decision was a denial. A new primary may admit the hot user again.
         self.is_used_up = False
 
     def read(self) -> None:
-        """Read what was added since the last call."""
+        """Read the batches that the client added since the last call."""
         if not self._path.exists():
             return
         with self._path.open("rb") as stream:

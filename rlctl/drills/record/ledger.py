@@ -18,7 +18,7 @@ _ENTRY = re.compile(rb"\r\n(\d{9})([+-])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapped:
-    """A shipped script that also appends to a ledger; no release contains it."""
+    """A shipped script, changed to append to a ledger too. Releases contain only the unchanged script."""
 
     sha1: str
     source: bytes = field(repr=False)
@@ -26,7 +26,7 @@ class Wrapped:
 
 
 def wrap(script: Script, frame: bytes) -> Wrapped:
-    """Put the shipped script into the frame, without its `#!` line."""
+    """Insert the shipped script, without its `#!` line, into the frame."""
     body = b"\n".join(line for line in script.source.splitlines() if not line.startswith(b"#!"))
     source = frame.replace(_PLACE, body + b"\n")
     sha1 = hashlib.sha1(source, usedforsecurity=False).hexdigest()
@@ -42,7 +42,7 @@ class Keys:
 
     @property
     def prefix(self) -> str:
-        """Prefix of the run's keys; the drill's user has no right to other keys."""
+        """Prefix of the run's keys. The drill's user may only access keys with this prefix."""
         return f"{PREFIX}{self.run}:"
 
     @property
@@ -51,20 +51,20 @@ class Keys:
         return f"{self.prefix}{{{self.tag}}}:hot"
 
     def cold(self, number: int) -> str:
-        """Key of a user that never reaches the limit, so that each missing operation is a lost one."""
+        """Key of a user that never reaches the limit, so each missing operation is a lost operation."""
         return f"{self.prefix}{{{self.tag}}}:cold:{number}"
 
     def ledger(self, client: str) -> str:
-        """Key of the ids of one client's operations, in the order of the server."""
+        """Key of the list of one client's operation ids, in the order in which the server ran the operations."""
         return f"{self.prefix}{{{self.tag}}}:ledger:{client}"
 
     def all(self, clients: Iterable[str]) -> tuple[str, ...]:
-        """Every key that a run can have written."""
+        """Every key that these clients may have written."""
         return (self.hot, *map(self.cold, range(COLD_USERS)), *map(self.ledger, clients))
 
 
 def tag_in(slots: Iterable[tuple[int, int]]) -> str:
-    """A hash tag in one of these slots."""
+    """A hash tag whose slot is in one of these ranges."""
     ranges = tuple(slots)
     tags = (f"t{number}" for number in count())
     return next(tag for tag in tags if any(low <= slot_of(tag.encode()) <= high for low, high in ranges))
@@ -72,7 +72,7 @@ def tag_in(slots: Iterable[tuple[int, int]]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """One client's ledger on one node: all ids in order, and the admitted ones, with duplicates."""
+    """One client's ledger on one node: the ids of all operations and of admitted operations, with duplicates."""
 
     ids: tuple[int, ...]
     admitted: tuple[int, ...]
@@ -82,9 +82,10 @@ EMPTY = Ledger(ids=(), admitted=())
 
 
 def read_list(reply: bytes) -> Ledger | None:
-    """Read the raw answer to LRANGE. It may have hundreds of thousands of entries, so a pattern finds them.
+    """Read the raw answer to LRANGE; None for an error or an incomplete answer.
 
-    None for an error or an incomplete answer, which as a ledger would mean that everything was lost.
+    A regular expression finds the entries, as there may be hundreds of thousands. An incomplete answer must not pass as
+    a ledger: its missing entries would count as lost operations.
     """
     entries = _ENTRY.findall(reply)
     if reply.partition(b"\r\n")[0] != b"*%d" % len(entries):
@@ -96,9 +97,9 @@ def read_list(reply: bytes) -> Ledger | None:
 
 
 def read_bitmap(reply: bytes) -> Ledger | None:
-    """Read the raw answer to GET of a bitmap: each bit is an id, and duplicates cannot be seen.
+    """Read the raw answer to GET of a bitmap; None for an error or an incomplete answer.
 
-    None for an error or an incomplete answer.
+    Each bit is an id. A bitmap cannot show duplicates.
     """
     head, _, rest = reply.partition(b"\r\n")
     text = rest[:-2]

@@ -1,4 +1,4 @@
-"""Reads a run's folder into evidence, also after a kill."""
+"""Reads the evidence of a run from its folder, even if the run was killed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from rlctl.drills.scenario.model import LoadMode, Scenario
 from rlctl.lab.run_folder import RunFolder, journal_lines
 
 _MOMENTS = ("doomed", "final")
-# Samples and pings are read by themselves. `swept` is a clean-up after the run.
+# Lines of the journal that are not events of the run: samples, pings, and clean-ups after the run (`swept`).
 _NO_EVENTS = {"sample", "canary", "swept"}
 _SAMPLE_FIELDS = set(Sample.__slots__)
 

@@ -7,21 +7,21 @@ from enum import IntEnum
 
 
 class OpOutcome(IntEnum):
-    """Outcomes of an operation; a denied decision is acknowledged too."""
+    """Outcomes of an operation. A denied decision counts as acknowledged too."""
 
     NOT_SENT = 0
     ADMITTED = 1
     DENIED = 2
     REFUSED = 3
     INDETERMINATE = 4
-    # Decided by the client's failure policy: no server acknowledged these.
+    # The client's failure policy made the decision. No server acknowledged the operation.
     LOCAL_ADMITTED = 5
     LOCAL_DENIED = 6
 
 
 OUTCOME_BITS = 0x07
 HOT = 0x08
-# WAIT on the same connection was answered by enough replicas.
+# Flag of an operation that enough replicas confirmed to a WAIT on the same connection.
 WAITED = 0x10
 ACKED = frozenset({OpOutcome.ADMITTED, OpOutcome.DENIED})
 
@@ -40,7 +40,7 @@ NOWHERE = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Operations that one connection sent to one node at once, numbered from `first`; times are monotonic."""
+    """Operations that one connection sent to one node in one go, numbered from `first`. Times are monotonic."""
 
     node: int
     connection: int
@@ -61,7 +61,7 @@ class Batch:
 
 
 def unpack(data: bytes) -> Iterator[Batch]:
-    """The batches of a history file. A kill may cut off the last one, which is left out."""
+    """The batches of a history file. A last batch that is incomplete after a kill is left out."""
     at = 0
     while at + _HEAD.size <= len(data):
         node, connection, count, first, sent_s, done_s = _HEAD.unpack_from(data, at)
@@ -86,7 +86,7 @@ def outcome_of_error(text: str) -> OpOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHistory:
-    """Everything that one client did, in the order in which its batches ended."""
+    """All operations of one client. Batches are in the order in which they ended."""
 
     name: str
     side: str

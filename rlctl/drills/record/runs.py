@@ -1,4 +1,4 @@
-"""The runs of this machine, the latest last, and the clean-up of killed ones."""
+"""Finds the runs of this machine, and cleans up after killed runs."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from rlctl.system.redis import CommandFailed, LinkFailure
 
 
 def all_runs(home: Home) -> tuple[RunFolder, ...]:
-    """Every folder that holds a request."""
+    """The folders of all runs, the oldest first. A folder without a request is left out."""
     if not home.drills.is_dir():
         return ()
     folders = (RunFolder(path) for path in sorted(home.drills.iterdir()) if path.is_dir())
@@ -21,20 +21,20 @@ def all_runs(home: Home) -> tuple[RunFolder, ...]:
 
 
 def find_run(home: Home, wanted: str | None) -> RunFolder:
-    """The run with this id, by default the latest."""
+    """The run with id `wanted`, or the latest run for None. Raises NotFound."""
     runs = all_runs(home)
     if wanted is None:
         if not runs:
-            raise NotFound("no drill was run here yet", hint="`rlctl failover-drill` runs the two flagships on a twin")
+            raise NotFound("no drill was run here yet", hint="`rlctl failover-drill` runs two scenarios on a twin")
         return runs[-1]
     found = next((run for run in runs if run.id == wanted), None)
     if found is None:
-        raise NotFound(f"there is no run {wanted!r}", hint="`rlctl failover-drill list` names the runs of this machine")
+        raise NotFound(f"there is no run {wanted!r}", hint="`rlctl failover-drill list` lists the runs of this machine")
     return found
 
 
 def describe_runs(home: Home) -> Iterator[dict[str, object]]:
-    """The JSON that `failover-drill list` prints."""
+    """The runs as JSON objects for `failover-drill list`."""
     for folder in all_runs(home):
         request = read_run_request(folder)
         result = folder.read(RESULT) or {}
@@ -50,7 +50,7 @@ def describe_runs(home: Home) -> Iterator[dict[str, object]]:
 
 
 def clean_up_all(home: Home, progress: Progress) -> list[dict[str, object]]:
-    """Clean up after killed drills, demos and rehearsals. Running ones stay."""
+    """Clean up after killed drills, demos and rehearsals, and return what was undone. Active runs are not changed."""
     done = clean_up_throw_away(home, progress)
     for folder in all_runs(home):
         undone = clean_up(folder, progress)
@@ -60,9 +60,9 @@ def clean_up_all(home: Home, progress: Progress) -> list[dict[str, object]]:
 
 
 def clean_up_failed(folder: RunFolder, progress: Progress) -> None:
-    """Clean up after a failed run. An error is reported, and does not keep the run from being judged."""
+    """Clean up after a failed run. An error is reported and not raised, so that the run is still judged."""
     try:
         clean_up(folder, progress)
     except (RlctlError, LinkFailure, CommandFailed) as failure:
-        progress.note(f"what run {folder.id} left is still there: {failure}")
-        progress.note("`rlctl failover-drill heal` tries again, and so does the next run")
+        progress.note(f"run {folder.id} is not cleaned up: {failure}")
+        progress.note("`rlctl failover-drill heal` or the next run cleans up")

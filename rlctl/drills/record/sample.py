@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What a node reports about itself and the victim; all empty for a node that does not answer."""
+    """A node's report about itself and the victim; empty if the node did not answer."""
 
     alive: bool
     role: str = ""
@@ -29,5 +29,5 @@ def is_whole(samples: Sequence[Sample]) -> bool:
 
 
 def is_one(samples: Sequence[Sample]) -> bool:
-    """Whether the shard is whole, with equal replication offsets."""
+    """Whether there is one primary, with all other nodes as connected replicas at the same replication offset."""
     return is_whole(samples) and len({one.offset for one in samples}) == 1

@@ -15,7 +15,7 @@ from rlctl.system.files import write_private
 
 def write_report(folder: RunFolder, run: Document, series: Document) -> Path:
     """Write the page of a run into its folder; returns its path."""
-    # Templates and plots take longer to load than most commands run.
+    # The import of templates and plots takes longer than most commands.
     from rlctl.drills.report.html import page  # noqa: PLC0415
 
     write_private(folder.report, page(run, series))
@@ -23,7 +23,7 @@ def write_report(folder: RunFolder, run: Document, series: Document) -> Path:
 
 
 def write_overview(path: Path, runs: Sequence[Document]) -> Path:
-    """Write the page of several runs, with links to the pages of the runs."""
+    """Write the page of several runs, with links to the pages of the runs; returns its path."""
     from rlctl.drills.report.html import overview  # noqa: PLC0415  likewise
 
     links = {run["id"]: Path(os.path.relpath(run["report"], path.parent)).as_posix() for run in runs if run["report"]}

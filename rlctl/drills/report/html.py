@@ -50,7 +50,7 @@ def page(run: Document, series: Document) -> str:
 
 
 def overview(runs: Sequence[Document], links: Mapping[str, str]) -> str:
-    """The page that compares runs; `links` are the pages of runs by their ids."""
+    """The page that compares runs. `links` maps the ids of runs to their pages."""
     return _environment().get_template("overview.html.j2").render(groups=groups(runs), runs=runs, links=links)
 
 

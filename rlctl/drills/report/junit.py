@@ -14,7 +14,7 @@ _FORBIDDEN = dict.fromkeys(
 
 
 def junit(runs: Sequence[Document], elapsed_s: Mapping[str, float]) -> str:
-    """A test suite of runs; `elapsed_s` is the duration of each run by its id."""
+    """The XML of a test suite of runs. `elapsed_s` maps the id of each run to its duration."""
     suite = ET.Element("testsuite", name=_SUITE, tests=str(len(runs)), skipped="0")
     suite.set("failures", _count(runs, "fail"))
     suite.set("errors", _count(runs, "inconclusive"))
@@ -47,7 +47,7 @@ def _case(run: Document, elapsed_s: float) -> ET.Element:
 
 
 def _properties(run: Document) -> Iterator[tuple[str, object]]:
-    """Key figures, without those that were not measured."""
+    """The run's id, timers and figures; a metric that was not measured is left out."""
     yield from {"run": run["id"], "timers": run["timers"]}.items()
     yield from ((f"ops.{name}", value) for name, value in run["ops"].items())
     yield from ((name, value) for name, value in run["metrics"].items() if value is not None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineLabel:
-    """An instant with what rlctl did (`is_done`), or what it observed."""
+    """The label of an instant: an action of rlctl (`is_done`) or an observation."""
 
     at_ms: float
     text: str
@@ -14,13 +14,13 @@ class TimelineLabel:
 
 
 def reach_ms(labels: Sequence[TimelineLabel], start_ms: float, end_ms: float, share_per_letter: float) -> float:
-    """The end of the axis that leaves room for every label to the right of its line."""
+    """The end of the time axis that leaves room for every label to the right of its line."""
     ends = (start_ms + (one.at_ms - start_ms) / (1 - share_per_letter * len(one.text)) for one in labels)
     return max(end_ms, *ends) if labels else end_ms
 
 
 def rows(labels: Sequence[TimelineLabel], ms_per_letter: float) -> tuple[tuple[TimelineLabel, int], ...]:
-    """Assign each label a row, from 0 at the bottom; a label is above every later one that begins below its text."""
+    """Assign each label a row; row 0 is at the bottom. A label is above all later labels that its text would cover."""
     placed: list[tuple[TimelineLabel, int]] = []
     for label in sorted(labels, key=lambda one: -one.at_ms):
         end_ms = label.at_ms + ms_per_letter * len(label.text)

@@ -12,7 +12,7 @@ _HEIGHT_IN = 2.6
 
 
 def latency(run: Document, series: Document) -> Markup:
-    """The plot, with a logarithmic scale that shows both fast answers and timeouts."""
+    """Draw the plot with a logarithmic scale, which shows both fast answers and timeouts."""
     with drawing("latency", f"Latency over time in {run['scenario']}, logarithmic", height_in=_HEIGHT_IN) as plot:
         axes = plot.panel(0.3, _HEIGHT_IN - 0.8, "from sending to the reply, ms")
         for points, colour in zip(series["latency"].values(), SERIES, strict=False):

@@ -11,14 +11,14 @@ from rlctl.drills.report.slope import FittedLine, Point, fitted
 from rlctl.drills.report.values import Document
 from rlctl.reports.drawing import INK, drawing
 
-# The figures in which the cost of a setting is shown.
+# The figures that show the cost of a setting.
 PRICES = ("lost", "over", "gap_ms", "p99_ms", "refused")
 _LEAST_POINTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewRow:
-    """A run; `change` is the difference of each price to the first run, None if either was not measured."""
+    """A run. `change` is the difference of each price from the first run's price; None if one was not measured."""
 
     run: Document
     knobs: dict[str, str]
@@ -59,14 +59,14 @@ def groups(runs: Sequence[Document]) -> tuple[ScenarioRuns, ...]:
 
 
 def prices(run: Document) -> dict[str, float | None]:
-    """The prices of a run; latency is that of the client that follows the fleet."""
+    """The figures in PRICES of a run. The p99 latency is from the client that follows the fleet."""
     followers = [one for one in run["clients"] if one["side"] == "majority"]
     p99_ms = followers[0]["p99_ms"] if followers else None
     return {**{name: run["metrics"][name] for name in PRICES if name != "p99_ms"}, "p99_ms": p99_ms}
 
 
 def lag_points(runs: Sequence[Document]) -> tuple[Point, ...]:
-    """Pairs of measured lag in ms and lost operations, without inconclusive runs."""
+    """Pairs of measured lag in ms and number of lost operations. Inconclusive runs are left out."""
     proven = (run for run in runs if run["verdict"] != "inconclusive" and run["lost"] is not None)
     return tuple((run["fault"]["cut_ms"] or 0.0, float(run["lost"])) for run in proven)
 

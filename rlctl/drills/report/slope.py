@@ -19,7 +19,7 @@ class FittedLine:
 
 
 def fitted(points: Sequence[Point]) -> FittedLine | None:
-    """The least-squares line through points; None without two different values of x."""
+    """The least-squares line through points; None for fewer than two different values of x."""
     if len({x for x, _ in points}) < 2:
         return None
     mean_x = sum(x for x, _ in points) / len(points)

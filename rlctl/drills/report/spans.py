@@ -7,7 +7,7 @@ from rlctl.drills.report.labels import TimelineLabel
 from rlctl.drills.report.values import Document
 from rlctl.drills.report.words import EVENTS, INSTANTS, ROLES
 
-# The event that ends each fault; the heal ends all that are left.
+# The event that ends each kind of fault. The heal at the end of a run ends all faults.
 _ENDS = {"cut": "mend", "kill": "restart", "pause": "resume"}
 
 
@@ -30,7 +30,7 @@ def faults(series: Document) -> Iterator[Interval]:
 
 
 def lane(states: list[Document], end_ms: float) -> Iterator[Interval]:
-    """The intervals of the roles of a node, with its epoch if it ever reported one."""
+    """The intervals in which a node kept its role. The text of a primary or sentinel includes the epoch, if known."""
     has_epochs = any(state["epoch"] for state in states)
     starts = [state["t_ms"] for state in states]
     for state, end in zip(states, [*starts[1:], end_ms], strict=True):
@@ -42,7 +42,7 @@ def lane(states: list[Document], end_ms: float) -> Iterator[Interval]:
 
 
 def timeline_labels(series: Document) -> Iterator[TimelineLabel]:
-    """The labels for what rlctl did and what it observed."""
+    """The labels for the actions and observations of rlctl."""
     for event in series["events"]:
         if event["name"] != "loaded":
             nodes = " ".join(event["nodes"]) if event["name"] in {"kill", "pause", "resume", "restart"} else ""

@@ -1,4 +1,4 @@
-"""Compares a run with the targets for failures in published designs of rate limiters. Pure."""
+"""Compares a run with the failover targets in published designs of rate limiters. Pure."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ def targets(run: Document) -> tuple[PublishedTarget, ...]:
 
 
 def _share(run: Document) -> str:
-    """The share depends on the length of the run: say for which length the loss would be 5 %."""
+    """Explain that the share depends on the length of the run, and at which length the loss would be 5 %."""
     span_ms = run["metrics"]["lost_span_ms"]
     words = "share of all acknowledged operations of this run, which is short"
     if not run["lost"] or not span_ms:

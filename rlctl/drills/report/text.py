@@ -64,7 +64,7 @@ def figure_rows(run: Document) -> Iterator[tuple[str, str]]:
 
 
 def closing(run: Document) -> Iterator[str]:
-    """The report, and the command to run the drill again; not folded, so that both can be copied."""
+    """The report's path, and the command that repeats the run. Lines are not wrapped, so that they can be copied."""
     if run["report"]:
         yield f"report: {run['report']}"
     yield f"again: {run['rerun']}"

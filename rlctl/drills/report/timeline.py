@@ -161,5 +161,5 @@ class _Timeline:
 
 
 def _line(label: TimelineLabel) -> dict[str, Any]:
-    """The style of the line of an instant: solid for what rlctl did, dashed for what it observed."""
+    """The line style of a label: solid for an action of rlctl, dashed for an observation."""
     return {"color": INK, "lw": 0.7, "ls": "-" if label.is_done else (0, (2, 2)), "alpha": 0.55, "zorder": 1}

@@ -1,4 +1,4 @@
-"""Formats figures, in the same way in every form of a report. Pure."""
+"""Formats figures in the same way for HTML and terminal reports. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -69,12 +69,12 @@ def wanted(expected: Document) -> str:
 
 
 def lost(run: Document) -> str:
-    """The loss with its share; for no loss, with the upper bound of the share."""
+    """The number of lost operations with their share. Without a loss, the share's upper bound is shown."""
     return UNMEASURED if run["lost"] is None else f"{count(run['lost'])} ({lost_share(run)})"
 
 
 def lost_share(run: Document) -> str:
-    """The loss as a share of the acknowledged operations."""
+    """The share of acknowledged operations that were lost, or its upper bound if none was lost."""
     acked = run["ops"]["acked"]
     if run["lost"] is None or not acked:
         return f"of {count(acked)} acknowledged"

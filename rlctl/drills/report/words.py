@@ -1,4 +1,4 @@
-"""The names and meanings of the figures in a report, and of what it lists. Pure."""
+"""The labels and meanings of the figures, outcomes, causes, events and settings in a report. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Scenario files as values. Pure: `load`, `model`, `schema`, `values`."""
+"""Reads and checks scenario files. Pure: `load`, `model`, `schema`, `values`."""

@@ -1,4 +1,4 @@
-"""The scenarios that rlctl ships, and those in a user's files."""
+"""Finds scenarios by name: the scenarios that rlctl ships, and a user's scenario files."""
 
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from rlctl.topology.model import Kind
 
 FLAGSHIPS = ("write-loss", "split-brain")
 FOLDER = Path(__file__).parents[1] / "scenarios"
-# In the best order to learn from: what is measured at all, then loss, splits, operators, clients.
+# In the order in which users should learn them: the method, loss, split brain, restarts, operator actions, clients.
 ORDER = (
     *("control", "crash", "write-loss", "write-loss-wait", "write-loss-min-replicas", "lag-sweep"),
     *("split-brain", "split-brain-min-replicas", "short-partition", "replica-isolated"),
@@ -27,16 +27,16 @@ def shipped(name: str) -> ScenarioFile:
 
 
 def find(name: str) -> ScenarioFile:
-    """The scenario with this name, or in this file."""
+    """The shipped scenario with this name, or the scenario in this file. Raises NotFound."""
     if name in ORDER:
         return shipped(name)
     if not name.endswith((".yaml", ".yml")):
         raise NotFound(
-            f"there is no scenario {name!r}", hint="`rlctl failover-drill list` names them; a file ends in .yaml"
+            f"there is no scenario {name!r}", hint="see `rlctl failover-drill list`; a scenario file ends in .yaml"
         )
     text = read_text(Path(name))
     if text is None:
-        raise NotFound(f"{name}: no such file", hint="name a scenario file, or one of `rlctl failover-drill list`")
+        raise NotFound(f"{name}: no such file", hint="give a scenario file, or a name from `rlctl failover-drill list`")
     return read_scenario(text.encode(), name)
 
 

@@ -38,7 +38,7 @@ from rlctl.lab.roles import LabRole
 from rlctl.lab.twin import check_settings
 from rlctl.topology.model import Kind
 
-_HINT = "`rlctl schema scenario` prints every key; `rlctl failover-drill show write-loss` shows one that works"
+_HINT = "`rlctl schema scenario` prints every key; `rlctl failover-drill show write-loss` shows an example"
 # The name becomes part of the run folder's name.
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 # A client's history file has one byte for a connection, and two for the size of a batch.
@@ -63,7 +63,7 @@ _TOP = (
 def _sides(read: Reader, node: Node) -> tuple[Side, ...]:
     sides = tuple(read.word(item, Side) for item in read.items(node, "sides"))
     if not sides or len(set(sides)) < len(sides):
-        read.mistakes.add(node.line, "sides: name at least one, and each only once")
+        read.mistakes.add(node.line, "sides: list at least one side, and each side only once")
     return sides
 
 
@@ -85,7 +85,7 @@ _LOAD: dict[str, tuple[str, Callable[[Reader, Node], object]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Values of parameters, under a name; variants run one after another."""
+    """A name for a set of parameter values. Variants run one after another."""
 
     name: str
     values: Mapping[str, str]
@@ -124,19 +124,19 @@ class ScenarioFile:
 
 
 def read_scenario(text: bytes, path: str) -> ScenarioFile:
-    """Read a file and check it for every kind and variant that it names."""
+    """Read a scenario file, and check it for each of its kinds and variants."""
     mistakes = Mistakes(path, hint=_HINT)
     root = compose(text, mistakes)
     read = Reader(mistakes, {})
     entries = read.keys(root, _TOP, (*_TEXTS, "version", "kinds", "steps", "expect"))
     if "version" in entries and read.text(entries["version"].value) != "1":
-        mistakes.stop(entries["version"].line, "this rlctl knows version 1 of scenario files")
+        mistakes.stop(entries["version"].line, "this version of rlctl reads only version 1 of scenario files")
     kinds = (
         tuple(read.word(one, Kind) for one in read.items(entries["kinds"].value, "kinds")) if "kinds" in entries else ()
     )
     variants = _variants(read, entries["variants"].value) if "variants" in entries else ()
     if "kinds" in entries and not kinds:
-        mistakes.add(entries["kinds"].line, f"kinds: name at least one of {', '.join(Kind)}")
+        mistakes.add(entries["kinds"].line, f"kinds: list at least one of {', '.join(Kind)}")
     mistakes.raise_any()
     name, title = read.text(entries["name"].value), read.text(entries["title"].value)
     if not _NAME.fullmatch(name):
@@ -208,7 +208,7 @@ class _ScenarioReader:
         return "" if node is None else self._read.text(node)
 
     def _listed(self, key: str) -> list[Map]:
-        """The entries of a list that apply here."""
+        """The entries of a list that apply to this kind of fleet, variant and parameters."""
         node = self._node(key)
         items = () if node is None else self._read.items(node, key)
         return [one for one in (self._read.mapping(item, key) for item in items) if self._applies(one)]
@@ -223,7 +223,7 @@ class _ScenarioReader:
         return word in {self._kind, self._variant, *self._parameters.values()}
 
     def _step(self, node: Map, load: ClientLoad) -> Action:
-        """Read a step, and check that the load has the client that a condition is about."""
+        """Read a step, and check that the load has the client that an `await` step needs."""
         action = self._action(node)
         if isinstance(action, Await) and (wanted := _missing_client(action.condition, load)):
             self._read.mistakes.add(node.line, f"waiting for `{action.condition}` needs {wanted}")
@@ -297,7 +297,7 @@ def _cut(read: Reader, node: Node) -> Action:
     return Cut(flow=read.word(entries["flow"].value, Flow), role=read.word(entries["nodes"].value, LabRole))
 
 
-# The client that a condition is about.
+# The side whose client a condition needs.
 _CLIENT_OF = {
     AwaitedCondition.SILENT: Side.MINORITY,
     AwaitedCondition.SERVED: Side.MAJORITY,
@@ -306,7 +306,7 @@ _CLIENT_OF = {
 
 
 def _missing_client(condition: AwaitedCondition, load: ClientLoad) -> str:
-    """The client that a condition needs and the load lacks; empty if none."""
+    """Describe the client that a condition needs and the load lacks; empty if the load has it."""
     side = _CLIENT_OF.get(condition)
     if side is not None and side not in load.sides:
         return f"a client on side `{side}`"

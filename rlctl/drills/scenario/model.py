@@ -1,4 +1,4 @@
-"""A scenario as a value: what to load, what to break and when, and what is expected of it. Pure."""
+"""The parts of a scenario: load, steps, faults, expectations and budget. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class AwaitedCondition(StrEnum):
 
 
 class FailoverKind(StrEnum):
-    """How a scenario orders a failover."""
+    """The failover commands that a scenario can send."""
 
     PLANNED = "planned"
     COORDINATED = "coordinated"
@@ -29,7 +29,7 @@ class FailoverKind(StrEnum):
 
 
 class Metric(StrEnum):
-    """What an expectation can be about; a result has a number or null for each."""
+    """The metrics of a run, which expectations can bound. A result has a number or null for each metric."""
 
     ACKED = "acked"
     LOST = "lost"
@@ -70,7 +70,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Await:
-    """Let the load run until a condition holds; after the deadline the run goes on, and is judged at its end."""
+    """Let the load run until a condition holds, for at most `within_ms`. Then the run continues with the next step."""
 
     condition: AwaitedCondition
     within_ms: int
@@ -83,7 +83,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Cut a flow between the victim and some nodes, or between some nodes and all others."""
+    """Cut the replication between the victim and some nodes, or all traffic between some nodes and the others."""
 
     flow: Flow
     role: LabRole
@@ -96,28 +96,28 @@ class Heal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """Send SIGKILL."""
+    """Send SIGKILL to the nodes of a role."""
 
     role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Send SIGSTOP."""
+    """Send SIGSTOP to the nodes of a role."""
 
     role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """Send SIGCONT."""
+    """Send SIGCONT to the nodes of a role."""
 
     role: LabRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Start a dead node with the data on its disk."""
+    """Start the dead nodes of a role with the data on their disks."""
 
     role: LabRole
 
@@ -131,14 +131,18 @@ class Failover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadDrillScript:
-    """Load the drill's script on the nodes of the victim's shard, as `scripts apply` would the release."""
+    """Load the drill's script on the nodes of the victim's shard, as `scripts apply` loads the scripts of a release."""
 
 
 Action = Hold | Await | Burst | Cut | Heal | Kill | Pause | Resume | Restart | Failover | LoadDrillScript
 
 
 class Side(StrEnum):
-    """Side of a client: it follows the fleet, is isolated with the victim, uses other shards, or has an old map."""
+    """Side of a client.
+
+    The client on side `majority` follows failovers, `minority` is isolated with the victim, `others` uses another
+    shard, and `stale` keeps an old slot map.
+    """
 
     MAJORITY = "majority"
     MINORITY = "minority"
@@ -182,7 +186,7 @@ class Expectation:
     why: str = ""
 
     def describe(self) -> str:
-        """The metric with its bounds."""
+        """The metric and its bounds as text, such as `lost at most 5`."""
         low = "" if self.least is None else f" at least {self.least:g}"
         high = "" if self.most is None else f" at most {self.most:g}"
         return f"{self.metric}{low}{high}"
@@ -190,7 +194,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Limits that end a run: its length, and the longest time without an acknowledgement."""
+    """Limits that end a run: its duration, and the longest time without an acknowledgement."""
 
     run_ms: int = 90_000
     gap_ms: int = 60_000

@@ -1,4 +1,4 @@
-"""JSON Schemas of what drills read and write: a scenario file, and the result of runs. Pure."""
+"""JSON Schemas of scenario files and of the results of runs. Pure."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -28,7 +28,7 @@ _TEXTS = {
     "claim": "what the run is expected to show",
 }
 
-# A scenario file may have a parameter's name in place of a word, a number or a duration.
+# In a scenario file, the name of a parameter may replace a word, a number or a duration.
 _PARAMETER: Schema = {"type": "string", "pattern": "^[a-z][a-z_]*$", "description": "the name of a parameter"}
 _SPAN: Schema = {"description": "a duration such as 500ms, 0, or a parameter's name", "type": ["string", "integer"]}
 _BOUND: Schema = {
@@ -39,7 +39,7 @@ _ONLY: Schema = {"description": "for this kind of fleet or this variant only", "
 
 
 def scenario_schema() -> Schema:
-    """JSON Schema of a scenario file, in draft 07 for YAML language servers. The loader refuses more than this."""
+    """JSON Schema of a scenario file, in draft 07 for YAML language servers. The loader makes further checks."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "urn:rlctl:scenario:1",
@@ -49,7 +49,7 @@ def scenario_schema() -> Schema:
 
 
 def runs_schema() -> Schema:
-    """JSON Schema of `failover-drill run -o json`. Later versions of rlctl may add keys, and change none."""
+    """JSON Schema of `failover-drill run -o json`. Later versions of rlctl may add keys, but keep these keys."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:rlctl:failover-drill-run:1",
@@ -203,12 +203,12 @@ def _run_about() -> dict[str, Schema]:
 
 
 def _open(properties: Mapping[str, object]) -> Schema:
-    """An object with at least these keys."""
+    """Schema of an object that has all of these keys, and may have others."""
     return {"type": "object", "required": list(properties), "properties": dict(properties)}
 
 
 def _closed(properties: Mapping[str, object], required: Iterable[str] = ()) -> Schema:
-    """A mapping with these keys only."""
+    """Schema of a mapping that may have only these keys."""
     found: Schema = {"type": "object", "additionalProperties": False, "properties": dict(properties)}
     return {**found, "required": list(required)} if required else found
 

@@ -1,4 +1,4 @@
-"""Reads the values of a scenario file, with their lines; names of parameters are replaced. Pure."""
+"""Reads the values of a scenario file, and replaces names of parameters by their values. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,31 +20,31 @@ _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
 class Reader(NodeReader):
-    """Reads the values of one file. A mistake is collected with its line, and a default returned."""
+    """Reads the values of one file. For a wrong value, it records a mistake with the line and returns a default."""
 
     def __init__(self, mistakes: Mistakes, parameters: Mapping[str, str]) -> None:
         super().__init__(mistakes)
         self._parameters = parameters
 
     def text(self, node: Node) -> str:
-        """A text, joined to one line."""
+        """A text with line breaks replaced by spaces."""
         if isinstance(node, Scalar) and not node.is_null:
             return " ".join(node.text.split())
-        self.mistakes.add(node.line, "a text belongs here")
+        self.mistakes.add(node.line, "expected a text")
         return ""
 
     def given(self, node: Node) -> str:
-        """A text, or the value of the parameter that it names."""
+        """A text; if the text is the name of a parameter, the parameter's value."""
         text = self.text(node)
         return self._parameters.get(text, text)
 
     def word(self, node: Node, members: type[E]) -> E:
-        """A member of the enum `members`; its first member if the text names none."""
+        """A member of the enum `members`. For any other text, records a mistake and returns the first member."""
         text = self.given(node)
         try:
             return members(text)
         except ValueError:
-            self.mistakes.add(node.line, f"{shown(text)} is none of {', '.join(members)}")
+            self.mistakes.add(node.line, f"{shown(text)} is not one of {', '.join(members)}")
             return next(iter(members))
 
     def whole(self, node: Node, least: int = 0, most: int = _MOST) -> int:
@@ -69,11 +69,11 @@ class Reader(NodeReader):
             return 0
 
     def ms(self, node: Node) -> int:
-        """A duration, a parameter, or a parameter plus or minus a duration; 0 needs no unit."""
+        """Read a duration, a parameter, or a parameter plus or minus a duration, in ms; 0 needs no unit."""
         return int(self._read_amount(node, lambda value: 0.0 if value == "0" else float(parse_duration(value))))
 
     def bound(self, node: Node) -> float:
-        """A number, a duration in ms, a percentage, a parameter, or a parameter plus or minus one of these."""
+        """Read a number, a duration (in ms), a percentage, a parameter, or a parameter plus or minus one of these."""
         return self._read_amount(node, _number)
 
     def _read_amount(self, node: Node, read: Callable[[str], float]) -> float:

@@ -300,7 +300,7 @@ def test_a_control_with_missing_answers_proves_nothing(fate: Fate) -> None:
     batch_spec = BatchSpec(client="majority", connection=0, phase=Phase.BEFORE, fates=((fate, False),))
     judged = judge(control(batch_spec))
     assert [check.code for check in judged.checks if not check.ok] == ["I4"]
-    assert judged.reasons == ("I4 without a fault nothing is found: lost 0, over 0, indeterminate 1",)
+    assert judged.reasons == ("I4 a run without a fault has no findings: lost 0, over 0, indeterminate 1",)
 
 
 def test_a_control_that_lost_something_proves_nothing() -> None:

@@ -31,5 +31,5 @@ def test_what_cannot_be_undone_is_told_and_keeps_no_run_from_being_judged(monkey
     told = Told()
     runs.clean_up_failed(RunFolder(Path("20300102-030405-crash-0a1b")), told)
     left, again = told.notes
-    assert left == "what run 20300102-030405-crash-0a1b left is still there: cannot remove twin"
+    assert left == "run 20300102-030405-crash-0a1b is not cleaned up: cannot remove twin"
     assert "`rlctl failover-drill heal`" in again
