@@ -1,1 +1,1 @@
-"""What this machine keeps about its fleets: folders, secrets, the record of the last deploy."""
+"""The state of fleets on this machine: folders, secrets, the record of the last deploy."""

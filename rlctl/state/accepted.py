@@ -1,4 +1,4 @@
-"""Remember which directives a server has started with, so that each set is tried once on this machine."""
+"""A record of the directives with which servers have started, so that rlctl tries each set once on this machine."""
 
 import hashlib
 import json
@@ -9,12 +9,12 @@ from pathlib import Path
 from rlctl.errors import Unreachable
 from rlctl.system.files import read_damaged, write_private
 
-# Far more than one machine needs. The oldest digests are dropped.
+# One machine needs far fewer digests. `add` drops the oldest ones.
 _KEPT = 200
 
 
 class AcceptedDirectives:
-    """A list of digests in one file. A missing digest costs one start of a server."""
+    """Digests of accepted directives in one file. Without a digest, rlctl starts a server to check the directives."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""RLCTL_HOME: the folder in which this machine keeps the state of its fleets, and the version of its layout."""
+"""RLCTL_HOME: the folder with this machine's state of its fleets, and the version of the folder's layout."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from rlctl.system.files import check_folder, make_private_folder, read_own, writ
 from rlctl.topology.nodes import NodeName
 
 STATE_VERSION = 1
-# Folders that are checked when RLCTL_HOME is opened. A fleet's own folder is checked with each file opened in it.
+# Folders that `from_environment` checks. `open_own` checks a fleet's folder each time that it opens a file there.
 _FOLDERS = ("fleets", "journal", "locks", "drills", "runbooks", "throw-away", "bugs")
 # Unicode categories: control characters, surrogates, line and paragraph separators.
 _UNWRITABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -20,9 +20,9 @@ _UNWRITABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The state folder, with the path of everything in it.
+    """The state folder, with the paths of its files and folders.
 
-    `topology_folder` is outside of it: the folder of the topology file, whose group_vars apply to target hosts.
+    `topology_folder` is outside of it: the folder of the topology file and of the variables of target `hosts`.
     """
 
     root: Path
@@ -30,9 +30,10 @@ class Home:
 
     @classmethod
     def from_environment(cls) -> "Home":
-        """RLCTL_HOME, else the XDG data folder. Raises Refused if another user can change it.
+        """The folder that RLCTL_HOME names, else `rlctl` in the XDG data folder.
 
-        The path is normalised, because it is compared with paths that `docker compose` prints.
+        Raises Refused if another user can change the folder. The path is normalised, because rlctl compares it with
+        paths that `docker compose` prints.
         """
         home = cls(_normalised(_configured()))
         _check_characters(home.root)
@@ -44,25 +45,25 @@ class Home:
         return FleetFolder(self.root / "fleets" / name)
 
     def journal(self, name: str) -> Path:
-        """The journal of a fleet. It survives `destroy`, which it records."""
+        """The journal of a fleet. `destroy` adds a record and keeps the journal."""
         return self.root / "journal" / f"{name}.jsonl"
 
     def staging_lock(self, name: str) -> Path:
-        """Lock file of the staging folder, which playbooks also fill while a deploy holds the fleet's lock."""
+        """Lock file of the staging folder. A playbook fills that folder while `deploy` holds the fleet's lock."""
         return self.root / "locks" / f"{name}.staging.lock"
 
     def lock(self, name: str) -> Path:
-        """The fleet's lock file, outside the fleet's folder so that `destroy` can hold it until it has finished."""
+        """The fleet's lock file. It is outside the fleet's folder, which `destroy` deletes under the lock."""
         return self.root / "locks" / f"{name}.lock"
 
     @property
     def drills(self) -> Path:
-        """One folder for each drill run."""
+        """The parent of the drill runs' folders."""
         return self.root / "drills"
 
     @property
     def throw_away(self) -> Path:
-        """One folder for each demo and each rehearsal of a runbook that is running or was killed."""
+        """The parent of the folders of demos and runbook rehearsals that are running or were killed."""
         return self.root / "throw-away"
 
     @property
@@ -81,7 +82,7 @@ class Home:
         return self.root / "bugs"
 
     def open_for_writing(self) -> None:
-        """Create the folder if needed. Raises unless this user may write it and this rlctl knows its layout version."""
+        """Create the state folder if needed. Raises if this user cannot write to it or its layout is unknown."""
         make_private_folder(self.root)
         marker = self.root / "state.json"
         text = read_own(marker)
@@ -128,7 +129,7 @@ class FleetFolder:
 
     @property
     def compose_variables(self) -> Path:
-        """Variables of the compose file that differ between machines; compose reads the file by this name."""
+        """File of the compose variables that differ between machines. Docker Compose reads `.env` by default."""
         return self.root / ".env"
 
     @property
@@ -138,11 +139,11 @@ class FleetFolder:
 
     @property
     def ca(self) -> Path:
-        """The CA certificate, with which clients verify servers."""
+        """The CA certificate with which clients verify servers."""
         return self.root / "ca.crt"
 
     def staging_folder(self, *, rehearsal: bool) -> Path:
-        """Files to be copied to the hosts. A rehearsal, which only compares files, has a folder of its own."""
+        """The folder from which playbooks copy files to hosts. A `rehearsal` (check mode) uses a separate folder."""
         return self.root / ("rehearsal" if rehearsal else "stage")
 
     def node(self, name: NodeName) -> Path:

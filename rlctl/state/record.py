@@ -1,4 +1,4 @@
-"""The fleet record: the topology of the last deploy, with which a changed file is compared."""
+"""The fleet record: the topology of the last deploy. rlctl compares an edited topology file with it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ class FleetRecord:
 
     @classmethod
     def load(cls, path: Path) -> "FleetRecord | None":
-        """The record; None if this machine has not deployed the fleet. Raises Refused if the file is damaged."""
+        """Read the record; None if this machine has not deployed the fleet. Raises Refused if the file is damaged."""
         text = read_own(path)
         if text is None:
             return None
@@ -32,8 +32,8 @@ class FleetRecord:
             ) from failure
 
     def save(self, path: Path) -> None:
-        # `redis` is left out: it is always read from the topology file, and a drill's twin adds directives to it that
-        # no file may have.
+        # The section `redis` is left out. rlctl always reads it from the topology file, and a drill's twin adds
+        # directives that a topology file may not contain.
         write_private(path, topology_text(replace(self.topology, redis=())), durable=True)
 
     def refusals(self, topology: Topology) -> tuple[RefusedEdit, ...]:

@@ -1,4 +1,4 @@
-"""Read and write a fleet's secrets: RLCTL_SECRETS, else the fleet's own file."""
+"""Read and write a fleet's secrets: in the file that RLCTL_SECRETS names, else in the fleet's own file."""
 
 import os
 from pathlib import Path
@@ -9,20 +9,20 @@ from rlctl.system.files import read_own, read_text, write_private
 
 
 def secrets_path(own: Path) -> Path:
-    """RLCTL_SECRETS if it is set, else `own`."""
+    """The path in RLCTL_SECRETS if that variable is set, else `own`, the path of the fleet's own file."""
     named = os.environ.get("RLCTL_SECRETS")
     return Path(named).expanduser() if named else own
 
 
 def is_from_environment() -> bool:
-    """Whether RLCTL_SECRETS is set, so that the fleet's own file is not read."""
+    """Whether RLCTL_SECRETS is set. rlctl then ignores the fleet's own file."""
     return bool(os.environ.get("RLCTL_SECRETS"))
 
 
 def read(own: Path, name: str) -> FleetSecrets | None:
-    """The secrets of fleet `name`; None if none were generated or imported yet."""
+    """The secrets of fleet `name`; None if rlctl has not generated or imported them yet."""
     path = secrets_path(own)
-    # RLCTL_SECRETS may name a symbolic link, as Kubernetes mounts secrets.
+    # RLCTL_SECRETS may name a symbolic link: Kubernetes mounts secrets as links.
     text = read_own(path) if path == own else read_text(path)
     if text is None:
         if path == own:
