@@ -1,4 +1,4 @@
-"""Runs playbooks with the Ansible of rlctl's own interpreter; results are read from events, never from its output."""
+"""Runs playbooks with the Ansible of rlctl's interpreter. Reads results from events, never from Ansible's output."""
 
 import json
 import os
@@ -16,8 +16,9 @@ from rlctl.system.process import OWN_PYTHON
 
 LOOK_EVERY_S = 0.05
 END_S = 10.0
-# Runs `python -m ansible`. On Linux the kernel ends it when rlctl is killed (1 is PR_SET_PDEATHSIG). The higher garbage
-# collection threshold saves a tenth of the time: Ansible keeps nearly every object, so early collections find nothing.
+# Runs `python -m ansible`. On Linux the kernel ends Ansible if rlctl is killed (1 is PR_SET_PDEATHSIG). The higher
+# threshold for garbage collection saves a tenth of the time: Ansible keeps nearly every object, so early collections
+# free nothing.
 _ATTACHED = (
     "import ctypes, gc, runpy, signal, sys; gc.set_threshold(50_000); "
     "sys.platform.startswith('linux') and ctypes.CDLL(None).prctl(1, signal.SIGTERM); "
@@ -38,7 +39,7 @@ class Playbook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsibleSettings:
-    """Settings of all runs: the state folder (RLCTL_HOME), and the folder of shared ssh connections."""
+    """Settings of all playbook runs: the state folder (RLCTL_HOME), and the folder of shared ssh connections."""
 
     home: Path
     sockets: Path
@@ -49,9 +50,9 @@ def run_playbook(
 ) -> PlaybookRun:
     """Run a playbook to its end and pass each event to `on_event`.
 
-    `check_stop` raises to end the run early. Unreachable if Ansible ends without reporting the playbook's end.
+    `check_stop` raises an error to end the run early. Unreachable if Ansible ends without reporting the playbook's end.
     """
-    # Beside the inventory, in the fleet's private folder: destroy removes what a killed run leaves.
+    # In the fleet's private folder, beside the inventory: if rlctl is killed, `destroy` removes the folder later.
     with tempfile.TemporaryDirectory(prefix="run-", dir=call.inventory.parent) as name:
         folder = Path(name)
         events, log, variables = folder / "events", folder / "log", folder / "variables.json"
@@ -82,9 +83,9 @@ def playbook_argv(call: Playbook, variables: Path) -> list[str]:
 def playbook_environment(
     own: Mapping[str, str], call: Playbook, settings: AnsibleSettings, folder: Path
 ) -> dict[str, str]:
-    """The environment of a playbook run.
+    """The environment of a playbook run: the environment `own` with rlctl's settings.
 
-    It is `own` without the ANSIBLE_* variables, which could change results; the ANSIBLE_VAULT_* variables are kept.
+    ANSIBLE_* variables of `own` could change results and are removed. ANSIBLE_VAULT_* variables are kept.
     """
     kept = {
         name: value
@@ -99,7 +100,7 @@ def playbook_environment(
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(settings.sockets),
         "RLCTL_EVENTS": str(folder / "events"),
         "RLCTL_HOME": str(settings.home),
-        # Ansible refuses to work in any other encoding.
+        # Ansible requires UTF-8.
         "LC_ALL": "C.UTF-8",
     }
 
@@ -139,7 +140,7 @@ def _start(argv: Sequence[str], environment: Mapping[str, str], log: Path) -> "s
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                # Ctrl-C must reach rlctl only, which ends the playbook at the next stop check.
+                # Ctrl-C must reach only rlctl, which ends the playbook when `check_stop` raises an error.
                 start_new_session=True,
             )
     except OSError as failure:

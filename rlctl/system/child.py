@@ -11,7 +11,7 @@ from rlctl.errors import TimedOut, Unreachable
 
 
 class Child:
-    """A program with pipes for input and output. It must end when its input is closed, as when rlctl was killed."""
+    """A program with pipes for input and output. It must end when its input is closed, so that it ends with rlctl."""
 
     def __init__(self, argv: Sequence[str], *, detached: bool = False, reads_output: bool = True) -> None:
         self._argv = list(argv)
@@ -60,7 +60,7 @@ class Child:
             return
 
     def read_line(self, *, timeout_s: float) -> str | None:
-        """The next line of the child's output; None once it has ended; TimedOut if no line comes in time."""
+        """The next line of the child's output; None at the output's end. TimedOut if no line arrives in time."""
         try:
             return self._lines.get(timeout=timeout_s)
         except Empty:
@@ -75,7 +75,7 @@ class Child:
             return
 
     def wait(self, *, timeout_s: float) -> int:
-        """Wait for the child to end and return its exit code; TimedOut if it still runs."""
+        """Wait up to `timeout_s` for the child to end, and return its exit code; TimedOut if it still runs."""
         try:
             code = self._process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired as failure:

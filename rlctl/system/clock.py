@@ -1,4 +1,4 @@
-"""The clock as an interface, so that tests can replace it, and waiting for a condition."""
+"""A clock interface that tests can replace, and a function that waits for a condition."""
 
 import time
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from rlctl.errors import TimedOut
 
 class Clock(Protocol):
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Seconds of a clock that never goes back."""
 
     def sleep(self, seconds: float) -> None: ...
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
+        """The current date and time in UTC."""
 
 
 class SystemClock:
@@ -32,7 +32,7 @@ class SystemClock:
 def wait_until(
     ready: Callable[[], bool], *, timeout_s: float, clock: Clock, what: str, hint: str = "", every_s: float = 0.02
 ) -> None:
-    """Poll `ready` until it returns True. TimedOut names `what`, the state that was not reached in time."""
+    """Poll `ready` until it returns True. Raises TimedOut, with `what` in the message, after `timeout_s`."""
     deadline = clock.monotonic() + timeout_s
     while not ready():
         if clock.monotonic() >= deadline:

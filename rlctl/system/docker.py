@@ -34,7 +34,7 @@ _START_HINT = "start Docker, or name its socket in DOCKER_HOST; then run the sam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container as the engine lists it; `folders` are this machine's folders that it mounts."""
+    """A container as the engine lists it; `folders` are the folders of this machine that the container mounts."""
 
     name: str
     labels: Mapping[str, str]
@@ -52,14 +52,14 @@ class Network:
 
 
 class DockerEngine:
-    """The engine that the operator's docker command uses; Refused if it is not on this machine."""
+    """The engine that the operator's docker command uses. Raises Refused if the engine is not on this machine."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
     @cached_property
     def host(self) -> str:
-        """The engine's socket as a URL: DOCKER_HOST, else the host of the docker command's context."""
+        """The URL of the engine's socket, from DOCKER_HOST, else from the docker command's current context."""
         named = os.environ.get("DOCKER_HOST")
         if not named:
             try:
@@ -69,7 +69,7 @@ class DockerEngine:
                     f"Docker's context cannot be read: {failure}", hint="see `docker context ls`"
                 ) from failure
             named = (context.Host if context is not None else None) or f"{_LOCAL}/var/run/docker.sock"
-        # Only the SDK understands this form.
+        # Only the SDK accepts URLs with `http+unix`.
         named = named.replace("http+unix://", _LOCAL)
         if not named.startswith(_LOCAL):
             raise Refused(
@@ -86,7 +86,7 @@ class DockerEngine:
             return docker.APIClient(base_url=self.host, version="auto", timeout=ANSWER_S, max_pool_size=32)
 
     def check_users(self) -> None:
-        """Refuse an engine that maps user ids: the nodes could not read their files."""
+        """Raise Refused if the engine maps user ids: the nodes could not read their files."""
         with self._sdk_errors("the Docker engine"):
             options = self._api.info().get("SecurityOptions") or ()
         mapped = [name for name in ("rootless", "userns") if any(f"name={name}" in option for option in options)]
@@ -97,7 +97,7 @@ class DockerEngine:
             )
 
     def compose_version(self) -> str:
-        """The version of `docker compose`; Unreachable if it is not installed."""
+        """The version of `docker compose`. Raises Unreachable if Docker Compose is not installed."""
         done = self._docker("compose", "version", "--short", timeout_s=ANSWER_S)
         found = re.search(r"\d+\.\d+[\w.+-]*", done.output)
         if done.code != 0 or found is None:
@@ -108,12 +108,12 @@ class DockerEngine:
         return found.group()
 
     def compose(self, project: str, file: Path, variables: Path, *words: str) -> Finished:
-        """Run a `docker compose` command for this project and file; overrides the operator's COMPOSE_* variables."""
+        """Run a `docker compose` command for this project. Overrides COMPOSE_FILE and COMPOSE_PROJECT_NAME."""
         what = ("--project-name", project, "--env-file", str(variables), "--file", str(file))
         return self._docker("compose", *what, *words, timeout_s=COMPOSE_S)
 
     def containers(self, project: str) -> tuple[Container, ...]:
-        """The containers of a compose project in any state."""
+        """All containers of a compose project, running or not."""
         with self._sdk_errors(f"the containers of {project}"):
             found = self._api.containers(all=True, filters={"label": f"{PROJECT}={project}"})
         return tuple(
@@ -134,12 +134,12 @@ class DockerEngine:
         )
 
     def remove_network(self, name: str) -> None:
-        """Remove a network; does nothing if there is none."""
+        """Remove a network; does nothing if it does not exist."""
         with self._sdk_errors(f"network {name}"), suppress(NotThere):
             self._api.remove_network(name)
 
     def start(self, name: str) -> None:
-        """Start a container; does nothing if it runs."""
+        """Start a container; does nothing if it already runs."""
         with self._sdk_errors(f"container {name}"):
             self._api.start(name)
 
@@ -159,13 +159,13 @@ class DockerEngine:
             self._api.remove_container(name, v=True, force=True)
 
     def log_since(self, name: str, since: datetime) -> str:
-        """Output of a container from `since` on; empty if the container is gone."""
-        # Not from the engine's StartedAt: the engine sets it late, after the last output of a server that ends at once.
+        """Output of a container from `since` on; empty if `docker logs` fails."""
+        # Do not use StartedAt for `since`: the engine sets it after the last output of a server that ends at once.
         done = self._docker("logs", "--since", since.isoformat(), name, timeout_s=ANSWER_S)
         return f"{done.output}\n{done.errors}" if done.code == 0 else ""
 
     def log(self, name: str) -> str:
-        """Output of a container; empty if there is none."""
+        """Output of a container; empty if the container does not exist."""
         with self._sdk_errors(f"container {name}"):
             try:
                 return str(self._api.logs(name).decode("utf-8", "replace"))
@@ -173,14 +173,14 @@ class DockerEngine:
                 return ""
 
     def grow_memory(self, name: str, limit_bytes: int) -> None:
-        """Raise a container's memory limit; a higher limit stays, since the server may use that memory."""
+        """Raise a container's memory limit. Never lowers it, since the server may use the memory."""
         with self._sdk_errors(f"container {name}"):
             now = self._api.inspect_container(name)["HostConfig"]["Memory"]
             if 0 < now < limit_bytes:
                 self._api.update_container(name, mem_limit=limit_bytes, memswap_limit=2 * limit_bytes)
 
     def image_id(self, image: str) -> str | None:
-        """The id of an image by its name; None if this machine does not have it."""
+        """The id of the image with this name; None if this machine does not have the image."""
         with self._sdk_errors(f"image {image}"):
             try:
                 return str(self._api.inspect_image(image)["Id"])
@@ -188,7 +188,7 @@ class DockerEngine:
                 return None
 
     def pull(self, image: str) -> None:
-        """Pull an image with the docker command, which has the operator's registry logins."""
+        """Pull an image with the docker command, which uses the operator's registry logins."""
         done = self._docker("pull", "--quiet", image, timeout_s=PULL_S)
         if done.code != 0:
             raise Unreachable(
@@ -206,7 +206,7 @@ class DockerEngine:
         return ["docker", "--host", self.host, *words]
 
     def checked_output(self, *words: str, timeout_s: float = ANSWER_S) -> str:
-        """Output of a docker command; Unreachable if it fails."""
+        """Run a docker command and return its output. Raises Unreachable if the command fails."""
         done = self._docker(*words, timeout_s=timeout_s)
         if done.code != 0:
             raise Unreachable(f"`docker {words[0]}` failed: {last_line(done)}", hint="`rlctl doctor` checks the engine")
@@ -229,7 +229,7 @@ class DockerEngine:
 
 
 def _check_socket(host: str) -> None:
-    """Connect to the engine's socket: its error says why the engine does not answer, which the SDK's does not."""
+    """Connect to the engine's socket. A failure shows why the engine does not answer; the SDK's error does not."""
     path = host.removeprefix(_LOCAL)
     with socket.socket(socket.AF_UNIX) as probe:
         try:

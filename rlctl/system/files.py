@@ -13,18 +13,18 @@ from rlctl.system.trust import link_problem, path_problem, state_problem
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
-# Far more than any file of rlctl's; a larger one is refused.
+# rlctl refuses larger files. Its own files are far smaller.
 MOST_BYTES = 64 * 2**20
 
 
 def make_private_folder(path: Path) -> None:
-    """Create the folder and its missing parents, mode 0700; Refused if other users can change an existing one."""
+    """Create the folder and its missing parents with mode 0700. Refused if other users can change an existing one."""
     create_folder(path)
     check_folder(path)
 
 
 def create_folder(path: Path) -> None:
-    """Create the folder and its missing parents, mode 0700 whatever the umask is."""
+    """Create the folder and its missing parents with mode 0700."""
     try:
         _create(path)
     except OSError as failure:
@@ -32,14 +32,14 @@ def create_folder(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    # Not `parents=True`: it creates the parents with the umask's mode.
+    # `parents=True` would give the parents the umask's mode, not 0700.
     if not path.parent.exists():
         _create(path.parent)
     path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def check_folder(path: Path) -> None:
-    """Refused if another user can change the folder; a missing folder is fine."""
+    """Raise Refused if another user can change the folder. Accepts a missing folder."""
     try:
         found = path_problem(path)
     except OSError as failure:
@@ -49,14 +49,14 @@ def check_folder(path: Path) -> None:
 
 
 def open_own(path: str | Path, flags: int) -> int:
-    """Open a file of RLCTL_HOME; a new one gets mode 0600. Refused if it is a link or another user can change it.
+    """Open a file of RLCTL_HOME. Refused if the path is a link or another user can change the file.
 
-    Use it as the `opener` of `open`. Raises OSError as `os.open` does.
+    A new file gets mode 0600. Use this function as the `opener` of `open`. Raises OSError as `os.open` does.
     """
     path = Path(path)
     check_folder(path.parent)
     try:
-        # O_NONBLOCK: if the path is a FIFO, open would wait for its other end.
+        # Without O_NONBLOCK, opening a FIFO would wait for its other end.
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE_FILE)
     except OSError as failure:
         if failure.errno in {ELOOP, EMLINK}:
@@ -66,20 +66,23 @@ def open_own(path: str | Path, flags: int) -> int:
     if found is not None:
         os.close(handle)
         raise found.refusal()
-    # A program that gets it as its output, such as Ansible, needs it blocking.
+    # A program that gets the file as its output, such as Ansible, needs blocking writes.
     os.set_blocking(handle, True)
     return handle
 
 
 def write_all(handle: int, text: str) -> None:
-    """Write the whole text, with one write unless the disk fills up; OSError as from `os.write`."""
+    """Write the whole text, with one write unless the disk fills up. Raises OSError as `os.write` does."""
     data = text.encode()
     while data:
         data = data[os.write(handle, data) :]
 
 
 def write_private(path: Path, text: str, *, durable: bool = False) -> None:
-    """Replace the file atomically. With `durable` it also survives a power cut, at the cost of a disk flush."""
+    """Replace the file atomically, with mode 0600.
+
+    With `durable` rlctl flushes the text to disk first, so that a power cut leaves the old or the new text.
+    """
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -97,12 +100,12 @@ def write_private(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def replace_text(path: Path, before: str, after: str) -> None:
-    """Replace a file of the user atomically, with its mode and owner; Refused if its text is no longer `before`."""
+    """Replace the text of a user's file atomically; keeps mode and owner. Refused if the text is no longer `before`."""
     check_unchanged(path, before)
     place = path.resolve()
     try:
         if not os.access(place, os.W_OK):
-            # The rename below needs the folder's permission only, but a read-only file must stay as it is.
+            # The rename below needs write permission only for the folder, but a read-only file must not change.
             raise PermissionError(EACCES, os.strerror(EACCES))
         was = place.stat()
         handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
@@ -122,7 +125,7 @@ def replace_text(path: Path, before: str, after: str) -> None:
 
 
 def check_unchanged(path: Path, before: str) -> None:
-    """Refused if the file no longer has the text `before`."""
+    """Raise Refused if the file no longer has the text `before`."""
     try:
         found = path.read_bytes()
     except OSError as failure:
@@ -137,7 +140,7 @@ def append_line(path: Path, line: str) -> None:
         handle = open_own(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(handle).st_size
-            # A writer that was killed may have left half a line: ours must start on its own line.
+            # A killed writer may have left half a line. The new line must not continue it.
             is_torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
             write_all(handle, f"{chr(10) if is_torn else ''}{line}\n")
         finally:
@@ -147,9 +150,10 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_given(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Read a file or pipe that the user named, at most `most` + 1 bytes, so that the caller can see an excess.
+    """Read at most `most` + 1 bytes of a file or pipe that the user named.
 
-    InvalidFile for a device. OSError if it cannot be read.
+    More than `most` bytes in the result mean that the file is too large. Raises InvalidFile for a device, and OSError
+    if the file cannot be read.
     """
     with open(path, "rb", opener=_open_given) as stream:
         return stream.read(most + 1)
@@ -169,7 +173,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_own(path: Path) -> str | None:
-    """The text of a file of RLCTL_HOME; None if it does not exist. Refused as by `open_own`."""
+    """The text of a file of RLCTL_HOME; None if it does not exist. Raises Refused as `open_own` does."""
     return _read_text(path, open_own)
 
 
@@ -189,7 +193,7 @@ def _read_text(path: Path, opener: Callable[[str, int], int]) -> str | None:
 
 
 def read_damaged(path: Path) -> str:
-    """The text of a file that a server writes: empty if missing, bytes that are not UTF-8 replaced."""
+    """The text of a file that may be damaged; empty if the file is missing. Replaces bytes that are not UTF-8."""
     try:
         with open(path, "rb", opener=open_own) as stream:
             return stream.read().decode("utf-8", "replace")

@@ -46,7 +46,7 @@ class _Timex(ctypes.Structure):
 
 
 def busy_s() -> float:
-    """Seconds that all processors of this machine together were busy since boot."""
+    """Busy seconds since boot, summed over all processors of this machine."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
 
@@ -93,7 +93,7 @@ def read_host_facts(state_folder: Path) -> HostFacts:
 
 
 def _text(path: Path) -> str:
-    """The file's text; empty if it cannot be read, which every parser turns into None."""
+    """The file's text; empty if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -101,7 +101,7 @@ def _text(path: Path) -> str:
 
 
 def _reserved_ports() -> tuple[tuple[int, int], ...] | None:
-    # Here an empty file means that no port is reserved, so an unreadable file must not look like one.
+    # An empty file means that no port is reserved. `_text` returns an empty text also for an unreadable file.
     try:
         return parse_reserved_ports((_PROC_SYS / "net/ipv4/ip_local_reserved_ports").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -147,7 +147,7 @@ def _clock_synchronised() -> bool | None:
 
 
 def _disk(folder: Path) -> tuple[int | None, int | None]:
-    """Total and free bytes of the file system of the folder, which may not exist yet."""
+    """Total and free bytes of the folder's file system. The folder may not exist yet."""
     try:
         place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
         usage = shutil.disk_usage(place)

@@ -1,4 +1,4 @@
-"""Facts of one machine, and parsers for the kernel's texts that they come from."""
+"""Facts of one machine, and parsers of the kernel's text files."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -16,7 +16,7 @@ _CLOCK_ERROR: Final = 5  # TIME_ERROR, which adjtimex returns while the clock is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Facts of a machine that servers run on; None if a fact could not be read."""
+    """Facts of a machine on which servers run. A fact that could not be read is None."""
 
     platform: Platform | None = None
     overcommit_memory: int | None = None
@@ -54,19 +54,19 @@ def parse_platform(text: str) -> Platform | None:
 
 
 def parse_count(text: str) -> int | None:
-    """The number in a file that holds one number; None for anything else, negative numbers included."""
+    """Parse a text that is one number; None for any other text and for a negative number."""
     word = text.strip()
     return int(word) if word.isascii() and word.isdigit() and len(word) <= _LONGEST_NUMBER else None
 
 
 def parse_thp_mode(text: str) -> str | None:
-    """The active mode in a text such as `always [madvise] never`: here madvise."""
+    """The huge page mode in brackets, such as `madvise` in `always [madvise] never`."""
     chosen = [word[1:-1] for word in text.split() if word.startswith("[") and word.endswith("]")]
     return chosen[0] if len(chosen) == 1 and chosen[0] else None
 
 
 def parse_port_range(text: str) -> PortRange | None:
-    """First and last port of `ip_local_port_range`."""
+    """First and last port of `ip_local_port_range`; None if the text is invalid."""
     ports = [parse_count(word) for word in text.split()]
     if len(ports) != 2:
         return None
@@ -77,7 +77,7 @@ def parse_port_range(text: str) -> PortRange | None:
 
 
 def parse_reserved_ports(text: str) -> tuple[PortRange, ...] | None:
-    """The ranges in `ip_local_reserved_ports`, such as `8080,17000-17005`; an empty text has none."""
+    """The port ranges in `ip_local_reserved_ports`, such as `8080,17000-17005`; None if the text is invalid."""
     if not text.strip():
         return ()
     words = [part.strip().split("-") for part in text.split(",")]
@@ -87,7 +87,7 @@ def parse_reserved_ports(text: str) -> tuple[PortRange, ...] | None:
 
 
 def parse_meminfo(text: str) -> MemoryFacts:
-    """Memory and swap of `/proc/meminfo`, in bytes; None for a missing line."""
+    """Memory and swap of `/proc/meminfo`, in bytes; a value is None if its line is missing."""
     lines = (line.partition(":") for line in text.splitlines())
     found = {label.strip(): _kib_to_bytes(value) for label, _, value in lines}
     swap_total, swap_free = found.get("SwapTotal"), found.get("SwapFree")
@@ -108,12 +108,12 @@ def _kib_to_bytes(text: str) -> int | None:
 
 
 def parse_clock(returned: int, status: int) -> bool | None:
-    """Whether the clock is synchronised, from the return value of `adjtimex` (-1: failed) and its status word."""
+    """Whether the clock is synchronised, by the return value and status word of `adjtimex`; None if the call failed."""
     if returned < 0:
         return None
     return returned != _CLOCK_ERROR and not status & _CLOCK_UNSYNCHRONISED
 
 
 def parse_limit(value: int, infinity: int) -> int:
-    """A resource limit as a number for comparison; `UNLIMITED` if there is none."""
+    """A resource limit as a number that can be compared; `UNLIMITED` if the resource has no limit."""
     return UNLIMITED if value == infinity or value < 0 else value

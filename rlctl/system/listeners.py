@@ -9,12 +9,13 @@ from pathlib import Path
 from rlctl.system.open_files import raise_at_limit
 
 # With sock_diag(7) the kernel visits listening sockets only. For /proc/net/tcp it walks its table of all connections,
-# which takes 10 ms on a machine with 24 GB even if the table is empty.
+# which takes 10 ms on a machine with 24 GB of memory even if the table is empty.
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY, _ERROR, _DONE = 20, 2, 3
 _REQUEST_DUMP = 0x301
 _LISTEN = 10
 _HEADER, _REQUEST = struct.Struct("=IHHII"), struct.Struct("=BBBxI48x")
+# struct inet_diag_msg:
 # family, state, timer, retrans; port, peer's port, address, peer's, interface, cookie; expires, queues; user, inode
 _SOCKET = struct.Struct("=4x H2x 4s12x 16x 4x 8x 12x II")
 _BUFFER = 65_536
@@ -24,14 +25,14 @@ _TABLE_LISTENS = "0A"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListeningSocket:
-    """A listening socket: user id of its process, and the inode by which /proc/PID/fd shows it."""
+    """A listening socket: the user id of its process, and the inode number that /proc/PID/fd shows."""
 
     uid: int
     inode: int
 
 
 def listening_socket(address: str, port: int) -> ListeningSocket | None:
-    """The socket that accepts connections to this address; None if there is none or the system does not show it."""
+    """The socket that accepts connections to this address; None if the system shows no such socket."""
     try:
         found = dict(_dumped())
     except OSError as failure:
@@ -45,7 +46,7 @@ _Found = Iterator[tuple[tuple[bytes, int], ListeningSocket]]
 
 
 def _dumped() -> _Found:
-    """Listening sockets by sock_diag; OSError if this kernel does not have it for TCP."""
+    """Listening sockets, read with sock_diag. Raises OSError if this kernel has no sock_diag for TCP."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as channel:
         request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 1 << _LISTEN)
         channel.send(_HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + request)

@@ -1,4 +1,4 @@
-"""Recognises that rlctl itself reached its limit of open files: that error says nothing about a node."""
+"""Detects that rlctl itself reached its limit of open files, so that rlctl does not report a node as failed."""
 
 import resource
 from errno import EMFILE, ENFILE
@@ -24,7 +24,7 @@ def limit_reached(failure: BaseException) -> ResourceLimit | None:
 
 
 def raise_at_limit(failure: BaseException) -> None:
-    """Raise ResourceLimit if `failure` means that no more files can be opened; else return."""
+    """Raise ResourceLimit if `failure` means that no more files can be opened; else do nothing."""
     error = limit_reached(failure)
     if error is not None:
         raise error from failure

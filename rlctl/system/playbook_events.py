@@ -1,4 +1,4 @@
-"""Events of a playbook run, one JSON object a line, and the results by host and node. Pure."""
+"""Events of a playbook run, one JSON object for each line, and their results by host and node. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,14 +8,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """Result of a task on one host, or for one node of it if `node` is set."""
+    """Result of a task on one host, or for one node of the host if `node` is set."""
 
     host: str
     task: str
     status: str
     message: str | None = None
     node: str | None = None
-    # Directives that the host's server does not start with, each with its error.
+    # Directives that the host's server refuses, each with the server's error.
     refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -27,12 +27,12 @@ class TaskResult:
         """Why the task failed, for messages."""
         if self.status == "unreachable":
             return f"cannot be reached: {self.message or 'no reason was given'}"
-        return f"{self.task}: {self.message or 'failed; its message may hold secrets and is not shown'}"
+        return f"{self.task}: {self.message or 'failed; its message may contain secrets and is not shown'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """End of the playbook, with the number of failures of each host; an unreachable host counts as one."""
+    """End of the playbook, with the number of failures of each host. A failed connection counts as a failure."""
 
     failures: Mapping[str, int]
 
@@ -48,7 +48,7 @@ class PlaybookRun:
     failures: Mapping[str, int]
 
     def changes(self, host: str) -> tuple[str, ...]:
-        """Names of the tasks that changed the host, or would in check mode."""
+        """Names of the tasks that changed the host, or in check mode would change it."""
         own = (one for one in self.results if one.host == host and one.status == "changed")
         return tuple(dict.fromkeys(one.task for one in own))
 
@@ -57,7 +57,7 @@ class PlaybookRun:
         return tuple(one.message for one in self.results if one.host == host and one.status == "ok" and one.message)
 
     def problem(self, host: str) -> str | None:
-        """The host's last failure; None if it had none."""
+        """Why the playbook failed on the host or did not run there; None if it succeeded."""
         if host not in self.failures:
             return "the playbook did not run on it"
         if not self.failures[host]:
@@ -66,11 +66,14 @@ class PlaybookRun:
         return own[-1] if own else "it failed, and no task reported why"
 
     def refused(self, host: str) -> Mapping[str, str]:
-        """The directives that the host's server does not start with, each with its error."""
+        """The directives that the host's server refuses, each with the server's error."""
         return {name: error for one in self.results if one.host == host for name, error in one.refused.items()}
 
     def node_problem(self, host: str, node: str) -> str | None:
-        """The node's last failure, or its host's if no task reported on the node; None if there was none."""
+        """The reason of the node's last task if that failed; None if it succeeded.
+
+        If no task reported on the node, the result is `problem` of its host.
+        """
         own = [one for one in self.results if one.node == node]
         if own:
             return own[-1].reason if own[-1].is_failure else None
@@ -78,7 +81,7 @@ class PlaybookRun:
 
 
 def parse_events(lines: Iterable[str]) -> Iterator[Event]:
-    """Parse the lines that are known events; other lines are skipped."""
+    """Parse each line that is a known event, and skip other lines."""
     for line in lines:
         try:
             event = _event(json.loads(line))
@@ -94,7 +97,7 @@ def _event(document: dict[str, Any]) -> Event | None:
             item = document.get("item")
             return TaskResult(
                 host=str(document["host"]),
-                # Ansible puts the role's name before the task's, which is clear without it.
+                # Ansible puts the role's name before the task's name, which is clear without the role.
                 task=str(document["task"]).rpartition(" : ")[2] + (f" ({item})" if item else ""),
                 status=str(document["status"]),
                 message=document.get("message"),

@@ -1,4 +1,4 @@
-"""Ports of this machine: whether one is free or answers, and a range of free ones for a throw-away fleet."""
+"""Ports of this machine: checks whether a port is free or answers, and finds free ports for a throw-away fleet."""
 
 import random
 import socket
@@ -51,7 +51,7 @@ def answers(address: str, port: int) -> bool:
 
 
 def listening_pids() -> dict[tuple[str, int], int]:
-    """Pid by address and port of all listening processes of this machine; empty if the system does not show them."""
+    """Pids of this machine's listening processes by address and port; empty if the system does not show them."""
     try:
         found = psutil.net_connections("tcp")
     except psutil.AccessDenied:

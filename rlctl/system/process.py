@@ -20,21 +20,21 @@ from rlctl.system.files import cannot, open_own, read_damaged, write_private
 from rlctl.system.listeners import ListeningSocket
 from rlctl.system.open_files import raise_at_limit
 
-# rlctl's own interpreter. -P keeps the working folder off sys.path: it may hold a module with the name of one of ours.
+# rlctl's own interpreter. -P keeps the working folder off sys.path: a module there may have an rlctl module's name.
 OWN_PYTHON = (sys.executable, "-P")
 # Time that an rlctl operation may take to reach its next safe point after SIGTERM.
 END_S = 30.0
 _LOOK_EVERY_S = 0.05
 # The start time is computed from ticks, so two readings may differ by rounding.
 _SAME_START_S = 0.05
-# What Linux appends to the working folder of a process when the folder is removed.
+# Linux appends this text to the path of a working folder that was removed.
 _REMOVED = " (deleted)"
 _PROGRAM_HINT = "run it by hand to see why; it must be an executable that this user may run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """Output and exit code of a program; `timed_out` if it was ended because it took too long."""
+    """Output and exit code of a program; `timed_out` if rlctl ended it at its time limit."""
 
     code: int
     output: str
@@ -44,7 +44,7 @@ class Finished:
 
 class Runner(Protocol):
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
-        """Run a program to its end. Unreachable if it cannot be started; TimedOut if it takes too long."""
+        """Run a program to its end. Unreachable if it cannot be started; TimedOut after `timeout_s`."""
 
 
 class ProcessRunner:
@@ -71,15 +71,16 @@ class ProcessRunner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GracefulRunner:
-    """Runs programs that may hold a fleet's lock: ends them with SIGTERM, and with SIGKILL only after `END_S`.
+    """Runs programs that may hold a fleet's lock: ends them with SIGTERM, and with SIGKILL only after `END_S` seconds.
 
-    The program does not get Ctrl-C from the terminal; `is_stopped` ends it. The result has its output in any case.
+    Ctrl-C in the terminal does not reach the program: rlctl ends it once `is_stopped` returns True. The result has the
+    program's output even then.
     """
 
     is_stopped: Callable[[], bool]
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
-        """Run a program. Unreachable if it cannot be started; `timed_out` if it took too long and was ended."""
+        """Run a program. Unreachable if it cannot be started. After `timeout_s` it is ended, with `timed_out`."""
         try:
             process = subprocess.Popen(
                 list(argv),
@@ -100,7 +101,7 @@ class GracefulRunner:
         return Finished(code=process.returncode, output=output, errors=errors, timed_out=late)
 
     def _wait(self, process: "subprocess.Popen[str]", timeout_s: float) -> tuple[str, str] | None:
-        """The program's output and errors once it has ended; None if it must be ended."""
+        """The program's output and errors once it has ended; None if rlctl must end it."""
         clock = SystemClock()
         until_s = clock.monotonic() + timeout_s
         while not self.is_stopped() and clock.monotonic() < until_s:
@@ -110,7 +111,7 @@ class GracefulRunner:
 
 
 def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    """Send SIGTERM, and SIGKILL to its whole group after `END_S`; returns its output and errors."""
+    """Send SIGTERM to the process; after `END_S` send SIGKILL to its group. Returns its output and errors."""
     process.terminate()
     try:
         return process.communicate(timeout=END_S)
@@ -123,7 +124,7 @@ def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
 class ProcessId:
     """Identifies a process by pid and start time, since the kernel reuses pids.
 
-    The start time counts from boot, so that a change of the wall clock does not make it another process.
+    The start time counts from boot, so that setting the wall clock does not change it.
     """
 
     pid: int
@@ -135,14 +136,14 @@ class ProcessId:
 
     @classmethod
     def of(cls, pid: int) -> "ProcessId | None":
-        """The process that has this pid now; None if there is none."""
+        """The process that has this pid now; None if no process has it."""
         try:
             return cls(pid=pid, started=_started_s(psutil.Process(pid)))
         except psutil.Error:
             return None
 
     def is_alive(self) -> bool:
-        """Whether this process still runs. A zombie counts while some of its threads still hold its ports."""
+        """Whether this process still runs. A zombie counts as running if its threads still hold its ports."""
         try:
             process = psutil.Process(self.pid)
             same = abs(_started_s(process) - self.started) < _SAME_START_S
@@ -151,7 +152,7 @@ class ProcessId:
             return False
 
     def is_ending(self) -> bool:
-        """Whether this process is a zombie some of whose threads still hold its ports."""
+        """Whether this process is a zombie, and some of its threads still hold its ports."""
         try:
             return self.is_alive() and psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
         except psutil.Error:
@@ -250,17 +251,17 @@ def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
         except OSError as failure:
             raise_at_limit(failure)
             raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
-    # The server outlives rlctl on purpose. Without this, Popen warns at exit that the child still runs.
+    # The server outlives rlctl on purpose. Without a return code, Popen warns at exit that the child still runs.
     child.returncode = 0
     return child.pid
 
 
 def reap(pid: int) -> None:
-    """Wait for a child of this process that has ended, so that it does not stay a zombie."""
+    """Reap a child of this process if it has ended, so that it does not stay a zombie."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
 def find_program(names: Sequence[str]) -> str | None:
-    """Path of the first of these programs that is on PATH; None if none is."""
+    """Path of the first of these programs that is on PATH; None if PATH has no such program."""
     return next((found for name in names if (found := shutil.which(name))), None)

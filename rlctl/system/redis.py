@@ -1,6 +1,6 @@
 """A connection to one server, with bounded time and reply size, raw replies, and a class for each kind of error.
 
-Not a client library: rlctl must know which node sent a reply, and a library's time-out covers one read, not one reply.
+rlctl uses no client library: it must know which node sent a reply, and limit the time of a reply, not of a read.
 """
 
 import socket
@@ -20,13 +20,13 @@ Reply = Any  # str, int, None or nested lists of them
 _CHUNK = 1 << 16
 _LARGEST_REPLY = 32 << 20
 _SHOWN_CHARS = 120
-# An inline command: another kind of server takes the least harm from it.
+# An inline command does the least harm to a server that is not Redis.
 _GREETING = b"PING\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """User and password of a connection; `ca` is the PEM certificate that TLS verifies the server with."""
+    """User and password of a connection; `ca` is the PEM certificate with which TLS verifies the server."""
 
     username: str | None = None
     password: Secret | None = None
@@ -34,7 +34,7 @@ class Credentials:
 
 
 class LinkFailure(Exception):
-    """The server could not be reached or used; `reason` is one word, the message has the evidence."""
+    """The server could not be reached or used; `reason` names the kind of failure, the message has the evidence."""
 
     def __init__(self, reason: str, evidence: str) -> None:
         super().__init__(evidence)
@@ -56,7 +56,7 @@ class Silent(LinkFailure):
 
 
 class NotRedis(LinkFailure):
-    """The process at the address does not speak the Redis protocol, or has no certificate of the fleet's authority."""
+    """The process is not a Redis server with a password, or has no certificate of the fleet's authority."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__("stranger", evidence)
@@ -86,7 +86,7 @@ class HandshakeDropped(LinkFailure):
 class Full(LinkFailure):
     """The server is at `maxclients` and closes every new connection."""
 
-    # `-ERR max number of clients reached`, or `... clients + cluster connections reached`.
+    # How the error text begins: `max number of clients reached`, or `max number of clients + cluster connections ...`.
     says = "max number of clients"
 
     def __init__(self, evidence: str) -> None:
@@ -109,14 +109,14 @@ class CommandFailed(Exception):
 
 
 def no_proof() -> str | None:
-    """The `why_unproven` for servers that the caller started itself: every process is accepted."""
+    """A `why_unproven` that accepts every process, for servers that the caller started itself."""
     return None
 
 
 class NodeLink:
     """A connection to a node that opens at the first call and never retries.
 
-    Before a password is sent without TLS, `why_unproven` must return None; any reason it returns raises Unproven.
+    Before the link sends a password without TLS, it calls `why_unproven`. A returned reason is raised as Unproven.
     """
 
     def __init__(
@@ -152,8 +152,8 @@ class NodeLink:
     ) -> list[Reply | CommandFailed]:
         """Send all commands in one write and return their replies in order; error replies are CommandFailed values.
 
-        Connecting, logging in and all replies together take at most `answer_s`, by default the link's time-out. The
-        call of `why_unproven` does not count.
+        `answer_s` limits the time for connecting, logging in and all replies together; the default is the link's
+        time-out. The time of `why_unproven` does not count.
         """
         limit_s = self._timeout_s if answer_s is None else answer_s
         deadline_s = time.monotonic() + limit_s
@@ -176,13 +176,13 @@ class NodeLink:
             channel.close()
 
     def abort(self) -> None:
-        """End the current call of another thread: it fails with Closed."""
+        """End the call that another thread is making on this link; that call raises Closed."""
         channel = self._channel
         if channel is not None:
             channel.abort()
 
     def _open(self, deadline_s: float) -> tuple["_Channel", float]:
-        """Connect and log in; returns the channel and the deadline, later by the time that `why_unproven` took."""
+        """Connect and log in; returns the channel and the deadline, extended by the time of `why_unproven`."""
         self._channel = channel = _Channel.connect(self._address, self._credentials.ca, deadline_s)
         if self._credentials.password is not None:
             if self._credentials.ca is None:
@@ -191,14 +191,14 @@ class NodeLink:
         return channel, deadline_s
 
     def _check_before_password(self, channel: "_Channel", deadline_s: float) -> float:
-        """Refuse a server that wants no password or is not proven to be the node. Returns the seconds of the proof."""
+        """Raise NotRedis or Unproven if the server must not get the password. Returns the seconds of the proof."""
         channel.send_bytes(_GREETING, deadline_s)
         try:
             answer = channel.read(deadline_s)
         except Failure as failure:
             raise NotRedis(f"{self.endpoint}: does not speak the Redis protocol") from failure
         if not isinstance(answer, CommandFailed) or answer.prefix != "NOAUTH":
-            raise NotRedis(f"{self.endpoint}: answers without asking for a password")
+            raise NotRedis(f"{self.endpoint}: does not require a password")
         asked_s = time.monotonic()
         reason = self._why_unproven()
         if reason is not None:
@@ -297,7 +297,7 @@ def _decoded(reply: object) -> Reply | CommandFailed:
 
 
 def _check_login(replies: Sequence[Reply | CommandFailed], endpoint: str) -> None:
-    # A server whose users changed after the login sends these errors to every command.
+    # After a change of its users, a server answers every command of an earlier login with these errors.
     for reply in replies:
         if isinstance(reply, CommandFailed) and reply.prefix in {"NOAUTH", "WRONGPASS"}:
             raise LoginRefused(f"{endpoint}: {reply}")

@@ -13,7 +13,7 @@ UNCHANGED = "nothing was changed; `rlctl status` shows the fleet"
 
 @contextmanager
 def named_errors(node: NodeName, hint: str) -> Iterator[None]:
-    """Raise Refused for an error reply, and Unreachable for a broken connection: the command may have run then."""
+    """Raise Refused for an error reply. Raise Unreachable if the connection breaks: the command may still have run."""
     try:
         yield
     except CommandFailed as failure:

@@ -1,4 +1,4 @@
-"""A root shell on another machine that stays open, so that a drill's fault need not wait for a log-in."""
+"""A root shell on another machine that stays open, so that a drill makes a fault without the delay of a log-in."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _END = "rlctl-end"
 
 
 class RootShell:
-    """Runs small scripts one after another; each returns its output or fails with its own error."""
+    """Runs small scripts one after another in one shell."""
 
     def __init__(self, argv: Sequence[str], where: str) -> None:
         self._where = where
@@ -20,9 +20,9 @@ class RootShell:
         self._asked = 0
 
     def run(self, script: str) -> str:
-        """Run a script and return its output. Unreachable if it fails or the connection ended."""
+        """Run a script and return its output. Unreachable if the script fails or the connection ends."""
         self._asked += 1
-        # The number keeps a late answer to an earlier script from being taken for this one's.
+        # The number shows which script ended: output of an earlier script may arrive late.
         end = f"{_END} {self._asked} "
         self._child.send_line(f"( {script}\n) 2>&1 </dev/null; code=$?; echo; echo {end}$code")
         lines: list[str] = []

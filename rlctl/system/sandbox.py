@@ -1,4 +1,4 @@
-"""A private user, network and process namespace: a fleet in it needs no root and ends with its parent process."""
+"""Private user, network and process namespaces: a fleet in them needs no root and ends with its parent process."""
 
 import contextlib
 import fcntl
@@ -13,14 +13,14 @@ from rlctl.system.process import Runner, find_program
 
 _PROBE_S = 10.0
 _NFT_S = 10.0
-# Ordinary users may run programs in these folders, but do not have them on PATH.
+# Ordinary users may run the programs in these folders, but their PATH does not contain the folders.
 _SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _INTERFACE = struct.Struct("16sh22x")
 
 
 def enter_argv(argv: Sequence[str]) -> list[str]:
-    """The command line that runs a program as first process of new namespaces; the kernel kills it with its parent."""
+    """The command line that runs a program in new namespaces. The kernel kills the program when its parent ends."""
     return [
         *("setpriv", "--pdeathsig", "KILL"),
         *("unshare", "--user", "--map-root-user", "--net", "--pid", "--mount-proc"),
@@ -68,7 +68,7 @@ def raise_loopback() -> None:
 
 
 class PacketFilter:
-    """Applies nft rules without delay: `program` is started beforehand, and waits for the rules on its input."""
+    """Applies nft rules. `prepare` starts nft (`program`) early, so that `apply` need not wait for its start."""
 
     def __init__(self, runner: Runner, program: Sequence[str]) -> None:
         self._program = list(program)
@@ -76,12 +76,12 @@ class PacketFilter:
         self._waiting: Child | None = None
 
     def prepare(self) -> None:
-        """Start the program that the next `apply` uses; that takes tens of milliseconds on a busy machine."""
+        """Start nft for the next `apply`. The start takes tens of milliseconds on a busy machine."""
         if self._waiting is None:
             self._waiting = Child([*self._program, "-f", "-"], reads_output=False)
 
     def apply(self, rules: str) -> None:
-        """Load the rules; Unreachable with nft's errors if it refuses them."""
+        """Load the rules; Unreachable with nft's errors if nft refuses the rules."""
         self.prepare()
         child, self._waiting = self._waiting, None
         assert child is not None
@@ -97,7 +97,7 @@ class PacketFilter:
         return self._runner.run([*self._program, "list", "ruleset"], timeout_s=_NFT_S).output
 
     def close(self) -> None:
-        """End the waiting program."""
+        """End the nft process that `prepare` started."""
         if self._waiting is not None:
             with contextlib.suppress(TimedOut):
                 self._waiting.end()

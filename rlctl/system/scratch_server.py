@@ -1,4 +1,4 @@
-"""Temporary servers on loopback with a password; server and folder are removed even if rlctl is killed."""
+"""Temporary servers on loopback with a password. Linux ends them if rlctl is killed; a later run removes folders."""
 
 import fcntl
 import os
@@ -24,10 +24,11 @@ from rlctl.system.redis import CommandFailed, Credentials, LinkFailure, NodeLink
 from rlctl.system.server_log import is_ready
 
 START_S = 30.0
-# An empty server needs less, whatever its directives; `databases` or `maxclients` can ask for all memory of a machine.
+# An empty server needs less memory. Large values of `databases` or `maxclients` could otherwise take all memory of the
+# machine.
 TRIAL_MEMORY_BYTES = 4 * 1024**3
 TRIAL_EVERY_S = 0.002
-# The process that created a younger folder may not have locked it yet.
+# Younger folders are kept: the process that created one may not have locked it yet.
 LEFT_S = 60.0
 _PR_SET_PDEATHSIG = 1
 _LOG = "server.log"
@@ -65,7 +66,7 @@ def scratch_server(program: str, directives: Mapping[str, str], clock: Clock) ->
 
 
 def start_once(program: str, conf: str, clock: Clock) -> str:
-    """Start a server with this configuration, and end it once it is ready. Returns its log up to then."""
+    """Start a server with this configuration, and end it once it is ready. Returns the log of this start."""
     with _own_folder("rlctl-trial-") as folder:
         write_private(folder / "trial.conf", conf)
         process = _start([program, "trial.conf"], folder, memory_bytes=TRIAL_MEMORY_BYTES)
@@ -93,12 +94,12 @@ def start_once(program: str, conf: str, clock: Clock) -> str:
 
 @contextmanager
 def _own_folder(prefix: str) -> Iterator[Path]:
-    """A temporary folder; removes those of killed runs first."""
+    """Create a temporary folder for the block. Removes the folders of killed runs first."""
     _remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # The kernel releases the lock when this process ends. A pid would mean nothing in another namespace.
+            # The kernel releases the lock when this process ends. A recorded pid would be wrong in another namespace.
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield Path(name)
         finally:
@@ -106,7 +107,7 @@ def _own_folder(prefix: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(prefix: str) -> None:
-    """Remove this user's folders that no process has locked. Their servers ended with the process that made them."""
+    """Remove this user's unlocked folders older than `LEFT_S`. Their servers ended with the killed runs."""
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with suppress(OSError):
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -1,4 +1,4 @@
-"""Reads from a server's log of one start whether it is ready, or why it ended. Pure."""
+"""Reads from the log of one start whether the server is ready, or why it ended. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def is_ready(log: str) -> bool:
 
 
 def config_error(log: str) -> ConfigError | None:
-    """The last directive that the server refused; None if it ended for another reason."""
+    """The last directive that the server refused; None if the log shows no refused directive."""
     block = _config_block(_lines(log))
     found = [(number, refused) for number, line in enumerate(block) if (refused := _REFUSED_LINE.fullmatch(line))]
     if not found:

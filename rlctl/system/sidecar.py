@@ -53,9 +53,9 @@ class Sidecars:
         return {node: Sidecar(id=container, node=node) for container, node in (line.split() for line in lines)}
 
     def start(self, image: str, container: str, node: str, *, undo: str, after_s: float) -> Sidecar:
-        """Start a sidecar for a node's container. After `after_s` it loads the rules in `undo` and ends by itself.
+        """Start a sidecar for a node's container. After `after_s` it loads the rules in `undo` and ends.
 
-        The fault therefore ends even if the drill or the whole run is killed.
+        The fault therefore ends even if rlctl is killed.
         """
         script = f"sleep {after_s:g}; printf %s '{undo}' | nft -f -"
         identity = self._engine.checked_output(

@@ -29,7 +29,7 @@ _AS_ROOT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """How to reach a machine over ssh; the user's ssh settings decide everything else."""
+    """The ssh address of a machine. All other settings come from the user's ssh configuration."""
 
     name: str
     address: str
@@ -47,7 +47,7 @@ class Ssh:
         self._sockets = sockets
 
     def is_open(self, machine: Machine) -> bool:
-        """Whether a shared connection to the machine is open; after the machine's power cut it can be a dead one."""
+        """Whether a shared connection to the machine is open. After a power cut of the machine it may be dead."""
         return _control_path(machine, self._sockets).exists()
 
     def python(
@@ -61,13 +61,13 @@ class Ssh:
     ) -> str:
         """Run a Python program on the machine as root and return its output.
 
-        HostRefused, Unreachable or TimedOut if it cannot run or fails.
-        Without `shared` it opens a connection of its own.
+        Raises HostRefused, Unreachable or TimedOut if the program cannot run or fails. If `shared` is False, ssh opens
+        a separate connection.
         """
         quoted = " ".join(shlex.quote(argument) for argument in arguments)
         argv = ssh_argv(machine, self._sockets, _AS_ROOT.replace("{arguments}", quoted), shared=shared)
         make_private_folder(self._sockets)
-        # Not a pipe: ssh's shared connection keeps the error stream open, and reading to its end would wait for that.
+        # Not a pipe: ssh's shared connection keeps the error stream open, so a read would wait until that closes.
         with tempfile.TemporaryFile() as errors:
             try:
                 done = subprocess.run(
@@ -85,7 +85,7 @@ class Ssh:
 
 
 def socket_folder(home: Path) -> Path:
-    """The private folder for sockets of shared connections. Below the temporary folder: socket paths must be short."""
+    """Create the private folder for sockets of shared connections, below /tmp or TMPDIR: socket paths must be short."""
     mark = hashlib.sha256(str(home).encode()).hexdigest()[:8]
     folder = Path(tempfile.gettempdir()) / f"rlctl-ssh-{os.getuid()}-{mark}"
     create_folder(folder)
@@ -96,7 +96,7 @@ def socket_folder(home: Path) -> Path:
 
 
 def ssh_argv(machine: Machine, sockets: Path, command: str, *, shared: bool = True) -> list[str]:
-    """The ssh command line; it turns off no check of the user's settings."""
+    """The ssh command line. All checks in the user's ssh settings stay on, such as the host key check."""
     sharing = {
         "ControlMaster": "auto",
         "ControlPath": str(_control_path(machine, sockets)),
@@ -120,7 +120,7 @@ def _control_path(machine: Machine, sockets: Path) -> Path:
 
 
 def ssh_failure(machine: Machine, code: int, stderr: str) -> RlctlError:
-    """The error for a program that did not run, from ssh's exit code and error output."""
+    """The error for a program that failed or did not run, from ssh's exit code and error output."""
     last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
     if code == _NO_SUDO:
         return HostRefused(

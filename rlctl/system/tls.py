@@ -42,7 +42,7 @@ def node_certificate(authority: Authority, common_name: str, addresses: tuple[st
 
 
 def read_authority(authority: Authority) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """Parse the authority's certificate and key; ValueError says what is wrong and quotes neither."""
+    """Parse the authority's certificate and key. Raises ValueError if one is invalid; its message quotes neither."""
     try:
         certificate = x509.load_pem_x509_certificate(authority.certificate.encode())
     except ValueError:

@@ -69,7 +69,7 @@ def test_changes_are_named_once_by_host() -> None:
         ),
         pytest.param(
             run(result("h1", "failed"), h1=1),
-            "Install: failed; its message may hold secrets and is not shown",
+            "Install: failed; its message may contain secrets and is not shown",
             id="secret",
         ),
         pytest.param(run(h1=1), "it failed, and no task reported why", id="silent"),
