@@ -15,7 +15,7 @@ from rlctl.topology.nodes import NodeName, NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A node to start; `follow` is the primary with which a replica of a Sentinel fleet or a sentinel starts."""
+    """A node to start; `follow` is the primary for a replica to follow or for a sentinel to watch."""
 
     spec: NodeSpec
     follow: NodeSpec | None = None
@@ -23,14 +23,17 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeResult:
-    """Result of one node or host in a batch; without an error it succeeded."""
+    """Result of one node or host in a batch; `error` is None if it succeeded."""
 
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDrift:
-    """Changes that a host still needs, or why it could not be read; `refused` are directives its server refuses."""
+    """Changes that a host still needs.
+
+    `problem` says why the host could not be read. `refused` lists the directives that its server refuses.
+    """
 
     changes: tuple[str, ...] = ()
     problem: RlctlError | None = None
@@ -39,9 +42,9 @@ class HostDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackagesLeft:
-    """Packages that rlctl installed on hosts that have no fleet any more.
+    """Packages that rlctl installed on hosts without a fleet.
 
-    `changed`: some packages were removed. `kept`: the packages that stay on each host, or why they stay.
+    `changed`: whether packages were removed. `kept`: for each host a text with the packages that stay, and why.
     """
 
     changed: bool = False
@@ -52,7 +55,7 @@ class PackagesLeft:
 class ProgressListener:
     """Callbacks for a long call of a target.
 
-    `note` gets lines of progress for the operator. `check_stop` runs at safe points and raises to end the call.
+    `note` gets progress lines for the operator. The target calls `check_stop` at safe points; its error ends the call.
     """
 
     note: Callable[[str], None]
@@ -63,7 +66,7 @@ NO_PROGRESS_LISTENER = ProgressListener(note=lambda _text: None, check_stop=lamb
 
 
 class OnThisMachine:
-    """The part of a target that is the same for `local` and `docker`: no host to prepare, and no automatic restarts."""
+    """Methods that targets `local` and `docker` share: they have no hosts to prepare, and no automatic restarts."""
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
         return {}
@@ -78,20 +81,20 @@ class OnThisMachine:
         return PackagesLeft()
 
     def suspend_restarts(self, seconds: float) -> None:
-        """Do nothing: only rlctl starts a dead node here, and containers have no restart policy."""
+        """Do nothing: dead local servers and containers are not restarted automatically."""
 
 
 class Target(Protocol):
     """Runs a fleet's processes. Methods take batches of nodes, since one call may cover many machines."""
 
     def check(self) -> str:
-        """Describe the server program that a start would run; raises an error that names what is missing or unfit."""
+        """Describe the server program that a start would run. Raises if a requirement of the start is not met."""
 
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
         """Directives of the section `redis` that the server of the next start refuses.
 
-        None if that server is not on this machine yet; `fetch` pulls it first. Empty for target hosts, whose `drift`
-        has the refused directives.
+        None if the image of that server is not on this machine yet; with `fetch` the target pulls the image first.
+        Empty for target `hosts`, where `drift` has the refused directives.
         """
 
     def route(self, spec: NodeSpec) -> Address:
@@ -100,7 +103,7 @@ class Target(Protocol):
     def why_unproven(self, spec: NodeSpec) -> str | None:
         """The reason to doubt that the node itself listens at its address; None if that is proven.
 
-        Called before a password is sent without TLS.
+        rlctl calls this method before it sends a password without TLS.
         """
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
@@ -116,19 +119,19 @@ class Target(Protocol):
         """Write rlctl's files of these nodes, and start the nodes that do not run."""
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """Write rlctl's files for running servers of these versions. Starts no server."""
+        """Write rlctl's files of these nodes, whose servers have these versions. Starts no server."""
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """Stop the processes of these nodes that rlctl started, and delete their files."""
+        """Stop the processes that rlctl started for these nodes, and delete the nodes' files."""
 
     def settle_packages(self, *, remove: bool) -> PackagesLeft:
-        """The packages that stay on hosts without a fleet; `remove` first removes those that nothing else uses."""
+        """Packages that stay on hosts without a fleet. With `remove` the target first removes the unused packages."""
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
         """Processes and files of these nodes, read without a connection to the servers."""
 
     def placed(self) -> Sequence[NodeName]:
-        """All nodes of the fleet that have files here, also those that the topology no longer has."""
+        """All nodes of the fleet that have files on this target, even if the topology no longer has them."""
 
     def running_without_folder(self) -> Sequence[NodeName]:
         """Nodes that still run although their folder was removed."""

@@ -29,7 +29,7 @@ def open_target(
     clock: Clock,
     listener: ProgressListener,
 ) -> Target:
-    """The target of a resolved topology."""
+    """Open the target of a topology that `resolved` has returned."""
     folder, accepted = home.fleet(topology.name), AcceptedDirectives(home.accepted)
     match topology.target:
         case TargetName.LOCAL:

@@ -14,9 +14,9 @@ LOOK_EVERY_S = 0.005
 def await_listening(
     specs: Sequence[NodeSpec], outcome: Callable[[NodeSpec], NodeResult | None], clock: Clock
 ) -> dict[NodeName, NodeResult]:
-    """Poll `outcome` of each node, which is None while its server neither listens nor has ended, and return all.
+    """Poll `outcome` for each node until it returns a result, and return the results by node.
 
-    A server that is still starting after `LISTEN_S` gets an error.
+    `outcome` is None while the server neither listens nor has ended. After `LISTEN_S` the result is an error.
     """
     results: dict[NodeName, NodeResult] = {}
 

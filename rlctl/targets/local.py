@@ -32,7 +32,7 @@ from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
 
 STOP_S = 5.0
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
-# Title of the child process that saves a server's data. It may outlive the server, and still replaces the data file.
+# Title of the child process that saves a server's data. The child may outlive the server, and replace the data file.
 _SAVE_CHILD = re.compile("(redis|valkey)-(rdb|aof)-")
 
 
@@ -59,7 +59,7 @@ class LocalTarget(OnThisMachine):
         self._logs_before: dict[NodeName, LogSizes] = {}
 
     def check(self) -> str:
-        """Describe the server program; Unreachable if there is none that fits the topology."""
+        """Describe the server program. Raises if it is missing or does not fit the topology."""
         program = self._program()
         return f"{program.path} is {program.flavor} {dotted(program.version)}"
 
@@ -80,15 +80,18 @@ class LocalTarget(OnThisMachine):
         return spec.address, spec.port
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """None if the node's process holds the port, or a process of this user if the node has no folder here."""
+        """None if the node's process holds the port.
+
+        For a node that has no folder here, None if a process of this user or of root holds the port.
+        """
         folder = self._folder.node(spec.name)
         process, socket = self._process(folder), listening_socket(spec.address, spec.port)
         if process is not None:
             holds = socket is not None and process.holds(socket)
-            return None if holds else f"another process than pid {process.pid} holds the port"
+            return None if holds else f"a process other than pid {process.pid} holds the port"
         if folder.is_dir():
-            return f"its process is not running, and another one {_of_user(socket)} holds the port"
-        # The node may belong to another RLCTL_HOME. A process of this user or of root could read our secrets anyway.
+            return f"its process is not running, and another process {_of_user(socket)} holds the port"
+        # The node may belong to another RLCTL_HOME. Processes of this user or of root can read the secrets anyway.
         is_trusted = socket is not None and socket.uid in {os.geteuid(), 0}
         return None if is_trusted else f"a process {_of_user(socket)} holds the port"
 
@@ -182,7 +185,7 @@ class LocalTarget(OnThisMachine):
         return None if _is_free(spec.address, bus) or answers(spec.address, spec.port) else bus
 
     def _process(self, folder: Path) -> ProcessId | None:
-        """The node's server by rlctl's record, else by its pid file, else by a scan; its working folder proves it."""
+        """Find the node's server by rlctl's record, its pid file or a scan. It must work in the node's folder."""
         pid = read_damaged(folder / "redis.pid").strip()
         by_pid_file = ProcessId.of(int(pid)) if pid.isdecimal() else None
         for process in (ProcessId.load(folder / "process.json"), by_pid_file):
@@ -209,7 +212,7 @@ class LocalTarget(OnThisMachine):
         self._stop(children, Signals.SIGKILL)
 
     def _fleet_processes(self) -> Iterator[tuple[NodeName, ProcessId, str]]:
-        """The fleet's processes with their command lines, without others in a node's folder, such as a shell."""
+        """The fleet's processes with their command lines. Leaves out other processes, such as a shell in a folder."""
         for folder, inside in processes_below(self._folder.nodes).items():
             name = NodeName(folder.name)
             for process, command in inside:
@@ -217,7 +220,7 @@ class LocalTarget(OnThisMachine):
                     yield name, process, command
 
     def _marks(self, name: NodeName) -> tuple[str, str]:
-        """Texts in a server's command line that name its node: during its start, and afterwards."""
+        """Texts that identify the node in its server's command line: one during the start, the other afterwards."""
         static_conf = NodeFiles(folder=self._folder.node(name)).static_conf
         return str(static_conf), process_title(self._topology.name, name)
 
@@ -261,7 +264,7 @@ def _of_user(socket: ListeningSocket | None) -> str:
 
 
 def _save_or_end(process: ProcessId, path: Path) -> None:
-    """Record a server's process. If that fails, as on a full disk, kill it: rlctl might not find it again."""
+    """Record a server's process. If that fails, as on a full disk, kill the process: rlctl might not find it again."""
     try:
         process.save(path)
     except Unreachable:
@@ -270,7 +273,7 @@ def _save_or_end(process: ProcessId, path: Path) -> None:
 
 
 def _rotate(log: Path) -> None:
-    """Rotate a long log and keep one old one; the server opens its log for each line, so it needs no signal."""
+    """Rotate a long log and keep one old log. The server opens its log for each line, so it needs no signal."""
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
         log.replace(log.with_suffix(".log.1"))
 

@@ -1,4 +1,4 @@
-"""A node's folder on this machine: writes rlctl's files and a server's initial ones, and reads what is on disk."""
+"""A node's folder on this machine: writes rlctl's files and the server's initial files, and reads the saved state."""
 
 import shutil
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class LogSizes:
 
 
 class NodeFolder:
-    """The files of one node in one local folder; the server may see them at other paths (`files`)."""
+    """The files of one node in a folder of this machine; `files` has the paths at which the server sees them."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class NodeFolder:
 
     @property
     def output(self) -> Path:
-        """Path of the server's output before it opens its log."""
+        """Path of the file for the server's output until the server opens its log."""
         return self.root / "output.log"
 
     def prepare(self, launch: Launch, version: Version) -> None:
@@ -61,7 +61,7 @@ class NodeFolder:
         self.write_own(version)
         for path, text in self._first_files(launch):
             if path.exists() and not self._is_own(path):
-                # It has the id of another node. With it, the server would never belong to its fleet.
+                # The file does not have this node's id. With it, the server would never join its fleet.
                 path.replace(path.with_suffix(".conf.damaged"))
             if not path.exists():
                 write_private(path, text)
@@ -83,7 +83,7 @@ class NodeFolder:
         return [*start_argv(program, self._spec, self.files), *extra]
 
     def write_follow(self, launch: Launch | None) -> None:
-        """Write the primary that the server follows at its next start; None: it follows its own configuration."""
+        """Write the primary that the server follows at its next start. With None it uses its own configuration."""
         if not self._starts_with_replicaof:
             return
         follow = self._primary_at_start(launch) if launch is not None else None
@@ -91,7 +91,7 @@ class NodeFolder:
         write_private(self._here(self.files.follow_conf), text)
 
     def read(self, *, running: bool) -> OnDisk:
-        """What the node would have after a start. For a running node only its id: observe reads the rest from it."""
+        """The state that the node would have after a start. Only the id if the node runs: observe reads the rest."""
         if running or not self.root.is_dir():
             return OnDisk(running=running, own_id=self._own_id() if running else None)
         log_folder = self.root / "appendonlydir"
@@ -108,13 +108,13 @@ class NodeFolder:
         return LogSizes(log=_size(self._here(self.files.log)), output=_size(self.output))
 
     def last_error(self, since: LogSizes) -> str:
-        """The last error in the logs after `since`: earlier lines come from an earlier start."""
+        """The last error in the logs, without the parts up to the sizes `since`, which belong to earlier starts."""
         log, output = _read_from(self._here(self.files.log), since.log), _read_from(self.output, since.output)
         return last_error(f"{log}\n{output}")
 
     @property
     def _starts_with_replicaof(self) -> bool:
-        """Whether the start sets the primary; a cluster node reads it from nodes.conf, a sentinel from its file."""
+        """Whether the command line sets the primary. Cluster nodes and sentinels read it from their files."""
         return self._topology.kind is Kind.SENTINEL and not self._spec.is_sentinel
 
     def _primary_at_start(self, launch: Launch) -> NodeSpec | None:
@@ -124,7 +124,7 @@ class NodeFolder:
         return self.root / path.name
 
     def write_first(self, launch: Launch, folder: Path) -> None:
-        """Write the files of a node's first start, which the server owns afterwards, into a separate folder."""
+        """Write the files for a node's first start into a separate folder. Later the server owns these files."""
         make_private_folder(folder)
         for path, text in self._first_files(launch):
             write_private(folder / path.name, text)
@@ -149,7 +149,7 @@ class NodeFolder:
         return replica_cluster_conf(self._own_id(), self._spec, node_id(self._secrets.fleet_id, leader.name), leader)
 
     def _is_own(self, path: Path) -> bool:
-        """Whether a file with the node's id still has this node's; True for a file without an id."""
+        """Whether the id in the file is this node's id; True for a kind of file that has no id."""
         text = read_damaged(path)
         if path == self._here(self.files.cluster_conf):
             return is_own_table(text, self._own_id())
@@ -178,7 +178,7 @@ class NodeFolder:
 
 
 def delete_folder(folder: Path) -> NodeResult:
-    """Remove a node's folder with its contents; does nothing if there is none."""
+    """Remove a node's folder with its contents; does nothing if the folder does not exist."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:

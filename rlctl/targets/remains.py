@@ -1,4 +1,4 @@
-"""Reads from a stopped node's files what it would have after a start. Pure."""
+"""Reads from a stopped node's files the state that it would have after a start. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class SavedFiles:
 
 
 def on_disk(remains: SavedFiles, own_id: NodeId) -> OnDisk:
-    """What the node would have after a start."""
+    """The state that the node would have after a start."""
     monitors, epoch = _monitored(remains.sentinel_conf)
     return OnDisk(
         saved=_saved(remains),

@@ -22,7 +22,7 @@ class ServerProgram:
 
 
 def find_server(engine: Engine, runner: Runner) -> ServerProgram:
-    """The program in RLCTL_REDIS_SERVER, else the family's on PATH. Unreachable or Refused if none fits."""
+    """The program in RLCTL_REDIS_SERVER, else the one of `engine` on PATH. Unreachable or Refused if none fits."""
     wanted = f"{engine.flavor}-server"
     named = os.environ.get("RLCTL_REDIS_SERVER")
     path = named or find_program([wanted])
@@ -36,7 +36,7 @@ def find_server(engine: Engine, runner: Runner) -> ServerProgram:
 
 
 def check_fit(program: ServerProgram, engine: Engine, alternative: str) -> None:
-    """Raise if a program is not what the topology wants; the hint also names the `alternative`."""
+    """Raise Unreachable or Refused if the program does not fit the topology. The hint includes `alternative`."""
     found, oldest = f"{program.path} is {program.flavor} {dotted(program.version)}", OLDEST[program.flavor]
     if program.flavor is not engine.flavor:
         raise Unreachable(
@@ -54,7 +54,7 @@ def check_fit(program: ServerProgram, engine: Engine, alternative: str) -> None:
 
 
 def identity(program: ServerProgram) -> str:
-    """A text that changes with the installed binary, also for another build of the same version."""
+    """A text that changes with the installed binary, even if the version stays the same."""
     state = Path(program.path).stat()
     return f"{program.path} {program.flavor} {dotted(program.version)} {state.st_size} {state.st_mtime_ns}"
 

@@ -1,4 +1,4 @@
-"""Tries the directives of a topology's section `redis` on the server program that will run them."""
+"""Tries the directives of a topology's section `redis` on the server program that will use them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Start = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedDirective:
-    """A directive that a server does not start with; `directive` is None if no single one causes the error."""
+    """A directive with which a server does not start; `directive` is None if no single one causes the error."""
 
     server: str
     directive: str | None
@@ -33,7 +33,7 @@ class TrialServer:
 def check_directives(
     server: TrialServer, directives: Sequence[Directive], accepted: AcceptedDirectives, start: Start
 ) -> tuple[RefusedDirective, ...]:
-    """The directives that this server refuses. Remembers accepted ones, so that it need not be started again."""
+    """The directives that this server refuses. Records in `accepted` that it refuses none, to avoid later starts."""
     if accepted.holds(server.identity, directives):
         return ()
     found = refusals(server.name, directives, start)
@@ -43,7 +43,7 @@ def check_directives(
 
 
 def refusals(server: str, directives: Sequence[Directive], start: Start) -> tuple[RefusedDirective, ...]:
-    """Every directive that this server does not start with. Needs one more start for each of them."""
+    """Every directive that this server refuses. Each refused directive costs one more start."""
     found: list[RefusedDirective] = []
     left = list(directives)
     while not is_ready(log := start(trial_conf(left))):
@@ -57,7 +57,7 @@ def refusals(server: str, directives: Sequence[Directive], start: Start) -> tupl
 
 
 def _without_line(server: str, directives: Sequence[Directive], log: str, start: Start) -> tuple[RefusedDirective, ...]:
-    """The refused directives if the server's error names no line, as when it ends later for lack of memory."""
+    """Find the refused directives if the server's error names no directive, such as a lack of memory."""
     if not is_ready(bare := start(trial_conf(()))):
         raise Unreachable(
             f"{server} does not start with an empty `redis:` section either: {_reason(bare)}",

@@ -12,7 +12,7 @@ from tests.hosts.fleets import HostsFleet, without_sudo
 from tests.lab.hosts import start_lab
 
 MIB = 1024 * 1024
-LOOK = "looking at 3 hosts\n"
+LOOK = "reading 3 hosts\n"
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ def test_a_listener_at_a_dead_nodes_port_gets_no_password(cluster: LocalFleet) -
             cluster.run(*words.split(), expect=None)
         [finding] = [one for one in cluster.status(expect=11)["findings"] if one["code"] == "node-unproven"]
         assert finding["subject"] == "node-5"
-        assert "its process is not running, and another one of user id" in finding["text"]
+        assert "its process is not running, and another process of user id" in finding["text"]
         assert cluster.deploy(expect=8).error()["code"] == "refused"
         said = b"".join(stranger.received)
     assert said

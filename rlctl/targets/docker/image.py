@@ -1,4 +1,4 @@
-"""Finds out which server an image has: runs it once in a temporary container, and caches the result by image id."""
+"""Reads which server an image has: runs it once in a temporary container, and caches the result by image id."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,8 @@ from rlctl.system.files import read_damaged, write_private
 from rlctl.targets.server_program import ServerProgram, check_fit, dotted, parse_version, read_banner
 from rlctl.topology.model import Flavor, Topology
 
-# The image may have no client, so the script reads from the server's output when it is ready. It kills the server then,
-# or after 40 s, even if rlctl was killed meanwhile. The shell and the container end with the server.
+# The image may have no client, so the script waits for the ready message in the server's output. It kills the server
+# at that message, or after 40 s even if rlctl was killed meanwhile. The shell and the container end with the server.
 START = """
 cd /trial && printf '%s' "$1" >trial.conf || exit 1
 sh -c 'echo "$$"; exec "$0" trial.conf 2>&1' "$0" | {
@@ -22,13 +22,14 @@ sh -c 'echo "$$"; exec "$0" trial.conf 2>&1' "$0" | {
     done
 }
 """
-# An empty server needs less, whatever its directives; `databases` or `maxclients` can ask for all memory of a machine.
+# An empty server needs less memory. Large values of `databases` or `maxclients` could otherwise take all memory of the
+# machine.
 _TRIAL_OPTIONS = ("--tmpfs", "/trial:size=1m", "--memory", "512m", "--memory-swap", "512m")
 _ALTERNATIVE = "name another image in docker.image"
 
 
 def image_server(engine: DockerEngine, topology: Topology, image_id: str, cache: Path) -> ServerProgram:
-    """The server of the topology's image; Unreachable if it has none that fits."""
+    """The server of the topology's image. Unreachable or Refused if the image has no server that fits."""
     program = _cached_server(topology, image_id, cache) or _read_from_image(engine, topology)
     check_fit(program, topology.engine, _ALTERNATIVE)
     return program
@@ -59,7 +60,7 @@ def _cached_server(topology: Topology, image_id: str, cache: Path) -> ServerProg
 
 
 def _read_from_image(engine: DockerEngine, topology: Topology) -> ServerProgram:
-    """Run the server's --version in a temporary container, by a shell as nodes start: the image must have one."""
+    """Run the server with --version in a temporary container. Needs a shell in the image, as nodes do."""
     image, server = topology.docker.image, f"{topology.engine.flavor}-server"
     done = engine.run_once(image, "sh", "-c", 'exec "$0" --version', server)
     program = read_banner(done.output, _path(topology))

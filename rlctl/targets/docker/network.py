@@ -15,7 +15,7 @@ _HINT = "set docker.subnet to a free network or to auto; `docker network ls` and
 
 
 def choose_network(topology: Topology, record: FleetRecord | None, engine: DockerEngine) -> IPv4Network:
-    """The network for `auto`: that of the last deploy, else that of the fleet's Docker network, else a free one."""
+    """The subnet for `auto`: that of the last deploy, else that of the fleet's Docker network, else a free subnet."""
     nodes = len(all_nodes(topology))
     if record is not None and record.topology.target is TargetName.DOCKER:
         return network_around(all_nodes(record.topology)[0].address, nodes)
@@ -31,7 +31,7 @@ def choose_network(topology: Topology, record: FleetRecord | None, engine: Docke
 
 
 def check_network(topology: Topology, engine: DockerEngine) -> None:
-    """Raise Unreachable if the fleet neither has its network nor could create it, naming the conflict."""
+    """Raise Unreachable if the fleet's network has another subnet, or another network or route overlaps."""
     wanted, networks = network_of(topology), engine.networks()
     own = _own(topology, networks)
     if own is not None:

@@ -129,7 +129,7 @@ class DockerTarget(OnThisMachine):
         return results
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """Write rlctl's files, and raise container memory limits, which a larger maxmemory needs before CONFIG SET."""
+        """Write rlctl's files, and raise container memory limits before CONFIG SET raises maxmemory."""
         self._write_project()
         for spec, version in versions.items():
             self._node(spec).write_own(version)
@@ -137,13 +137,13 @@ class DockerTarget(OnThisMachine):
         return {spec.name: NodeResult() for spec in versions}
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """Stop and remove the nodes' containers and folders, and the network after the last container."""
+        """Remove the nodes' containers and folders. Removes the network after the last container."""
         found = self._containers()
 
         def remove_one(name: NodeName) -> NodeResult:
             folder, container = self._folder.node(name), found.get(name)
             if container is not None and not self._is_ours(name, container):
-                # Without a folder here, another RLCTL_HOME made the container. It stays, and that is no error.
+                # If the node has no folder here, the container belongs to another RLCTL_HOME and is kept.
                 return NodeResult(error=_not_ours(container)) if folder.is_dir() else NodeResult()
             try:
                 if container is not None:
@@ -193,11 +193,11 @@ class DockerTarget(OnThisMachine):
 
     @cached_property
     def _is_direct(self) -> bool:
-        """Whether this machine reaches the containers' network; not if the engine runs in a virtual machine."""
+        """Whether this machine reaches the containers' network. False if the engine runs in a virtual machine."""
         if sys.platform != "linux":
             return False
         gateway = str(network_of(self._topology)[1])
-        # Without a running container the network's interface may be down or missing, which proves nothing.
+        # Without a running container the interface may be down or missing although this machine reaches the network.
         return gateway in own_addresses() or not any(one.running for one in self._containers().values())
 
     def _pulled_image(self) -> str:
@@ -219,7 +219,7 @@ class DockerTarget(OnThisMachine):
         return {NodeName(one.labels[LABEL_NODE]): one for one in found if LABEL_NODE in one.labels}
 
     def _is_ours(self, name: NodeName, container: Container) -> bool:
-        """Whether the container mounts the node's folder: a fleet of another RLCTL_HOME may have the same name.
+        """Whether the container mounts the node's folder. Another RLCTL_HOME may have a fleet of the same name.
 
         Compares resolved paths, since a symbolic link in RLCTL_HOME gives a folder several paths.
         """
@@ -239,7 +239,7 @@ class DockerTarget(OnThisMachine):
         disk = replace(self._node(spec).read(running=running), misfit=self._misfit(container))
         if running:
             return disk
-        # A stopped container may hold its published port already while it starts.
+        # If there is a container, the port may be its own: Docker opens it before the container counts as running.
         is_taken = container is None and not is_free(spec.port)
         return replace(disk, reachable=False, port_taken=spec.port if is_taken else None)
 
@@ -256,13 +256,16 @@ class DockerTarget(OnThisMachine):
         return None if limit >= files else f"its container may open {limit} files, maxclients needs {files}"
 
     def _write_project(self) -> None:
-        """Write the compose file, and beside it the variables of this machine."""
+        """Write the compose file and the file with this machine's compose variables."""
         fragment = read_text(asset_folder("compose") / "node.yaml") or ""
         write_private(self._folder.compose, compose_file(self._topology, fragment))
         write_private(self._folder.compose_variables, f"{USER_VARIABLE}={os.getuid()}:{os.getgid()}\n")
 
     def _create(self, specs: Sequence[NodeSpec]) -> None:
-        """Create the missing containers. Repeats while new ones appear: the compose of a killed rlctl may still run."""
+        """Create the missing containers.
+
+        Repeats while new containers appear, since the `docker compose` of a killed rlctl may still run.
+        """
         self._remove_without_network(specs)
         before = self._containers()
         while missing := [str(spec.name) for spec in specs if spec.name not in before]:
@@ -280,7 +283,7 @@ class DockerTarget(OnThisMachine):
             self._engine.grow_memory(self._container(spec.name), memory_limit_bytes(self._topology, spec))
 
     def _remove_without_network(self, specs: Sequence[NodeSpec]) -> None:
-        """Remove stopped containers if the network is gone: they cannot start again, and the data is in the folders."""
+        """Remove stopped containers if their network is gone: they cannot start again. The folders have the data."""
         if has_network(self._topology, self._engine):
             return
         found = self._containers()
@@ -307,7 +310,7 @@ class DockerTarget(OnThisMachine):
         return results
 
     def _outcome(self, spec: NodeSpec, *, since: datetime) -> NodeResult | None:
-        """Result of a start; None while the server neither listens nor has ended. `since` is just before the start."""
+        """Result of a start; None while the server neither listens nor has ended. `since` precedes the start."""
         if answers(*self.route(spec)):
             return NodeResult()
         container = self._containers().get(spec.name)

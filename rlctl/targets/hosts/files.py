@@ -12,7 +12,7 @@ SETTINGS, DATA = PurePosixPath("/etc/rlctl"), PurePosixPath("/var/lib/rlctl")
 
 
 def node_files(topology: Topology, spec: NodeSpec) -> NodeFiles:
-    """Paths of a node's files on its host. The server logs to its output, which journald keeps, not to a file."""
+    """Paths of a node's files on its host. The server logs to its standard output, which journald stores."""
     place = PurePosixPath(topology.name) / spec.name
     return NodeFiles(folder=DATA / place, own_settings=SETTINGS / place, has_log=False)
 

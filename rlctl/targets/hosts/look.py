@@ -1,4 +1,4 @@
-"""The state of a host: the request to its probe, and the probe's answer as a value. Pure."""
+"""The state of a host: builds the request to the host's probe, and parses the probe's answer. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ class HostState:
 
 
 def kept_packages(looks: Mapping[str, HostState | RlctlError]) -> Mapping[str, tuple[str, ...]]:
-    """Packages by host that rlctl installed and no fleet needs; hosts that could not be read are left out."""
+    """Packages that rlctl installed and no fleet needs, by host. Leaves out hosts that could not be read."""
     return {host: look.packages for host, look in looks.items() if isinstance(look, HostState) and look.packages}
 
 
@@ -84,7 +84,7 @@ def probe_request(topology: Topology, specs: Iterable[NodeSpec]) -> str:
 def parse_host_state(host: str, text: str, *, between: tuple[float, float]) -> HostState:
     """Parse the probe's output; Unreachable if it is not valid.
 
-    `between` has the local times before and after the call, from which the offset of the host's clock is computed.
+    `between` has the local times before and after the call; they give the offset of the host's clock.
     """
     try:
         answer = json.loads(text)
@@ -104,7 +104,7 @@ def parse_host_state(host: str, text: str, *, between: tuple[float, float]) -> H
 
 
 def _offset(now: float, asked: float, answered: float) -> float:
-    """Seconds by which a clock is outside of the local times between which it was read; 0 if it is inside."""
+    """Seconds by which a host's time is before `asked` or after `answered` (local times); 0 if it is between them."""
     return min(now - asked, 0.0) + max(now - answered, 0.0)
 
 

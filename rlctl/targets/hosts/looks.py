@@ -14,23 +14,23 @@ from rlctl.targets.hosts.shells import machine
 from rlctl.topology.model import HostEntry, Topology
 from rlctl.topology.nodes import all_nodes, host_name
 
-# Waiting code reads ten times a second; a host's state does not change that fast.
+# Loops that wait read ten times a second, more often than a host's state changes.
 LOOK_S = 2.0
-# A host that could not be reached within this time is left out of playbooks, which would wait for it.
+# Playbooks leave out a host that could not be read within the last `OFF_S`, since they would wait for it.
 OFF_S = 30.0
 WORKERS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CachedState:
-    """The state of a host or why it could not be read, when that was, and how long it took."""
+    """The state of a host, or the error of reading it, with the time and the duration of the reading."""
 
     at: float
     took_s: float
     found: HostState | RlctlError
 
     def is_fresh(self, now: float) -> bool:
-        """Whether the host need not be read again; a time-out took longer, so it also counts for longer."""
+        """Whether the result is still valid: for `LOOK_S`, or as long as the reading took if that was longer."""
         return now - self.at <= max(LOOK_S, self.took_s)
 
 
@@ -45,7 +45,7 @@ class HostStates:
         self._cached: dict[str, _CachedState] = {}
 
     def of(self, hosts: Iterable[HostEntry]) -> Mapping[str, HostState | RlctlError]:
-        """The state of each host, at most `LOOK_S` old."""
+        """The state of each host, or the error of reading it. Reads a host only if its cached result is too old."""
         wanted = {host_name(host): host for host in hosts}
         now = self._clock.monotonic()
         stale = {name: host for name, host in wanted.items() if not self._is_fresh(name, now)}
@@ -55,7 +55,7 @@ class HostStates:
         return {name: self._cached[name].found for name in wanted}
 
     def recent_failures(self, hosts: Iterable[str]) -> Mapping[str, RlctlError]:
-        """The errors of those hosts that could not be read within the last `OFF_S`."""
+        """The errors of the hosts whose last reading failed within the last `OFF_S`."""
         now = self._clock.monotonic()
         known = {host: self._cached[host] for host in hosts if host in self._cached}
         return {

@@ -17,7 +17,7 @@ from rlctl.targets.base import ProgressListener
 from rlctl.topology.dump import topology_text
 from rlctl.topology.model import Topology
 
-# Folders beside the topology with the operator's variables, which count in playbooks that rlctl runs, too.
+# Folders beside the topology file with the operator's variables. Playbooks that rlctl runs use them too.
 _VARIABLE_FOLDERS = ("group_vars", "host_vars")
 
 
@@ -32,7 +32,7 @@ class HostPlaybooks:
     def run(
         self, name: str, hosts: Sequence[str], variables: Mapping[str, object] | None = None, *, check: bool = False
     ) -> PlaybookRun:
-        """Run a playbook on some hosts. A check run works on its own files, so that it does not disturb a real run."""
+        """Run a playbook on these hosts. In check mode it uses separate files, so that a real run is not disturbed."""
         stage = self._folder.staging_folder(rehearsal=check)
         inventory = self._write_inventory(stage / "ansible")
         own = {"rlctl_command": [*OWN_PYTHON, "-m", "rlctl"], "rlctl_stage_folder": str(stage)}
@@ -60,7 +60,7 @@ class HostPlaybooks:
 
 
 class _HostProgress:
-    """Reports failures and changes of each host to the listener, not tasks that changed nothing."""
+    """Reports the failures of each host to the listener, and in a real run its changes."""
 
     def __init__(self, listener: ProgressListener, *, check: bool) -> None:
         self._listener = listener

@@ -1,4 +1,4 @@
-"""Runs as root on a host, not on this machine: prints as JSON which units hold the ports of their nodes."""
+"""Program that runs as root on a host: prints as JSON which nodes' units hold their ports."""
 
 import json
 import socket
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# The kernel's table of TCP sockets, and the state of one that accepts connections.
+# The kernel's table of TCP sockets, and its code for a listening socket.
 _SOCKETS = Path("/proc/net/tcp")
 _LISTENS = "0A"
 
@@ -22,8 +22,8 @@ def main() -> None:
 
 
 def _holds(node: dict[str, Any], user: int | None, listening: dict[str, int]) -> bool:
-    """Whether the unit runs and its user has the socket."""
-    # Not by process: root in a container may not read /proc/PID/fd.
+    """Whether the unit runs and its user has the socket that listens on the node's port."""
+    # Compares users, not processes: root in a container may not read /proc/PID/fd.
     packed = socket.inet_aton(node["address"])[::-1].hex().upper()
     found = (listening.get(f"{address}:{node['port']:04X}") for address in (packed, "00000000"))
     return user is not None and user in found

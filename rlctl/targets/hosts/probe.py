@@ -1,4 +1,4 @@
-"""Runs as root on a host, not on this machine: prints as JSON the host's facts and what a fleet has there."""
+"""Program that runs as root on a host: prints as JSON the host's facts and the fleet's nodes there."""
 
 import ctypes
 import errno
@@ -16,7 +16,7 @@ from typing import Any
 
 # sentinel.conf has passwords; only these lines leave the host.
 _SENTINEL_LINES = re.compile(r"^sentinel (?:monitor|config-epoch|myid) .*$", re.MULTILINE)
-# Far more than the nodes.conf of a thousand nodes.
+# Size limit of a file. The nodes.conf of a thousand nodes is far smaller.
 _MOST_BYTES = 1024 * 1024
 # Index of the status in struct timex, in units of int: after modes with its padding, and four longs.
 _STATUS_WORD = 10
@@ -71,7 +71,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _is_orphaned(settings: Path, data: Path) -> bool:
-    """Whether a killed run left files that no node needs: the fleet's folders, or what all fleets share."""
+    """Whether a killed run left files that no node needs: the fleet's folders, or those that all fleets share."""
     fleets = _fleets(settings, data)
     is_left = settings.parent.exists() and not _kept_packages(settings, data)
     return settings.name in fleets or (not fleets and is_left)
@@ -82,7 +82,7 @@ def _fleets(settings: Path, data: Path) -> set[str]:
 
 
 def _kept_packages(settings: Path, data: Path) -> list[str]:
-    """The packages that stayed installed after the host's last fleet, as rlctl_package_removal recorded them."""
+    """The packages that rlctl_package_removal recorded as kept when the host's last fleet was removed."""
     if _fleets(settings, data):
         return []
     try:
@@ -120,7 +120,7 @@ def _systemctl(*words: str) -> str:
 
 
 def _bind_error(address: str, port: int) -> str | None:
-    """The errno name with which a bind to the address fails; None if it works. Port 0 checks the address only."""
+    """Name of the errno of a failed bind to the address; None if the bind works. Port 0 checks only the address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -15,7 +15,7 @@ from rlctl.targets.hosts.shells import machine
 from rlctl.topology.model import HostEntry, Topology
 from rlctl.topology.nodes import NodeSpec, all_nodes, host_name
 
-# Connections to the nodes of a host are opened at the same time: one answer serves all of them.
+# A positive answer is valid for this time: rlctl connects to all nodes of a host at the same time.
 HELD_S = 1.0
 # A server that was just started opens its port a moment later, so a negative answer is valid for a short time only.
 FREE_S = 0.2
@@ -70,7 +70,7 @@ class HostProofs:
             return known.held
 
     def _ask(self, host: HostEntry) -> Mapping[str, bool] | RlctlError:
-        """The host's answer. If a shared connection may be the cause of a failure, asks once more without it."""
+        """Query the host. If a shared connection may have caused a failure, query once more over a new connection."""
         started, is_open = self._clock.monotonic(), self._ssh.is_open(machine(host))
         try:
             return self._answer(host, timeout_s=OPEN_S if is_open else ANSWER_S, shared=True)

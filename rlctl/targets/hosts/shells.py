@@ -1,4 +1,4 @@
-"""Root shells on a fleet's hosts that stay open, so that the actions of a drill need not wait for a log-in."""
+"""Root shells on a fleet's hosts that stay open, so that a drill acts without the delay of a log-in."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from rlctl.topology.nodes import NodeSpec, host_name
 
 
 class HostShells:
-    """At most one shell for each host, opened at its first use; it ends with this process at the latest."""
+    """At most one shell for each host, opened at the first use. A shell ends at the latest with this process."""
 
     def __init__(self, topology: Topology, sockets: Path) -> None:
         self._hosts = {host_name(host): host for host in topology.hosts}
@@ -48,14 +48,14 @@ class HostShells:
 
 
 def machine(host: HostEntry) -> Machine:
-    """How to reach a host of the topology over ssh."""
+    """The ssh address of a host of the topology."""
     return Machine(name=host_name(host), address=host.address, port=host.port, user=host.user)
 
 
 def suspend_restarts_script(fleet: str, seconds: float) -> str:
     """Shell command that suspends automatic restarts of this fleet's units for `seconds`; 0 resumes them.
 
-    The units' start-guard reads the file that it writes.
+    The command writes a file that the units' start-guard reads.
     """
     hold = f"/run/rlctl/{fleet}/hold"
     if not seconds:
@@ -66,7 +66,7 @@ def suspend_restarts_script(fleet: str, seconds: float) -> str:
 def signal_script(topology: Topology, nodes: Sequence[NodeSpec], number: int) -> str:
     """Shell commands that send a signal to the servers of these nodes; skips a node that does not run.
 
-    They read the server's pid file and check the process title; systemctl would take a tenth of a second.
+    The commands read pid files and check process titles, since systemctl would take a tenth of a second.
     """
     return "\n".join(
         f"pid=$(cat {node_files(topology, spec).pid} 2>/dev/null) && tr '\\0' ' ' </proc/$pid/cmdline 2>/dev/null "

@@ -61,7 +61,7 @@ class HostsTarget:
         self._up_to_date: set[str] = set()
 
     def check(self) -> str:
-        """Check ssh and Ansible here and the fleet's hosts; Unreachable if no host answers."""
+        """Check ssh and Ansible on this machine, and the fleet's hosts. Raises if no host answers."""
         if shutil.which("ssh") is None:
             raise Unreachable("ssh is not on PATH", hint="install the OpenSSH client")
         try:
@@ -96,7 +96,7 @@ class HostsTarget:
     def drift(self) -> Mapping[str, HostDrift]:
         """What the playbook would change on each host, from a run in check mode."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
-        self._listener.note(f"looking at {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
+        self._listener.note(f"reading {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
         found = {host: HostDrift(problem=problem) for host, problem in self._states.recent_failures(hosts).items()}
         reachable = [host for host in hosts if host not in found]
         if reachable:
@@ -144,13 +144,13 @@ class HostsTarget:
         return {spec.name: NodeResult(error=run.node_problem(_host(spec), spec.name)) for spec in specs}
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """Run the playbook on hosts that are not known to be up to date. Its files suit the installed version."""
+        """Run the playbook on hosts not known to be up to date. It renders files for the installed server version."""
         behind = sorted(_hosts_of(versions) - self._up_to_date)
         results = self.prepare(behind) if behind else {}
         return {spec.name: results.get(_host(spec), NodeResult()) for spec in versions}
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """Stop and delete these nodes and what killed runs left, then read the hosts again to prove it."""
+        """Stop and delete these nodes and the remains of killed runs, then read the hosts again as a check."""
         where = self._holders(names)
         holding = {host for found in where.values() if not isinstance(found, RlctlError) for host in found}
         hosts = sorted(holding | self._orphaned())
@@ -170,7 +170,7 @@ class HostsTarget:
         return self._proofs.why_unproven(spec)
 
     def settle_packages(self, *, remove: bool) -> PackagesLeft:
-        """The packages that stay on each host; with `remove` the playbook also reports why."""
+        """The packages that stay on each host. With `remove` a playbook first removes the unused packages."""
         before = kept_packages(self._states.of(self._topology.hosts))
         if not remove or not before:
             return PackagesLeft(kept={host: f"{', '.join(names)}: still installed" for host, names in before.items()})
@@ -185,7 +185,7 @@ class HostsTarget:
         return PackagesLeft(changed=kept_packages(self._states.of(self._topology.hosts)) != before, kept=kept)
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
-        """A node that accepts connections runs; the states of the others are read from their hosts."""
+        """Processes and files of the nodes. Reads a host only for nodes that do not accept connections."""
         with ThreadPoolExecutor(max_workers=min(WORKERS, len(specs)) or 1) as pool:
             answering = dict(zip(specs, pool.map(lambda spec: answers(spec.address, spec.port), specs), strict=True))
         silent = [spec for spec in specs if not answering[spec]]
@@ -199,7 +199,7 @@ class HostsTarget:
         }
 
     def placed(self) -> Sequence[NodeName]:
-        """The nodes on the hosts; for a host that does not answer, those that the topology places there."""
+        """The nodes on the hosts; for a host that does not answer, the nodes that the topology places there."""
         found: set[NodeName] = set()
         for host, state in self._states.of(self._topology.hosts).items():
             if isinstance(state, HostState):
@@ -220,13 +220,13 @@ class HostsTarget:
         self._states.forget()
 
     def suspend_restarts(self, seconds: float) -> None:
-        """Write a file on each host that the units' start-guard reads; it expires by itself."""
+        """Write a file on each host with the end of the suspension. The units' start-guard reads the file."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         if seconds:
             self._shells.run_all(dict.fromkeys(hosts, suspend_restarts_script(self._topology.name, seconds)))
             return
         for host in hosts:
-            # On a host that does not answer now, the file expires.
+            # On a host that does not answer now, the suspension ends at the time in the file.
             with contextlib.suppress(Unreachable, TimedOut):
                 self._shells.run(host, suspend_restarts_script(self._topology.name, 0))
 
@@ -238,7 +238,7 @@ class HostsTarget:
         return self._ssh.python(machine(host), program, [])
 
     def rotate_logs(self) -> None:
-        """Do nothing: journald rotates."""
+        """Do nothing: journald rotates the logs."""
 
     def _own_id(self, spec: NodeSpec) -> NodeId:
         return node_id(self._secrets.fleet_id, spec.name)
@@ -254,7 +254,7 @@ class HostsTarget:
         return state.disk(spec, self._own_id(spec)) if isinstance(state, HostState) else OnDisk(unknown=state.message)
 
     def _host_error(self, host: str, problem: str) -> RlctlError:
-        """The error for a host that failed in a playbook; ssh's own error if a new probe fails: it is more precise."""
+        """The error for a host that failed in a playbook; a failed new probe gives a more precise one."""
         entry = next(one for one in self._topology.hosts if host_name(one) == host)
         self._states.forget()
         state = self._states.of([entry])[host]
@@ -267,7 +267,7 @@ class HostsTarget:
         return {host for host, state in states if isinstance(state, HostState) and state.orphaned}
 
     def _holders(self, names: Sequence[NodeName]) -> Mapping[NodeName, set[str] | RlctlError]:
-        """The hosts that have each node, or why they are not known."""
+        """The hosts that have each node, or the error if the node's host could not be read."""
         states = self._states.of(self._topology.hosts)
         holders: dict[NodeName, set[str] | RlctlError] = {}
         for name in names:
@@ -287,7 +287,7 @@ class HostsTarget:
 def _removal_problem(
     held: set[str] | RlctlError, left: set[str] | RlctlError, problems: Mapping[str, str | None]
 ) -> str | None:
-    """Why parts of a node are left, or what failed on its host after the removal; None if nothing failed."""
+    """Why a node's removal failed: parts of it are left, or the playbook failed on its host. None if it succeeded."""
     if isinstance(left, RlctlError):
         return left.message
     if left:
