@@ -1,4 +1,4 @@
-"""Ansible module: checks a host and its nodes and changes nothing. Errors fail the task; the rest are warnings."""
+"""Ansible module: checks a host and its nodes, and changes nothing. Errors fail the task; warnings do not."""
 
 import os
 import socket
@@ -13,8 +13,7 @@ DOCUMENTATION = r"""
 module: rlctl_check
 short_description: Report on a host and its nodes
 description:
-  - With C(facts), checks whether the host can carry the fleet. With C(fleet), checks units, files and sockets of its
-    nodes.
+  - If C(facts) is set, checks whether the host can run the fleet. Checks units, files and sockets of C(nodes).
   - Each finding names the problem, the evidence and the fix. Errors fail the task, warnings do not.
 options:
   facts: {type: dict, description: result of rlctl_host_facts}
@@ -36,7 +35,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 errors: {type: list, returned: always, description: findings that fail the task}
-warnings: {type: list, returned: always, description: findings that do not}
+warnings: {type: list, returned: always, description: findings that do not fail the task}
 """
 
 _MIB = 1024 * 1024
@@ -72,10 +71,10 @@ def check_host(report: Report) -> None:
             "lower memory.maxmemory or put fewer nodes here",
         )
     if not facts["version"]:
-        fix = "look at /etc/apt/sources.list, run apt-get update"
+        fix = "check /etc/apt/sources.list, run apt-get update"
         report.error(f"there is no package {report.params['package']}", fix)
     if report.module.run_command(["timedatectl", "show", "-p", "NTPSynchronized", "--value"])[1].strip() == "no":
-        report.warning("the clock is not synchronised", "rate limits count by it: install chrony or systemd-timesyncd")
+        report.warning("the clock is not synchronised", "rate limits depend on it: install chrony or systemd-timesyncd")
     for unit in report.params["masked"]:
         if report.systemctl("is-active", unit) == "active":
             report.warning(f"{unit} runs beside the fleet", f"if it is not needed: systemctl disable --now {unit}")
@@ -86,7 +85,7 @@ def check_kernel(report: Report, facts: dict[str, Any]) -> None:
     for name, wanted in report.params["kernel"].items():
         found = facts["kernel"].get(name)
         if found is not None and found != wanted:
-            fix = "place.yml sets it; for a container set it on the machine that runs it"
+            fix = "place.yml sets it; for a container set it on the machine that runs the container"
             report.warning(f"{name} is {found}, not {wanted}", fix)
     limit, wanted = facts["open_files"], report.params["open_files"]
     if 0 <= limit < wanted:

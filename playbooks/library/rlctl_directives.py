@@ -16,7 +16,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rlctl_directives
-short_description: Check directives on the server that will run them
+short_description: Check directives on the server that will use them
 description:
   - Starts C(server) once with C(directives), without a port, in a private folder, and ends it as soon as it is ready.
   - Starts it again for each directive that it refuses, so that the result names all of them.
@@ -55,7 +55,7 @@ class Trial:
         self.server: str = module.params["server"]
 
     def refused(self, directives: list[str]) -> dict[str, str]:
-        """The directives that the server does not start with, each with the server's error."""
+        """The directives that the server refuses, each with the server's error."""
         found: dict[str, str] = {}
         left = list(directives)
         while not _is_ready(output := self.start(left)):
@@ -68,7 +68,7 @@ class Trial:
         return found
 
     def _refused_alone(self, directives: list[str], output: str) -> dict[str, str]:
-        """The same by one start for each directive: some errors name no line, as Redis 8's for an unknown directive."""
+        """Like `refused`, by one start for each directive: some errors name no line (Redis 8: unknown names)."""
         if not _is_ready(bare := self.start([])):
             self.module.fail_json(msg=f"{self.server} does not start without directives either: {_last(bare)}")
         alone = {line.split(" ")[0]: self.start([line]) for line in directives}
@@ -129,7 +129,7 @@ def _is_ready(output: str) -> bool:
 
 
 def _last(output: str) -> str:
-    """The last line without its time, before any crash report."""
+    """The last line of the output before any crash report, without its time stamp."""
     lines = [line.strip() for line in output.partition("BUG REPORT START")[0].splitlines()]
     printed = [line for line in lines if line and not line.startswith("===")]
     return _STAMP.sub("", printed[-1]) if printed else "it printed nothing"

@@ -9,11 +9,11 @@ DOCUMENTATION = r"""
 module: rlctl_failover
 short_description: Fail over all primaries of a host before maintenance
 description:
-  - Reads from the live fleet which primaries run on C(address), and orders a planned C(rlctl failover) for each. A
+  - Reads from the live fleet which primaries run on C(address), and runs a planned C(rlctl failover) for each. A
     planned failover loses no write.
-  - Refuses, and changes nothing, if one of them has no replica in sync on another host.
-  - Sentinel chooses the new primary itself. If that node is on C(address) too, the module orders another failover, a
-    few times at most.
+  - Fails before any change if one of these primaries has no replica in sync on another host.
+  - Sentinel chooses the new primary itself. If that node is on C(address) too, the module runs another failover, at
+    most five for each primary.
   - Runs on the control machine.
 options:
   command: {type: list, elements: str, required: true, description: "rlctl with its option -f"}
@@ -28,7 +28,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-failed_over: {type: list, returned: always, description: "primaries that were failed over, or would be in check mode"}
+failed_over: {type: list, returned: always, description: "primaries that were failed over, or in check mode would be"}
 """
 
 _ROUNDS = 5
@@ -42,12 +42,12 @@ class Fleet:
         self.module = module
 
     def run_rlctl(self, *words: str) -> dict[str, Any]:
-        """Run an rlctl command and return its JSON. `status` prints it also when its exit code reports a problem."""
+        """Run an rlctl command and return its JSON. `status` prints JSON even if its exit code reports a problem."""
         code, out, err = self.module.run_command([*self.module.params["command"], *words, "-o", "json"])
         try:
             return dict(json.loads(out))
         except ValueError:
-            self.module.fail_json(msg=f"`rlctl {words[0]}` answered {code} and no JSON: {err.strip()}")
+            self.module.fail_json(msg=f"`rlctl {words[0]}` ended with exit code {code} and no JSON: {err.strip()}")
             raise
 
     def nodes(self) -> list[Node]:
@@ -70,7 +70,7 @@ class Fleet:
         raise AssertionError
 
     def fail_over(self, primary: Node) -> None:
-        """Order a planned failover of the primary's shard; returns once it is done."""
+        """Run a planned failover of the primary's shard; returns once it is done."""
         self.run_rlctl("failover", str(primary["shard"]), "--yes")
 
     def clear(self, address: str) -> None:

@@ -16,9 +16,9 @@ DOCUMENTATION = r"""
 module: rlctl_files
 short_description: Place files and folders on a host in one round trip
 description:
-  - Replaces each file that differs atomically. The new file has its owner and mode from the start.
-  - C(keep) is a regular expression for files that the server owns. An existing file that matches it stays unchanged;
-    one that does not match is first moved to C(X.damaged).
+  - Replaces each file that differs by an atomic rename. The new file has its owner and mode from the start.
+  - C(keep) is a regular expression for files that the server owns. An existing file whose text matches stays
+    unchanged. A file that does not match gets the suffix C(.damaged), and a new file takes its place.
   - The action plugin on the control machine repeats the entries for each node of C(for_each) (C(%i) is the node's name,
     C(%u) its value) and reads C(source). A source with C(optional) may be missing.
 options:
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_paths: {type: list, returned: always, description: paths that differed}
-moved_aside: {type: list, returned: always, description: files that did not match C(keep) and were moved}
+moved_aside: {type: list, returned: always, description: files that did not match C(keep) and were renamed}
 """
 
 _PLACE = {
@@ -83,7 +83,7 @@ class Placing:
         if path.parent.stat().st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "its parent folder is not root's, so it may be a link by now")
         if not exists:
-            # No other user may enter before chown and chmod below.
+            # Until chown and chmod below, no other user may enter the folder.
             path.mkdir(mode=0o700)
         os.chown(path, *_ids(entry))
         path.chmod(int(entry["mode"], 8))
@@ -105,7 +105,7 @@ class Placing:
             self._write(path, wanted, entry)
 
     def absent(self, entry: Entry) -> None:
-        """Remove the file or folder; of a symbolic link only the link."""
+        """Remove the file or folder. Removes a symbolic link, never its target."""
         path = Path(entry["path"])
         if not path.exists() and not path.is_symlink():
             return
@@ -135,7 +135,7 @@ class Placing:
             ) as out:
                 out.write(text)
                 out.flush()
-                # By descriptor: the service user may have replaced the name in its own folder with a link.
+                # Uses the descriptor, since the service user may have replaced the path in its own folder with a link.
                 os.fchown(out.fileno(), *_ids(entry))
                 os.fchmod(out.fileno(), int(entry["mode"], 8))
                 os.fsync(out.fileno())

@@ -40,7 +40,7 @@ def os_release() -> tuple[str, str]:
 
 
 def package_versions(module: AnsibleModule, package: str) -> tuple[str, str]:
-    """Installed and candidate version as Debian writes them; empty if there is none."""
+    """Installed and candidate version as Debian writes them; an empty text for a version that does not exist."""
     if shutil.which("apt-cache") is None:
         return "", ""
     code, installed, _ = module.run_command(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", package])
@@ -57,7 +57,7 @@ def upstream(version: str) -> str:
 
 
 def operators(fleet: str) -> list[str]:
-    """Addresses from which operators logged in over ssh so far, this connection included."""
+    """IPv4 addresses from which operators have connected over ssh, including the current connection."""
     known = _lines(CONFIG / fleet / "operators")
     peer = os.environ.get("SSH_CONNECTION", "").split(" ")[0].removeprefix("::ffff:")
     return sorted({*known, peer} & {text for text in (*known, peer) if _is_ipv4(text)}, key=ipaddress.IPv4Address)
@@ -81,7 +81,7 @@ def kernel(names: list[str]) -> dict[str, str | None]:
 
 
 def free_bytes(folder: Path) -> int:
-    """Free bytes on the file system of the folder, which may not exist yet."""
+    """Free bytes on the folder's file system. The folder may not exist yet."""
     return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 

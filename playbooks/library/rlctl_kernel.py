@@ -1,4 +1,4 @@
-"""Ansible module: applies kernel settings immediately, and warns about those that the host does not let it set."""
+"""Ansible module: applies kernel settings immediately, and warns about settings that it cannot change."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 module: rlctl_kernel
 short_description: Apply kernel settings immediately
 description:
-  - Writes the settings that differ below /proc/sys and /sys, and saves their previous values in C(record).
+  - Writes the settings that differ to /proc/sys and /sys, and saves their previous values in C(record).
   - Only warns about a setting that cannot be written, since most are read-only in a container.
 options:
   sysctl: {type: dict, default: {}, description: values by the settings' names}
@@ -26,7 +26,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-settings: {type: dict, returned: always, description: "values that were set, or would be in check mode"}
+settings: {type: dict, returned: always, description: "values that were set, or in check mode would be set"}
 """
 
 _HUGE_PAGES = "transparent_hugepage"
@@ -64,7 +64,7 @@ def recorded(module: AnsibleModule, record: Path) -> dict[str, Any]:
         return dict(json.loads(record.read_text(encoding="utf-8")))
     except ValueError as failure:
         module.fail_json(
-            msg=f"{record} is damaged: {failure}. Remove it and run again; the values from before rlctl are lost then"
+            msg=f"{record} is damaged: {failure}. Remove it and run again; this loses the values from before rlctl"
         )
         raise
 
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def settle(module: AnsibleModule, record: Path) -> None:
-    """Set the wanted values, or with state absent the recorded ones, and end the module."""
+    """Set the wanted values, or the recorded ones if `state` is `absent`, and end the module."""
     known = recorded(module, record)
     wanted = dict(known)
     if module.params["state"] == "present":
@@ -107,7 +107,7 @@ def settle(module: AnsibleModule, record: Path) -> None:
     for name in sorted(differing.keys() - settable.keys()):
         module.warn(
             f"{name} is {found[name]} and cannot be set to {differing[name]} here; "
-            "in a container, set it on the machine that runs it"
+            "in a container, set it on the machine that runs the container"
         )
     if not module.check_mode:
         if module.params["state"] == "present" and settable:

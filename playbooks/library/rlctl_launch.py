@@ -1,4 +1,4 @@
-"""Ansible module: starts the nodes that rlctl's planner named, all at once, and reports the result of each."""
+"""Ansible module: starts nodes of rlctl's plan, all at once, and reports the result of each node."""
 
 import json
 import re
@@ -13,13 +13,13 @@ DOCUMENTATION = r"""
 module: rlctl_launch
 short_description: Start nodes
 description:
-  - Writes the token that the node's start-guard wants, starts the unit, and waits until it is active.
-  - The task does not fail for a node that does not start. C(nodes) has the result of each node.
+  - Writes the token that the node's start-guard requires, starts the unit, and waits until it is active.
+  - The task succeeds even if a node does not start. C(nodes) has the result of each node.
 options:
   fleet: {type: str, required: true, description: name of the fleet}
-  launches: {type: dict, required: true, description: "by node: follow, the address and port of its primary, or null"}
+  launches: {type: dict, required: true, description: "by node C(follow), its primary's address and port, or null"}
   unit: {type: str, required: true, description: "unit of a node; %i is its name"}
-  timeout: {type: int, default: 120, description: seconds to wait until all are active}
+  timeout: {type: int, default: 120, description: seconds to wait until all nodes are active}
 author: [rlctl]
 """
 
@@ -37,11 +37,11 @@ _STATES = ("ActiveState", "SubState", "Result")
 _SETTLED = {"active", "failed", "inactive"}
 _SHOWN_LINES = 5
 _GUARD = "start-guard"
-# systemd's lines about a failed start, and those among them with the reason. Other reasons are in the server's lines.
+# systemd's lines about a failed start, and its lines with the reason. The server's lines have the other reasons.
 _FAILED = re.compile(r"Main process exited|Failed at step|Failed with result")
 _REASON = re.compile(r"Failed at step|Failed to set up|status=2\d\d/|code=(killed|dumped)|timed out")
 _NO_NAMESPACES = re.compile(r"step USER|status=217/")
-# A refused line of the configuration file whose value is a password.
+# A line of the configuration file that the server refused and whose value is a password.
 _PASSWORD = re.compile(r"^(>>> '(?:requirepass|masterauth|primaryauth|user|sentinel|tls-\S*-pass))\b.*$", re.IGNORECASE)
 State = dict[str, str]
 
@@ -64,7 +64,7 @@ class Launcher:
         return dict(zip(self.units, blocks, strict=True))
 
     def write_token(self, node: str) -> None:
-        """Write the node's start token and its --replicaof option; the start removes both."""
+        """Write the node's start token, and its --replicaof option. `remove_token` removes both after the start."""
         self.run_folder.mkdir(parents=True, exist_ok=True)
         primary = self.launches[node].get("follow")
         option = f"--replicaof {primary['address']} {primary['port']}" if primary else ""
@@ -72,7 +72,7 @@ class Launcher:
         (self.run_folder / f"{node}.go").touch()
 
     def remove_token(self, node: str) -> None:
-        # A token that stayed after a failed start would allow a later start that the planner did not decide.
+        # A token that stayed after a failed start would allow a later start that is not in a plan.
         for suffix in ("go", "env"):
             (self.run_folder / f"{node}.{suffix}").unlink(missing_ok=True)
 
@@ -87,7 +87,7 @@ class Launcher:
         return f"{out}{err}".strip()
 
     def failure_reason(self, node: str) -> str:
-        """Why the last start failed, from the journal of the server and of systemd; empty if it has no reason."""
+        """Why the last start failed, from the journal of the server and systemd; empty if it shows none."""
         unit = self.units[node]
         _, out, _ = self.module.run_command(["journalctl", "-q", "--no-pager", "-o", "json", *self.begin, "-u", unit])
         lines = [text.removeprefix(f"{unit}: ") for text in failure_lines(entries(out))]
@@ -95,12 +95,12 @@ class Launcher:
 
     def _journal_end(self) -> list[str]:
         """The journalctl option that skips all entries up to now."""
-        # By cursor: --since counts whole seconds, and would show some of the earlier entries.
+        # Uses a cursor: --since counts whole seconds, and would show some earlier entries too.
         _, out, _ = self.module.run_command(["journalctl", "-q", "--no-pager", "-n", "0", "--show-cursor"])
         return journal_after(out) or ["--since", f"@{int(time.time())}"]
 
     def _all_settled(self, nodes: list[str]) -> bool:
-        """Whether no job of these units is left; a unit that waits for its automatic restart still has one."""
+        """Whether systemd has no job left for these units. A unit that waits for its automatic restart has a job."""
         states = self.states()
         _, jobs, _ = self.module.run_command(["systemctl", "list-jobs", "--no-legend", "--plain"])
         waiting = {word for line in jobs.splitlines() for word in line.split()}
@@ -122,7 +122,7 @@ def entries(journal: str) -> Iterator[tuple[str, str]]:
 
 
 def failure_lines(journal: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """The messages with the reason of a failed start, without start-guard's about the automatic restart after it."""
+    """The messages with the reason of a failed start. Leaves out start-guard's messages about automatic restarts."""
     has_failed = False
     for identifier, text in journal:
         # Before systemd's child executes the program, its identifier is the program's name in brackets.

@@ -11,8 +11,8 @@ short_description: Install packages without starting their services
 description:
   - Masks the units in C(masked) before it installs C(names). If the first package is installed already, its units may
     be in use and stay unmasked.
-  - Writes what it installed and masked to C(record), so that rlctl_package_removal can remove this and nothing else.
-  - Unlike ansible.builtin.apt it needs nothing on the host, so check mode works on a fresh host.
+  - Records the installed packages and masked units in C(record), so that rlctl_package_removal removes no others.
+  - Unlike ansible.builtin.apt it does not need python3-apt on the host, so check mode works on a fresh host.
 options:
   names: {type: list, elements: str, default: [], description: names of packages}
   masked: {type: list, elements: str, default: [], description: units of the first package}
@@ -26,7 +26,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-packages: {type: list, returned: always, description: "packages that were installed, or would be in check mode"}
+packages: {type: list, returned: always, description: "packages that were installed, or in check mode would be"}
 version: {type: str, returned: always, description: "upstream version of the first package, empty if not installed"}
 """
 
@@ -67,11 +67,11 @@ class Host:
         return {"packages": found["packages"], "masked": found["masked"]}
 
     def is_kept(self) -> bool:
-        """Whether the last fleet was removed with its packages kept, and no fleet was placed since."""
+        """Whether packages were kept when the host's last fleet was removed, and no fleet was placed since."""
         return self.record_path.exists() and bool(json.loads(self.record_path.read_text(encoding="utf-8")).get("kept"))
 
     def add_to_record(self, packages: set[str], masked: set[str]) -> None:
-        """Add packages and units to the record; it no longer counts as kept without a fleet."""
+        """Add packages and units to the record, and clear its flag `kept`, since the host has a fleet again."""
         known = self.recorded()
         text = json.dumps(
             {
@@ -96,7 +96,7 @@ def install(host: Host) -> list[str]:
     if masked:
         host.run("systemctl", "mask", *sorted(masked))
     host.add_to_record(set(missing), masked)
-    host.run("dpkg", "--configure", "-a")  # a run that was killed may have left a package half-way
+    host.run("dpkg", "--configure", "-a")  # a killed run may have left a package half-installed
     code, output = host.run(*_APT, *_INSTALL, *missing)
     if code != 0:  # the lists may be missing, or older than the archive
         _, updated = host.run(*_APT, "update")

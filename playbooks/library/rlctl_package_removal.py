@@ -14,13 +14,14 @@ DOCUMENTATION = r"""
 module: rlctl_package_removal
 short_description: Keep or remove the packages that rlctl installed
 description:
-  - C(state=kept) leaves them installed and records that no fleet needs them.
-  - C(state=absent) removes, and never purges, those that nothing else uses. A package stays while a process runs from
-    it, a unit that is not rlctl's refers to it, its folders hold a file from no package, or another package needs it.
-  - Units that were masked before their package came stay masked while the package stays.
+  - C(state=kept) leaves the packages installed and records that no fleet needs them.
+  - C(state=absent) removes the packages that nothing else uses, and keeps their configuration files. A package stays if
+    a process uses its files, a unit outside rlctl refers to it, its folders contain a file from no package, or another
+    package needs it.
+  - Units that rlctl_package masked stay masked while their package stays.
 options:
   record: {type: path, required: true, description: JSON file that rlctl_package wrote}
-  state: {type: str, choices: [kept, absent], default: kept, description: whether to remove what nothing else uses}
+  state: {type: str, choices: [kept, absent], default: kept, description: whether to remove the unused packages}
 author: [rlctl]
 """
 
@@ -30,7 +31,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-packages: {type: list, returned: always, description: "packages that were removed, or would be in check mode"}
+packages: {type: list, returned: always, description: "packages that were removed, or in check mode would be"}
 kept: {type: list, returned: always, description: packages that stay}
 reasons: {type: list, returned: always, description: "which packages stay, and with C(state=absent) why"}
 """
@@ -52,7 +53,7 @@ Files = dict[str, frozenset[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What rlctl installed and masked; `kept` if no fleet is left on the host."""
+    """The packages that rlctl installed and the units that it masked; `kept` if no fleet is left on the host."""
 
     packages: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ class Usage:
     # Paths and units named in each unit file that is not rlctl's.
     units: dict[str, frozenset[str]]
     running: frozenset[str]
-    # Files in each package's folders that came from no package.
+    # Files in each package's folders that belong to no package.
     foreign: dict[str, tuple[str, ...]]
 
 
@@ -91,7 +92,7 @@ def reason(package: str, usage: Usage) -> str:
 
 
 def sentences(kept: dict[str, str], masked: Iterable[str]) -> list[str]:
-    """The packages that stay with the reason, one sentence for each reason, then the units that stay masked."""
+    """One sentence for each reason, with the packages that stay, then one for each unit that stays masked."""
     found = []
     for why in dict.fromkeys(kept.values()):
         names = ", ".join(sorted(name for name, own in kept.items() if own == why))
@@ -100,7 +101,7 @@ def sentences(kept: dict[str, str], masked: Iterable[str]) -> list[str]:
 
 
 def words(text: str) -> frozenset[str]:
-    """Paths and units that a unit file names, an instance as the name of its template."""
+    """Paths and units in the text of a unit file. An instance `a@b.service` becomes its template `a@.service`."""
     found: set[str] = set()
     for line in text.replace("\\\n", " ").splitlines():
         key, _, value = line.strip().partition("=")
@@ -188,14 +189,14 @@ class Host:
         return sorted(set(packages) - refused(output))
 
     def remove(self, packages: list[str]) -> None:
-        """Remove the packages; their configuration files and data stay, as with `dpkg --remove` by hand."""
+        """Remove the packages. Their configuration files and data stay."""
         code, output = self.run("dpkg", "--remove", *packages)
         if code != 0:
             self.module.fail_json(msg=f"cannot remove {', '.join(packages)}: {output.strip()}. Run again")
 
 
 def processes() -> Iterator[tuple[str, frozenset[str]]]:
-    """Each process with the files that it maps, without processes of containers: they have another root."""
+    """Each process with the files that it maps. Leaves out processes of containers, which have another root."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended
             if shares_root(process):
@@ -251,7 +252,7 @@ def text_of(path: Path) -> str:
 
 
 def foreign(package: str, own: frozenset[str], brought: frozenset[str]) -> tuple[str, ...]:
-    """Files in the folders of a package that no package brought."""
+    """Files in a package's folders that are not in `brought`, the files that the packages installed."""
     folders = {path for path in own if Path(path).is_dir() and not Path(path).is_symlink()}
     folders |= {f"{base}/{package.removesuffix('-server')}" for base in _DATA_FOLDERS}
     inside = {str(path) for folder in folders for path in Path(folder).glob("*")}
@@ -259,7 +260,7 @@ def foreign(package: str, own: frozenset[str], brought: frozenset[str]) -> tuple
 
 
 def with_real_paths(paths: frozenset[str]) -> frozenset[str]:
-    """Files as listed and as resolved: Debian's redis-server is a link to a program of redis-tools."""
+    """The files and their resolved paths, since Debian's redis-server is a link to a program of redis-tools."""
     files = {path for path in paths if not Path(path).is_dir()}
     return frozenset(files | set(map(os.path.realpath, files)))
 

@@ -1,4 +1,4 @@
-"""Ansible module: tries whether units with this sandbox start with PrivateUsers=yes, also in check mode."""
+"""Ansible module: tests whether units with this sandbox start with PrivateUsers=yes, even in check mode."""
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -6,8 +6,8 @@ DOCUMENTATION = r"""
 module: rlctl_private_users
 short_description: Try PrivateUsers=yes
 description:
-  - Runs C(true) as a transient unit with C(sandbox) and C(PrivateUsers=yes), which leaves nothing behind. If that ends
-    with 217/USER, and C(PrivateUsers=no) works, the host does not allow user namespaces for these units.
+  - Runs C(true) as a transient unit with C(sandbox) and C(PrivateUsers=yes), which leaves nothing behind. If the unit
+    ends with 217/USER, but works with C(PrivateUsers=no), the host does not allow user namespaces for these units.
   - Tries the whole sandbox, since many containers allow a user namespace alone, but not together with C(ProtectProc).
 options:
   sandbox: {type: str, required: true, description: "lines of a [Service] section"}
@@ -24,7 +24,7 @@ RETURN = r"""
 possible: {type: bool, returned: always, description: whether units can start with PrivateUsers=yes}
 """
 
-# The service user and its folders may not exist yet, and the trial must not be restarted.
+# The trial leaves these lines out: the user and its folders may not exist yet, and a restart would repeat the trial.
 _LEFT_OUT = {"User", "Group", "ReadWritePaths", "Restart", "RestartSec", "TimeoutStopSec", "PrivateUsers"}
 _SYSTEMD_RUN = ("systemd-run", "--wait", "--quiet", "--collect", "--description=rlctl tries PrivateUsers=")
 # This user exists on every Debian system.
@@ -40,7 +40,7 @@ def trial(sandbox: str, private_users: str) -> list[str]:
 
 
 def is_possible(module: AnsibleModule) -> bool:
-    """Whether the trial works. Fails the task if the answer is unclear: a wrong one would change the fleet's units."""
+    """Whether the trial works. Fails the task if that is unclear: a wrong result would change the fleet's units."""
     sandbox = module.params["sandbox"]
     code, _, output = module.run_command(trial(sandbox, "yes"))
     if code == _EXIT_USER:

@@ -1,4 +1,4 @@
-"""Ansible module: stops nodes and removes their files; with the last node also the fleet's units and folders."""
+"""Ansible module: stops nodes and removes their files. Removes the fleet's units and folders with the last node."""
 
 import shutil
 import time
@@ -15,7 +15,7 @@ description:
     fleets on the host.
 options:
   fleet: {type: str, required: true, description: name of the fleet}
-  nodes: {type: list, elements: str, description: "names of nodes, by default all of the fleet"}
+  nodes: {type: list, elements: str, description: "names of nodes, by default all nodes of the fleet"}
 author: [rlctl]
 """
 
@@ -68,7 +68,7 @@ class Fleet:
         return str(self.module.run_command(["systemctl", *argv])[1])
 
     def stop(self, nodes: list[str]) -> list[str]:
-        """Stop and disable the nodes; returns those that still run after the time limit."""
+        """Stop and disable the nodes; returns the nodes that still run after the time limit."""
         units = [self.unit(node) for node in nodes]
         self.systemctl("disable", "--quiet", *units)
         self.systemctl("stop", "--no-block", *units)

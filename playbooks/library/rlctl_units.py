@@ -7,8 +7,8 @@ module: rlctl_units
 short_description: Enable units, load the fleet's firewall table, run helper units
 description:
   - Makes systemd reload changed unit files, and enables units. Starts only the units in C(running).
-  - C(reload) says that a unit file changed in this run, which systemd cannot know in check mode.
-  - Loads the firewall table if its C(revision) is not in force. Leaves other tables unchanged.
+  - Set C(reload) if a unit file changed in this run, since systemd cannot see the change in check mode.
+  - Loads the firewall table if its C(revision) is not loaded. Leaves other tables unchanged.
 options:
   enabled: {type: list, elements: str, default: [], description: units that start when the host boots}
   reload: {type: bool, default: false, description: whether a unit file changed}

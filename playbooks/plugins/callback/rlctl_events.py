@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible callback: writes task results and the playbook's end as lines of JSON, for the rlctl that runs it."""
+"""Ansible callback: writes task results and the playbook's end for rlctl, as lines of JSON."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class CallbackModule(CallbackBase):
         self._write_result(result, "changed" if result._result.get("changed") else "ok")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: FBT001, FBT002 - Ansible's signature
-        # Each failed item of a loop was written by v2_runner_item_on_failed, with its reason.
+        # For a loop, v2_runner_item_on_failed has written each failed item with its reason.
         if result._task.loop is None or "results" not in result._result:
             self._write_result(result, "ok" if ignore_errors else "failed")
 
@@ -86,7 +86,7 @@ class CallbackModule(CallbackBase):
 
 
 def _message(result: Result, status: str, action: str) -> str | None:
-    """The reason of a failure, or the text of a debug task; None for a task under no_log, which may hold secrets."""
+    """The reason of a failure, or the text of a debug task; None for a task under no_log, which may contain secrets."""
     says = status in {"failed", "unreachable"} or (status == "ok" and action.rpartition(".")[2] == "debug")
     if "censored" in result or not says:
         return None

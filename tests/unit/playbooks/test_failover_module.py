@@ -125,5 +125,5 @@ def test_it_gives_up_after_five_elections(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_answer_that_is_no_json_says_what_rlctl_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Failed, match=r"`rlctl status` answered 3 and no JSON: no topology$"):
+    with pytest.raises(Failed, match=r"`rlctl status` ended with exit code 3 and no JSON: no topology$"):
         run(FAILOVER, monkeypatch, lambda _argv: (3, "", "no topology\n"), command=COMMAND, address=HERE)

@@ -84,7 +84,7 @@ def test_what_the_host_does_not_let_be_set_is_warned_of(monkeypatch: pytest.Monk
     monkeypatch.setattr(KERNEL, "can_write", lambda name: name != OVERCOMMIT)
     result, called = settle(monkeypatch, {OVERCOMMIT: "1", BACKLOG: "9000"})
     assert result == {"changed": True, "settings": {BACKLOG: "9000"}}
-    fix = "in a container, set it on the machine that runs it"
+    fix = "in a container, set it on the machine that runs the container"
     assert called.warned == [f"{OVERCOMMIT} is 0 and cannot be set to 1 here; {fix}"]
     assert record(root) == {BACKLOG: "4096"}
 
