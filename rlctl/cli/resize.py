@@ -26,8 +26,7 @@ def resize(app: App, size: int | None, dry_run: bool, yes: bool, wait: bool) -> 
 
     Writes SIZE as maxmemory into the topology file and deploys the file. Without SIZE, memory doubles.
 
-    rlctl refuses this if the fleet differs from the file, if a machine lacks memory, or if SIZE is below the current
-    maxmemory.
+    Refused if the fleet differs from the file, if a machine lacks memory, or if SIZE is below the current maxmemory.
 
     Examples:
       rlctl resize --dry-run

@@ -88,7 +88,7 @@ def _unreadable_hosts(observed: Observed) -> Iterator[Finding]:
 def _is_firewalled(desired: Desired, observed: Observed) -> bool:
     """Whether the hosts drop every packet of this machine.
 
-    rlctl reads the pid of a hung process only if the process accepts no connection.
+    The pid of a hung process is read only if the process accepts no connection.
     """
     is_there = desired.topology.target is TargetName.HOSTS
     return is_there and all(node.presence is Presence.HUNG and node.disk.pid is not None for node in observed.nodes)

@@ -103,7 +103,7 @@ class Target(Protocol):
     def why_unproven(self, spec: NodeSpec) -> str | None:
         """The reason to doubt that the node itself listens at its address; None if that is proven.
 
-        rlctl calls this method before it sends a password without TLS.
+        Called before a password is sent without TLS.
         """
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:

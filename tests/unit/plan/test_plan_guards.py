@@ -70,7 +70,7 @@ def refusal(topology: Topology, state: Observed) -> RlctlError:
             cluster(),
             changed(fresh(cluster()), "node-0", presence=Presence.FOREIGN, evidence="its node id is abc, expected def"),
             "node-0: 127.0.0.1:7000 is not a node of this fleet: its node id is abc, expected def",
-            "left untouched",
+            "leaves it untouched",
             id="foreign",
         ),
         pytest.param(

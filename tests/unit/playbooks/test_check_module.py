@@ -82,7 +82,7 @@ def test_what_is_unwise_of_a_host(
         pytest.param(
             {}, {"memory_bytes": 8 * GIB + 1}, "the host has 8192 MiB, its nodes may take 8192 MiB; lower", id="memory"
         ),
-        pytest.param({"version": ""}, {}, "there is no package redis-server; look at", id="package"),
+        pytest.param({"version": ""}, {}, "there is no package redis-server; check", id="package"),
     ],
 )
 def test_what_is_wrong_of_a_host(

@@ -108,7 +108,7 @@ def test_the_key_of_a_service() -> None:
     fleet = Fleet(ALL, topology=topology)
     found = asked(fleet, "bucket", "u1", service="checkout")
     assert (found["service"], found["key"].split(":")[:2]) == ("checkout", ["rl", "checkout"])
-    with pytest.raises(NotFound, match="names no payments"):
+    with pytest.raises(NotFound, match="has no payments"):
         asked(fleet, "bucket", "u1", service="payments")
 
 
