@@ -28,10 +28,9 @@ def remove_fleet(
 
 
 def remove_twin_folder(folder: RunFolder) -> None:
-    """Remove the twin's state folder."""
-
     def is_gone() -> bool:
-        # Processes that are about to end, or another clean-up, may add and remove entries at the same time.
+        # Errors are ignored and the removal is tried again, because processes that are about to end, or another
+        # clean-up, may add and remove entries at the same time.
         shutil.rmtree(folder.twin, ignore_errors=True)
         return not folder.twin.exists()
 

@@ -66,7 +66,10 @@ class FaultInjector:
         )
 
     def link(self, spec: NodeSpec) -> NodeLink:
-        """Open a connection that the caller closes. Sentinel closes the existing connections of a node it promotes."""
+        """Open a new connection, because Sentinel closes the connections of a node that it promotes.
+
+        The caller closes the new connection.
+        """
         return self.fleet.connector.separate_link(spec)
 
     def send(self, spec: NodeSpec, *commands: Sequence[object]) -> list[Reply]:

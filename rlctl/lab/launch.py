@@ -25,9 +25,9 @@ class WorkerExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerProgram:
-    """A module of rlctl that carries runs out.
+    """A module of rlctl that carries out runs.
 
-    With `owns_folder`, the worker process owns its run, and cleans up by itself if rlctl ends.
+    If `owns_folder` is set, the worker process owns its run, and cleans up by itself when rlctl ends.
     """
 
     module: str
@@ -37,7 +37,8 @@ class WorkerProgram:
 
     def run(self, folder: RunFolder, on_note: Callable[[str], None], stop: StopFlag) -> WorkerExit:
         """Carry out the request in the folder. Once `stop` is set, stop the worker and wait until it has ended."""
-        # A terminal sends Ctrl-C to its foreground processes: an attached worker would be stopped twice, and abort.
+        # Ctrl-C in a terminal signals every foreground process. An attached worker would be stopped by the terminal
+        # and again by rlctl, and the second signal would abort it. A detached worker is stopped by rlctl only.
         with Child(self._argv(folder), detached=True) as child:
             owner = ProcessId.of(child.pid) if self.owns_folder else None
             if owner is not None:
@@ -59,7 +60,7 @@ class WorkerProgram:
 
 
 def recorded_failure(folder: RunFolder) -> RlctlError | None:
-    """The error that ended the worker; None if the journal has no error, such as after a kill."""
+    """The error that ended the worker; None if the journal has no error, for example after SIGKILL."""
     failed = next((line for line in reversed(list(journal_lines(folder))) if line["event"] == FAILED), None)
     if failed is None:
         return None

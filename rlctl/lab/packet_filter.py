@@ -96,7 +96,7 @@ class HostPacketFilter:
         return self.shells.run(self.host, "nft list tables")
 
     def close(self) -> None:
-        """Stop the timer. If the host does not answer, its timer still heals the host after the lease."""
+        """Stop the timer. If the host does not answer, the timer on the host still heals it after the lease."""
         with contextlib.suppress(Unreachable, TimedOut):
             self.shells.run(self.host, f"systemctl stop {self._timer}.timer || :")
         self.shells.close(self.host)
@@ -108,7 +108,10 @@ class HostPacketFilter:
 
 @dataclass(slots=True, kw_only=True)
 class ContainerPacketFilter:
-    """The packet filter of one container. It runs in a sidecar: the server's container lacks nft and NET_ADMIN."""
+    """The packet filter of one container.
+
+    The filter runs in a sidecar, because the server's container lacks the `nft` program and the NET_ADMIN capability.
+    """
 
     nodes: tuple[NodeSpec, ...]
     fleet: str

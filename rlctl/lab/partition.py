@@ -85,9 +85,9 @@ def partition_by_role(
     clients: Sequence[ClientSource] = (),
     promoted: Sequence[NodeSpec] = (),
 ) -> Partition:
-    """The partition that stops the replication of a role's nodes, or isolates the nodes together with their hosts.
+    """The partition that stops the replication of a role's nodes, or isolates these nodes.
 
-    `clients` cannot reach isolated nodes.
+    On hosts, the other nodes of the same hosts are isolated too. `clients` cannot reach isolated nodes.
     """
     if flow is Flow.REPLICATION:
         return replication_cut(roles.victim, roles.of(role, promoted))
@@ -121,7 +121,10 @@ def isolation_rules(partition: Partition, run: str) -> str:
 
 
 def removal_rules(run: str) -> str:
-    """Packet rules that remove a run's table. They declare the table first, and so succeed even if it is missing."""
+    """Packet rules that remove a run's table.
+
+    The rules declare the table before they delete it, so that they also succeed if the table is missing.
+    """
     return f"table inet {table_name(run)}\ndelete table inet {table_name(run)}\n"
 
 

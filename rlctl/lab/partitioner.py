@@ -12,7 +12,7 @@ from rlctl.system.redis import CommandFailed, LinkFailure, Reply
 from rlctl.system.sandbox import PacketFilter
 from rlctl.topology.nodes import NodeSpec, data_nodes
 
-# Without ACL a replica is cut off by a wrong password, which its primary refuses.
+# In a fleet without ACL, a replica is cut off by this wrong password, because its primary then refuses the replica.
 _WRONG = "rlctl-drill-cut"
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Partitioner(Protocol):
     """Makes and heals partitions.
 
-    `flows` are the flows that it can cut. Probes can only detect a cut of a flow in `probed_flows`.
+    `flows` are the flows that this partitioner can cut. Probes can only detect a cut of a flow in `probed_flows`.
     """
 
     method: str
@@ -148,7 +148,7 @@ class NetworkPartitioner:
     def _on_all(filters: Sequence[RemotePacketFilter], do: Callable[[RemotePacketFilter], T]) -> list[T | RlctlError]:
         """Call `do` on all filters in parallel, and return a result or an error for each.
 
-        One filter after another would be too slow: a cut that spreads slowly is a different fault.
+        Calling one filter after another would cut off the nodes at different times, which is a different fault.
         """
 
         def tried(one: RemotePacketFilter) -> T | RlctlError:
@@ -164,7 +164,8 @@ class NetworkPartitioner:
 class ReplicationPartitioner:
     """Makes a primary refuse its replicas: disables their ACL user, or gives the replicas a wrong password.
 
-    It can only cut replication. A restart of the changed node heals the cut too, since no file is written.
+    This partitioner can only cut replication. It changes a node's settings in memory only, so a restart of the node
+    heals the cut too.
     """
 
     flows = frozenset({Flow.REPLICATION})
@@ -190,7 +191,7 @@ class ReplicationPartitioner:
         self._send(primary, ("CLIENT", "KILL", "TYPE", "replica"))
 
     def heal(self) -> None:
-        """Make every node that answers accept replicas again. A dead node loses the cut when it restarts."""
+        """Undo the cut on every node that answers. A restart undoes the cut on a dead node."""
         for spec in data_nodes(self._fleet.topology):
             try:
                 self._send(spec, self._healing_command())
@@ -216,7 +217,7 @@ class ReplicationPartitioner:
         return "off" in answer[1] if self._has_users else _WRONG in answer
 
     def _send(self, spec: NodeSpec, *commands: tuple[str, ...]) -> list[Reply]:
-        """Send commands over a new connection: Sentinel closes the existing connections of a node that it promotes."""
+        """Send commands over a new connection, because Sentinel closes the connections of a node that it promotes."""
         link = self._fleet.connector.separate_link(spec)
         try:
             answers = link.pipeline(commands)

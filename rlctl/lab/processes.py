@@ -11,7 +11,7 @@ from rlctl.system.clock import Clock, wait_until
 from rlctl.targets.base import Launch
 from rlctl.topology.nodes import NodeName, NodeSpec
 
-# Journal event before processes are paused.
+# Journal event that is written before processes are paused.
 PAUSING = "stopping_processes"
 END_S = 30.0
 
@@ -46,7 +46,8 @@ class Processes:
     def pause(self, nodes: Sequence[NodeSpec]) -> Interval:
         """Send SIGSTOP."""
         self._paused |= {spec.name: spec for spec in nodes}
-        # Write the journal before the signal: if this process is killed in between, the clean-up resumes the nodes.
+        # Write the journal before the signal. If this process is killed after the signal, the clean-up finds in the
+        # journal which nodes to resume.
         self._journal.write(PAUSING, nodes=[spec.name for spec in nodes])
         return self._send(nodes, Signals.SIGSTOP)
 

@@ -52,7 +52,10 @@ class Roles:
 
     @property
     def isolated(self) -> tuple[NodeSpec, ...]:
-        """The victim and the nodes cut off with it: on hosts, all nodes of its host; elsewhere, one sentinel if any."""
+        """The victim and the nodes that are cut off together with the victim.
+
+        On hosts, these are the other nodes of the victim's host. On other targets, it is one sentinel if there is any.
+        """
         return self._with_neighbours(self.victim) if self.victim.host else (self.victim, *self.sentinels[:1])
 
     def cut_off(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
@@ -76,7 +79,7 @@ class Roles:
         return (spec, *near)
 
     def of(self, role: LabRole, promoted: Sequence[NodeSpec] = ()) -> tuple[NodeSpec, ...]:
-        """The nodes of a role. The caller passes the promoted node, once it is known, in `promoted`."""
+        """The nodes of a role. `promoted` has the promoted node, or is empty before the promotion."""
         match role:
             case LabRole.VICTIM:
                 return (self.victim,)

@@ -8,7 +8,7 @@ from rlctl.execute.session import FleetSession
 from rlctl.system.redis import CommandFailed, LinkFailure, Reply
 from rlctl.topology.nodes import NodeName, NodeSpec, data_nodes
 
-# Failovers change which node a replica follows.
+# These settings are not compared, because a failover changes which node a replica follows.
 _ROLE_SETTINGS = frozenset({"replicaof", "slaveof"})
 _SECRET_PARTS = ("auth", "pass")
 _USER = "user "
@@ -33,8 +33,8 @@ def take_snapshot(fleet: FleetSession) -> Snapshot:
 def differences(before: Snapshot, after: Snapshot, wanted: Mapping[str, str]) -> tuple[str, ...]:
     """Describe the differences of each node that answered both times.
 
-    A setting is left out if it now has its value in `wanted`, the settings of the topology (see `tunables`): a step of
-    the run may have changed the topology.
+    `wanted` has the current settings of the topology (see `tunables`). A setting that now has its value in `wanted` is
+    left out, because a step of the run may have changed the topology and thereby the node's setting.
     """
     found = []
     for node in before.keys() & after.keys():
@@ -73,7 +73,8 @@ def read_settings(config: Reply) -> Iterator[tuple[str, SnapshotValue]]:
 def read_users(users: Reply) -> Iterator[tuple[str, SnapshotValue]]:
     """The users in an answer to ACL LIST."""
     for line in map(str, users):
-        # A restarted server lists the same rights in another order, even inside the brackets of a selector.
+        # Sort the rights, because a restarted server lists the same rights in another order, even inside the brackets
+        # of a selector.
         rights = sorted(word.strip("()") for word in line.split())
         shown = " ".join(word for word in rights if word[:1] not in {"#", ">"})
         yield f"{_USER}{line.split()[1]}", SnapshotValue(shown=shown, digest=_digest(" ".join(rights)))

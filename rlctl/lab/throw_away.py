@@ -15,7 +15,8 @@ from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
-# The topology of servers that outlive a killed run. Servers in a run's namespaces end with the run.
+# File with the topology of servers that outlive a killed run. The clean-up needs this file to destroy the servers. A
+# run whose servers are in its own namespaces has no such file, because these servers end with the run.
 _FLEET = "topology.yaml"
 
 
@@ -60,11 +61,15 @@ def _folders(home: Home) -> list[RunFolder]:
 
 
 def _is_left(folder: RunFolder) -> bool:
-    """Whether the folder's run was killed. A run without an owner file may just have begun."""
+    """Whether the folder's run was killed. False without an owner file, because the run may just have begun."""
     return folder.owner.exists() and not folder.is_owned()
 
 
 def _remove(folder: RunFolder) -> None:
-    """Remove the twin first: a later clean-up only finds folders with an owner file."""
+    """Remove the twin, and then the rest of the folder with the owner file.
+
+    If this process is killed while it removes the twin, the owner file remains. A later clean-up needs this file to
+    find the folder.
+    """
     remove_twin_folder(folder)
     shutil.rmtree(folder.root, ignore_errors=True)

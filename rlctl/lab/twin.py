@@ -18,7 +18,8 @@ SHORT_TIMER_MS = 1_000
 _BESIDE_PORTS = 500
 READS_WHEN_DOWN = "cluster-allow-reads-when-down"
 SHORT_FAILOVER_MS = 10_000
-# Periods of sentinels in ms. They are a test setting: reports print them, and --stock-timers does not apply them.
+# Short periods of sentinels in ms, for tests only. Reports print these periods. With --stock-timers, sentinels
+# keep their usual periods.
 SHORT_PERIODS = {"publish-period": 300, "info-period": 500, "ask-period": 200}
 
 
@@ -71,7 +72,8 @@ def twin_of(topology: Topology, kind: Kind, settings: Mapping[str, str], *, stoc
     timer_ms = None if stock_timers else SHORT_TIMER_MS
     twin = local_twin(topology, TWIN_NAME, kind, memory_bytes=TWIN_MEMORY_BYTES, timer_ms=timer_ms)
     if kind is Kind.CLUSTER:
-        # By default, an isolated primary refuses reads too, but the drill must read its ledger before the heal.
+        # By default, an isolated primary also refuses reads, but the drill must read the primary's ledger before the
+        # heal.
         twin = replace(twin, redis=tuple(sorted({**dict(twin.redis), READS_WHEN_DOWN: "yes"}.items())))
     return with_settings(twin, settings)
 
@@ -93,8 +95,8 @@ def twin_beside_fleet(
         twin,
         name=name,
         target=topology.target,
-        # Playbooks read the twin's topology file, which must not contain a directive that rlctl writes itself. So the
-        # drill makes nodes answer reads only while it copies their ledgers.
+        # Leave out READS_WHEN_DOWN, because playbooks read the twin's topology file, which must not contain a directive
+        # that rlctl writes itself. Instead, the drill sets this directive on a node while it copies the node's ledgers.
         redis=topology.redis,
         local=LocalPlace(base_port=base_port),
         docker=replace(topology.docker, subnet=AUTO),

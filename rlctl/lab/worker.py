@@ -25,7 +25,7 @@ class JsonProgress:
     """Progress as JSON lines on standard output, which rlctl shows to the user."""
 
     def note(self, text: str) -> None:
-        # If rlctl has ended, the run continues until it has cleaned up.
+        # If rlctl has ended, no process reads the notes. The run ignores this error, because it must still clean up.
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.write(json.dumps({"note": text}) + "\n")
             sys.stdout.flush()
@@ -47,7 +47,10 @@ class StopWithParent(StopFlag):
 
 
 def end_with_parent() -> None:
-    """End this process as soon as rlctl ends. For workers whose servers end with the worker's namespaces."""
+    """End this process as soon as rlctl ends.
+
+    Call this only in a worker with its own namespaces, because its servers then end together with the namespaces.
+    """
 
     def listen() -> None:
         _await_end_of_input()
