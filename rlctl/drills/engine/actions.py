@@ -133,14 +133,15 @@ class ActionExecutor:
         wait_until(is_ready, timeout_s=ANSWER_S, clock=self._context.clock, what=f"{spec.name} answering")
 
     def _fail_over(self, how: FailoverKind) -> None:
-        # A drill sends the server's own command instead of running `rlctl failover`, because it measures the loss that
-        # this command causes. With Sentinel, `rlctl failover` pauses writes to avoid any loss, and returns much later.
+        # A drill measures the loss that the server's own failover command causes, and therefore sends this command
+        # itself. With Sentinel, `rlctl failover` would pause writes to avoid the loss, and would return much later.
         roles, topology = self._context.roles, self._context.held.fleet.topology
         mode = _MODES.get(how, FailoverMode.PLANNED)
         if topology.kind is Kind.CLUSTER:
             spec, command = roles.replicas[0], failover_command(topology, mode)
         elif how is FailoverKind.COORDINATED:
-            # FAILOVER TO is Redis' own planned failover. Sentinel is not informed of it. Only drills send this command.
+            # FAILOVER TO is Redis' own planned failover. Only drills send this command, because Redis does not inform
+            # Sentinel of the failover.
             spec, to = roles.victim, roles.replicas[0]
             command = ("FAILOVER", "TO", to.address, str(to.port), "TIMEOUT", "5000")
         else:

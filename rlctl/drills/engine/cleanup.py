@@ -50,7 +50,7 @@ def _is_cleaned_up(folder: RunFolder) -> bool:
 
 
 def _resume_nodes(folder: RunFolder, request: RunRequest) -> list[str]:
-    """Resume the nodes that the run paused. Call this before locking the fleet: a paused node delays the lock."""
+    """Resume the nodes that the run paused. Call this before locking the fleet, since a paused node delays the lock."""
     stopped = {name for line in journal_lines(folder) if line["event"] == PAUSING for name in line["nodes"]}
     if not stopped:
         return []
@@ -65,13 +65,15 @@ def _heal_fleet(folder: RunFolder, request: RunRequest, progress: Progress) -> l
     topology, home = requested_fleet(folder, request)
     with lock_fleet(topology, home, ARGV[0], StopFlag(), progress, waiting=WAITING) as held:
         if not held.fleet.observe().exists:
-            # The fleet was destroyed after the drill was killed: a deploy would build it again.
+            # The fleet was destroyed after the drill was killed. Do not repair it: the repair is a deploy, which would
+            # create the fleet again.
             return ["nothing: the fleet is gone"]
         _heal_partition(held, folder)
         held.fleet.target.suspend_restarts(0)
         done = _remove_fixtures(held, folder)
         report = repair(held, progress, StopFlag())
-        # The first call cannot remove keys of a shard without a primary; the repair restores the primary.
+        # The first call cannot remove the keys of a shard without a primary. The repair has restored the primary, so
+        # this call removes these keys.
         done += _remove_fixtures(held, folder)
         return [*done, "healed all cuts", *(describe(result.step) for result in report.results)]
 

@@ -24,11 +24,11 @@ from rlctl.drills.record.ops import NOWHERE, Batch, OpOutcome
 from rlctl.lab.partition import ClientSource
 
 FLUSH_S = 0.05
-# A service that searches for its primary does not wait long for a node that does not answer.
+# Timeout of a connect. It is short, because a service that searches for its primary does not wait long for one node.
 CONNECT_S = 0.25
 # Delay before a refused client tries again, as in a service with a short back-off.
 BACK_OFF_S = 0.01
-# Operations that are late by more than this are dropped: a service's callers would have given up.
+# Operations that are overdue by more than this are not sent, because the callers of a real service would have given up.
 BACKLOG_S = 0.1
 
 
@@ -36,7 +36,7 @@ BACKLOG_S = 0.1
 class ClientSettings:
     """Settings of one client.
 
-    A `pinned` client uses only the first address: it is isolated with that node, or has an old slot map.
+    A `pinned` client uses only the first address, because the client is isolated with that node or has an old slot map.
     """
 
     places: tuple[NodeAddress, ...]
@@ -218,7 +218,7 @@ class _Connection:
         return answers
 
     def _react(self, error: str) -> None:
-        """Follow a redirection, or switch to another node if this node refuses writes. A pinned client only waits."""
+        """Follow a redirection, or switch nodes if the current node refuses writes. A pinned client only waits."""
         target = redirect(error)
         if self._settings.pinned:
             pass
@@ -245,7 +245,7 @@ class _Connection:
         self._client.stopped.wait(BACK_OFF_S)
 
     def _connect(self) -> bool:
-        """Connect. On failure, record a batch as refused, since it had no effect, and return False."""
+        """Connect. On failure, record a batch as refused, since the batch was never sent, and return False."""
         place = self._settings.places[self._at]
         started_s = time.monotonic()
         try:

@@ -12,7 +12,7 @@ from rlctl.lab.roles import Roles
 from rlctl.limits.windows import window_without_edge
 from rlctl.topology.nodes import NodeSpec
 
-# A cold user never reaches this limit, so every missing operation is a lost operation.
+# Limit of a cold user. It is so high that a server admits every operation of this user.
 _NEVER = 1_000_000_000
 
 
@@ -26,7 +26,8 @@ class ClockReading:
     def offset_us(self, skew_ms: int, window_ms: int) -> int:
         """Microseconds to add to the monotonic clock to get the time that a client passes to the script.
 
-        The script's time starts at a point in a window from which adding `skew_ms` leads into another window.
+        The script's time starts at 60 % of a window if `skew_ms` is positive, and otherwise at 40 %. A skew of half a
+        window then moves the script's time into another window.
         """
         place_ms = window_ms * (6 if skew_ms > 0 else 4) // 10
         start_ms = self.wall_ms - self.wall_ms % window_ms + place_ms

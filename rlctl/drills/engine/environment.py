@@ -47,7 +47,10 @@ OWN_PORTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """A locked fleet, its partitioner and its clients' addresses. `breaking` sets the watchdog's limit for faults."""
+    """A locked fleet, its partitioner and its clients' addresses.
+
+    `breaking` is the context in which the run injects faults. The watchdog allows less time inside this context.
+    """
 
     held: LockedFleet
     partitioner: Partitioner
@@ -135,7 +138,7 @@ def _heal(setup: RunSetup, held: LockedFleet, partitioner: Partitioner) -> None:
 
 
 def _add_to_history(setup: RunSetup, held: LockedFleet) -> None:
-    """Add the drill to the history that is stored in the fleet; do nothing without a primary."""
+    """Add the drill to the history in the fleet. Does nothing if the history's shard has no primary."""
     spec = primary_for_key(held.fleet, held.fleet.observe(), HISTORY_KEY)
     if spec is None:
         return
@@ -150,7 +153,7 @@ def _add_to_history(setup: RunSetup, held: LockedFleet) -> None:
 
 
 def _check_steady(held: LockedFleet) -> None:
-    """Raise Refused for a fleet with findings: a drill would measure the findings and make them worse."""
+    """Raise Refused for a fleet with findings, because a drill would measure the findings and make them worse."""
     # A live drill ends with a deploy, so a deploy must be possible.
     held.fleet.check_deployable()
     observed = held.fleet.observe()

@@ -96,7 +96,7 @@ class Fixtures:
             raise Unreachable(f"{spec.name} refuses the release: {failure}", hint="see its log")
 
     def take_down(self) -> tuple[str, ...]:
-        """Remove the user and the keys from every node. Return each node that failed, with its error."""
+        """Remove the user and the keys from every node. Return each node where the removal failed, and why."""
         left = []
         for spec in data_nodes(self.fleet.topology):
             try:
@@ -132,7 +132,7 @@ class Fixtures:
 
     @contextmanager
     def _link(self, spec: NodeSpec) -> Iterator[NodeLink]:
-        """Open a new connection: Sentinel closes the existing connections of a node that it promotes."""
+        """Open a new connection, because Sentinel closes the connections of a node that it promotes."""
         link = self.fleet.connector.separate_link(spec)
         try:
             yield link
@@ -190,7 +190,8 @@ class Fixtures:
     def _remove(self, spec: NodeSpec) -> None:
         """Remove the user and the keys from one node.
 
-        A primary with min-replicas refuses writes while a replica lags. The removal is then tried again.
+        A primary with `min-replicas-to-write` refuses the removal while too few replicas are in sync. The removal is
+        then tried again for up to REFUSED_S.
         """
 
         def is_removed() -> bool:

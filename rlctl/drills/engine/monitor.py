@@ -17,7 +17,7 @@ SILENCE_S = 0.5
 
 
 class BudgetExceeded(Exception):
-    """The run lasts too long, or a client waits too long for an acknowledgement."""
+    """The run lasts too long, or the client on side `majority` waits too long for an acknowledgement."""
 
 
 class RunMonitor:
@@ -40,7 +40,7 @@ class RunMonitor:
         self._read_s = 0.0
 
     def begin(self) -> None:
-        """Start the time of the budget. Call this when the load begins."""
+        """Measure the run's budget from now on. Call this when the load begins."""
         self._started_s = self._context.clock.monotonic()
 
     def hold(self, ms: int) -> None:

@@ -31,7 +31,7 @@ class Probe:
 
 
 class Probes:
-    """Probes each flow in its own thread. Probes never reconnect: a new connection would hide the partition."""
+    """Probes each flow in its own thread. Probes never reconnect, because a new connection would hide the partition."""
 
     def __init__(self, probes: Sequence[Probe], authority: str | None, clock: Clock) -> None:
         self._planned_probes = probes

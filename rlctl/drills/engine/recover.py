@@ -35,6 +35,7 @@ def repair(held: LockedFleet, progress: Progress, stop: StopFlag) -> DeployRepor
         try:
             return run_deploy(held, options, progress, stop, lambda _plan: None)
         except (CheckFailed, PartlyDone):
-            # A plan fails if a sentinel changes a role while rlctl carries out the plan.
+            # A plan fails if a sentinel changes a role while rlctl carries out the plan. The next attempt makes a new
+            # plan.
             continue
     return run_deploy(held, options, progress, stop, lambda _plan: None)

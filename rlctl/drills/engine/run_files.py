@@ -18,7 +18,7 @@ from rlctl.state.home import Home
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import TargetName, Topology
 
-# Packet rules are removed this long after the budget, even if the run and its watchdog were killed.
+# A timer removes packet rules this long after the end of the budget, even if the run and its watchdog were killed.
 LEASE_GRACE_S = 30.0
 
 

@@ -60,7 +60,8 @@ class Run:
                 self._run_scenario(fixtures, clients, sampler)
         finally:
             clients.kill()
-            # The stack runs the callbacks from the last to the first, and continues if a callback fails.
+            # The stack runs the last callback first, so it heals before it cleans up. If a callback fails, the stack
+            # still runs the other callbacks.
             with ExitStack() as cleaning:
                 cleaning.callback(self._clean_up, fixtures, before)
                 cleaning.callback(self.context.injector.processes.resume_all)
@@ -116,7 +117,10 @@ class Run:
             self.context.progress.note(f"not healed: {failure.message}")
 
     def _copy_doomed(self, fixtures: Fixtures) -> None:
-        """Copy the ledgers before the first heal, after which the isolated node discards its writes."""
+        """Copy the ledgers before the first heal, because an isolated node discards its writes after the heal.
+
+        Later calls do nothing.
+        """
         if not any(line["event"] == "copied" for line in journal_lines(self.folder)):
             self._copy(fixtures, "doomed")
 

@@ -59,7 +59,8 @@ class NodeSampler:
             sample = self._look(spec, link)
             self.latest[spec.name] = sample
             if _essence(sample) != _essence(recorded) or started_s - recorded_s >= RECORD_S:
-                # A paused node answers only after it is resumed, so the sample shows the state at the answer.
+                # A paused node answers only after it is resumed. Its sample shows the state at the time of the answer,
+                # not at the time of the request.
                 seen_s = self._clock.monotonic() if sample.alive else started_s
                 journal.write_at(seen_s, "sample", node=spec.name, asked=started_s, **asdict(sample))
                 recorded_s, recorded = started_s, sample

@@ -32,7 +32,7 @@ class Account:
     """One client's operations by outcome. `waited` is the part of `acked` that WAIT confirmed.
 
     The client's failure policy decided the operations in `fallback`, which count as indeterminate too.
-    `is_measured` is false if the surviving ledger could not be read. The loss is then unknown.
+    `is_measured` is false if the surviving ledger could not be read. The client's loss is then unknown.
     """
 
     name: str

@@ -13,7 +13,10 @@ CAUSES = ("reset", "dual", "wipe", "clock", "fail_open", "unexplained")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Admissions of the hot user in the run's only window. `potential` counts the admissions that the fleet lost."""
+    """Admissions of the hot user in the run's only window.
+
+    `potential` counts the admissions that the fleet lost or never counted, and could therefore grant again.
+    """
 
     limit: int
     admitted: int
@@ -41,8 +44,9 @@ class Admission:
 def admission(
     accounts: Sequence[Account], limit: int, promoted_s: float | None, *, wiped: bool, skewed: bool
 ) -> Admission | None:
-    """Compare the hot user's decisions with the lost operations; None without a hot user or without a ledger.
+    """Compare the hot user's decisions with the lost operations.
 
+    Returns None if the load has no hot user, or if a surviving ledger could not be read.
     The client on side `others` is left out, because its shard has no failover.
     """
     own = [account for account in accounts if account.side != Side.OTHERS]
@@ -54,7 +58,8 @@ def admission(
     over = max(0, len(admitted) - limit)
     survived = len(admitted) - len(gone)
     under = sum(_wrong_denials(account) for account in own)
-    # Surviving admissions above the limit: a skewed clock opened a second window, or the cause is unknown.
+    # Surviving admissions above the limit. If the run skews a clock, the cause is a second window that the skewed clock
+    # opened. In other runs, the cause is unknown.
     on_surviving_branch = min(over, max(0, survived + under - limit))
     rest = {"clock" if skewed else "unexplained": on_surviving_branch}
     return Admission(
@@ -86,7 +91,7 @@ def served_admission(accounts: Sequence[Account], limit: int) -> Admission | Non
 
 
 def never_used_up(accounts: Sequence[Account]) -> tuple[str, ...]:
-    """The nodes whose last decision admitted the hot user. Under more load, they would have admitted more requests."""
+    """The nodes whose last decision admitted the hot user. These nodes would have admitted more under more load."""
     decided = (op for account in accounts if account.side != Side.OTHERS for op in account.hot)
     words = sorted(
         (op for op in decided if op.outcome in (OpOutcome.ADMITTED, OpOutcome.DENIED)), key=lambda op: op.done_s
@@ -96,7 +101,10 @@ def never_used_up(accounts: Sequence[Account]) -> tuple[str, ...]:
 
 
 def _wrong_denials(account: Account) -> int:
-    """Count surviving admissions that the client did not get, or that are duplicates. Each causes a wrong denial."""
+    """Count admissions in the surviving ledger that the client never received, and repeated entries of an admission.
+
+    Each of them uses up a part of the limit without need, and so causes a wrong denial.
+    """
     reported_admitted = {op.id: op.outcome is OpOutcome.ADMITTED for op in account.hot}
     present = Counter(one for one in account.survivors.admitted if one in reported_admitted)
     return sum(times - reported_admitted[one] for one, times in present.items())

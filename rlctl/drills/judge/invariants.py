@@ -13,11 +13,12 @@ from rlctl.drills.scenario.model import LoadMode, Side
 
 # Replies may be in flight when a cut begins, so the loss window of a cut starts a little earlier.
 _EDGE_S = 0.05
-# Before its kill or failover, a primary may have acknowledged writes that it had not yet sent to its replicas.
+# The loss window of a kill, pause or failover starts this much earlier, because the primary may have acknowledged
+# writes that it had not yet sent to its replicas.
 _IN_FLIGHT_S = 1.0
 _PROBE_SHARE = 0.95
 _SHORT_CUT_S = 0.1
-# Time in which every replica is sampled again.
+# A proof by samples starts this long after the cut. By then, every replica has been sampled again.
 _SAMPLE_S = 0.1
 
 
@@ -36,7 +37,7 @@ class InvariantCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutProof:
-    """Proof that a cut was in effect; `verified` is None if the cut was too short for a PING."""
+    """Proof that a cut was in effect. `verified` is None without a cut, or if the cut was too short for a PING."""
 
     verified: bool | None
     cut_ms: float | None
@@ -120,7 +121,10 @@ def prove_cut(evidence: Evidence) -> CutProof:
 
 
 def _heard_before(pings: Iterable[ProbePing], until_s: float) -> dict[str, float]:
-    """Share of answered PINGs before the cut, by probe. A probe that failed before the cut proves nothing."""
+    """Share of answered PINGs before the cut, by probe.
+
+    If a probe already failed before the cut, its missing answers during the cut prove nothing.
+    """
     words: dict[str, list[bool]] = {}
     for one in pings:
         if one.at_s < until_s:
@@ -131,7 +135,8 @@ def _heard_before(pings: Iterable[ProbePing], until_s: float) -> dict[str, float
 def _proof_by_replicas(evidence: Evidence, start_s: float, end_s: float, cut_ms: float) -> CutProof:
     """Prove a cut that probes cannot detect, by the link state that the replicas report.
 
-    Only samples requested after the cut count: a replica may answer an earlier request long after the cut.
+    The proof uses only the samples that were requested after the cut. The answer to an earlier request may arrive long
+    after the cut, and may still report the link as it was before the cut.
     """
     replicas = set(evidence.shard) - {evidence.victim}
     samples = [
@@ -233,7 +238,10 @@ def loss_windows(evidence: Evidence, times: Times) -> tuple[LossWindow, ...]:
 
 
 def _end(evidence: Evidence, times: Times, node: str) -> float:
-    """End of the loss windows on a node. Clients may read acknowledgements up to _EDGE_S after the demotion."""
+    """End of the loss windows on a node.
+
+    The victim's windows end _EDGE_S after its demotion, because clients may read earlier acknowledgements until then.
+    """
     return times.demoted_s + _EDGE_S if node == evidence.victim and times.demoted_s is not None else math.inf
 
 

@@ -84,7 +84,7 @@ def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -
 
 
 def sampler_gap_ms(evidence: Evidence) -> float:
-    """Longest time without a sample of an answering node, or without an answer from any node.
+    """Longest time in which an answering node was not sampled, or in which no node answered.
 
     No drill stops every node. So if no node answered, the machine stalled, and the samples may miss a promotion.
     """
@@ -129,7 +129,8 @@ def _concerns_victim(evidence: Evidence, event: Event) -> bool:
 def _promotions(evidence: Evidence) -> Iterator[TimedSample]:
     """Every sample under load that shows that a replica became a primary.
 
-    In a cluster, the epoch must be new: a node that has just started reports itself as a primary for a moment.
+    In a cluster, the node's epoch must also have risen, because a node that has just started reports itself as a
+    primary for a moment.
     """
     before: dict[str, Sample] = {}
     for seen in evidence.samples:
@@ -151,7 +152,8 @@ def _condemned(evidence: Evidence, since_s: float | None, promoted_s: float | No
     condemned_s = _first_seen(evidence, since_s, lambda one: one.condemns)
     if condemned_s is None or promoted_s is None or evidence.first("failover") is not None:
         return condemned_s
-    # Samples may show the promotion before the failure report, although the vote always follows the report.
+    # The vote always follows the failure report, but samples may show the promotion first. In that case, return the
+    # time of the promotion, because the nodes reported the failure no later than this time.
     return min(condemned_s, promoted_s)
 
 
@@ -215,7 +217,7 @@ def _converged(evidence: Evidence, since_s: float | None) -> float | None:
         if seen.node not in evidence.shard:
             continue
         state[seen.node] = seen.sample
-        # Compare roles and links only: offsets are recorded too rarely.
+        # Compare roles and links only, because offsets are recorded too rarely to be compared.
         if not is_whole([state.get(node, SILENT) for node in evidence.shard]):
             since_one = None
         elif since_one is None:

@@ -42,7 +42,7 @@ class ExpectationResult:
 
     @property
     def is_short_of_demand(self) -> bool:
-        """Whether the value is below its lower bound, and too little load can be the cause."""
+        """Whether the value is below its lower bound, for a metric that too little load can keep low."""
         low = self.expectation.least
         asked_for = self.expectation.metric in (Metric.OVER, Metric.RATIO)
         return asked_for and low is not None and self.value is not None and self.value < low
@@ -256,7 +256,8 @@ def _percent(part: int | None, whole: int | None) -> float | None:
 def _span_off_ms(evidence: Evidence, span_s: float | None) -> float | None:
     """Difference between the span of the losses and the measured span of the injected lag.
 
-    A kill by a container engine or on another host happens at some time between the request and its answer.
+    The lag is known only as a range, because a kill by a container engine or on another host happens at some time
+    between the request and its answer. The difference is 0 if the span lies in this range.
     """
     cut, kill = evidence.first("cut"), evidence.first("kill")
     if cut is None or kill is None or span_s is None:

@@ -27,7 +27,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedSample:
-    """One sample of a node: answered at `at_s`, requested at `asked_s`. Without an answer both times are the same."""
+    """One sample of a node, requested at `asked_s` and answered at `at_s`.
+
+    If the node did not answer, both are the time of the request.
+    """
 
     at_s: float
     asked_s: float
@@ -37,7 +40,7 @@ class TimedSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePing:
-    """One PING of a probe. `heard` is true if the PING was answered."""
+    """One PING of a probe, sent at `at_s`. `heard` is true if the node answered the PING."""
 
     at_s: float
     name: str
@@ -46,7 +49,10 @@ class ProbePing:
     answered_s: float | None = None
 
     def is_silent_until(self, at_s: float) -> bool:
-        """Whether the PING had no answer before `at_s`. Packets that a cut delayed may arrive after the heal."""
+        """Whether the PING had no answer before `at_s`.
+
+        A later answer does not disprove a cut, because packets that the cut delayed may arrive after the heal.
+        """
         return not self.heard or (self.answered_s is not None and self.answered_s >= at_s)
 
 

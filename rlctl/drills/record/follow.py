@@ -5,7 +5,7 @@ from pathlib import Path
 from rlctl.drills.record.ops import ACKED, HOT, OUTCOME_BITS, OpOutcome, outcome, unpack
 
 _CHUNK = 1 << 20
-# Index of the victim in the addresses of every client of its shard.
+# Every client of the victim's shard lists the victim as its first address.
 _VICTIM = 0
 _HOT_ADMITTED = HOT | OpOutcome.ADMITTED
 _HOT_DENIED = HOT | OpOutcome.DENIED
@@ -24,7 +24,8 @@ class HistoryFollower:
         self.last_ack_s: float | None = None
         self.first_away_s: float | None = None
         self.refused = 0
-        # Whether the hot user's last decision was a denial. A new primary may admit the hot user again.
+        # Whether the hot user's last decision was a denial. The value can become False again, because a new primary may
+        # admit the hot user.
         self.is_used_up = False
 
     def read(self) -> None:

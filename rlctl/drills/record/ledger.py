@@ -51,7 +51,7 @@ class Keys:
         return f"{self.prefix}{{{self.tag}}}:hot"
 
     def cold(self, number: int) -> str:
-        """Key of a user that never reaches the limit, so each missing operation is a lost operation."""
+        """Key of a user that never reaches the limit. A server admits every operation of this user."""
         return f"{self.prefix}{{{self.tag}}}:cold:{number}"
 
     def ledger(self, client: str) -> str:
@@ -84,8 +84,8 @@ EMPTY = Ledger(ids=(), admitted=())
 def read_list(reply: bytes) -> Ledger | None:
     """Read the raw answer to LRANGE; None for an error or an incomplete answer.
 
-    A regular expression finds the entries, as there may be hundreds of thousands. An incomplete answer must not pass as
-    a ledger: its missing entries would count as lost operations.
+    A regular expression finds the entries, because a loop over hundreds of thousands of entries would be slow. An
+    incomplete answer must not pass as a ledger, because its missing entries would count as lost operations.
     """
     entries = _ENTRY.findall(reply)
     if reply.partition(b"\r\n")[0] != b"*%d" % len(entries):
@@ -99,7 +99,7 @@ def read_list(reply: bytes) -> Ledger | None:
 def read_bitmap(reply: bytes) -> Ledger | None:
     """Read the raw answer to GET of a bitmap; None for an error or an incomplete answer.
 
-    Each bit is an id. A bitmap cannot show duplicates.
+    The position of each set bit is an id. A bitmap cannot show duplicates.
     """
     head, _, rest = reply.partition(b"\r\n")
     text = rest[:-2]

@@ -25,7 +25,7 @@ HOT = 0x08
 WAITED = 0x10
 ACKED = frozenset({OpOutcome.ADMITTED, OpOutcome.DENIED})
 
-# Errors that a server returns before it changes anything: the operation had no effect.
+# Errors that a server returns before it changes anything. They prove that the operation had no effect.
 _NO_EFFECT = frozenset(
     {
         *("MOVED", "ASK", "CLUSTERDOWN", "READONLY", "NOREPLICAS", "MISCONF", "LOADING", "MASTERDOWN", "TRYAGAIN"),
@@ -79,7 +79,7 @@ def outcome(code: int) -> OpOutcome:
 
 
 def outcome_of_error(text: str) -> OpOutcome:
-    """Outcome of an error reply. An error inside a script may come after a write, so it is indeterminate."""
+    """Outcome of an error reply. Indeterminate for an error inside a script, which may come after a write."""
     is_sure = text.split(" ", 1)[0] in _NO_EFFECT and _INSIDE not in text
     return OpOutcome.REFUSED if is_sure else OpOutcome.INDETERMINATE
 

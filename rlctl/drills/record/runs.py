@@ -60,7 +60,7 @@ def clean_up_all(home: Home, progress: Progress) -> list[dict[str, object]]:
 
 
 def clean_up_failed(folder: RunFolder, progress: Progress) -> None:
-    """Clean up after a failed run. An error is reported and not raised, so that the run is still judged."""
+    """Clean up after a failed run. Reports an error instead of raising it, so that the run is still judged."""
     try:
         clean_up(folder, progress)
     except (RlctlError, LinkFailure, CommandFailed) as failure:

@@ -15,7 +15,7 @@ from rlctl.system.files import write_private
 
 def write_report(folder: RunFolder, run: Document, series: Document) -> Path:
     """Write the page of a run into its folder; returns its path."""
-    # The import of templates and plots takes longer than most commands.
+    # Import the templates and plots only here, because their import takes longer than most commands.
     from rlctl.drills.report.html import page  # noqa: PLC0415
 
     write_private(folder.report, page(run, series))

@@ -31,5 +31,5 @@ def latency(run: Document, series: Document) -> Markup:
 
 
 def slowest_ms(series: Document, client: str) -> float | None:
-    """The latency of the slowest acknowledged batch. It is exact: thinning keeps the slowest of each group."""
+    """The latency of the slowest acknowledged batch. Exact, because thinning keeps the slowest batch of each group."""
     return max((took_ms for _, took_ms in series["latency"].get(client, ())), default=None)

@@ -18,7 +18,7 @@ _LEAST_POINTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewRow:
-    """A run. `change` is the difference of each price from the first run's price; None if one was not measured."""
+    """A run. `change` is the difference of each price from the first run's; None if either price was not measured."""
 
     run: Document
     knobs: dict[str, str]
@@ -59,7 +59,7 @@ def groups(runs: Sequence[Document]) -> tuple[ScenarioRuns, ...]:
 
 
 def prices(run: Document) -> dict[str, float | None]:
-    """The figures in PRICES of a run. The p99 latency is from the client that follows the fleet."""
+    """The figures in PRICES of a run. The p99 latency is that of the client that follows failovers."""
     followers = [one for one in run["clients"] if one["side"] == "majority"]
     p99_ms = followers[0]["p99_ms"] if followers else None
     return {**{name: run["metrics"][name] for name in PRICES if name != "p99_ms"}, "p99_ms": p99_ms}

@@ -46,7 +46,7 @@ def targets(run: Document) -> tuple[PublishedTarget, ...]:
 
 
 def _share(run: Document) -> str:
-    """Explain that the share depends on the length of the run, and at which length the loss would be 5 %."""
+    """Explain that the share depends on the run's length, and state the length at which the loss would be 5 %."""
     span_ms = run["metrics"]["lost_span_ms"]
     words = "share of all acknowledged operations of this run, which is short"
     if not run["lost"] or not span_ms:

@@ -10,7 +10,8 @@ from rlctl.topology.model import Kind
 
 FLAGSHIPS = ("write-loss", "split-brain")
 FOLDER = Path(__file__).parents[1] / "scenarios"
-# In the order in which users should learn them: the method, loss, split brain, restarts, operator actions, clients.
+# The shipped scenarios in the order in which users should learn them: the method, loss, split brain, restarts, operator
+# actions, clients.
 ORDER = (
     *("control", "crash", "write-loss", "write-loss-wait", "write-loss-min-replicas", "lag-sweep"),
     *("split-brain", "split-brain-min-replicas", "short-partition", "replica-isolated"),

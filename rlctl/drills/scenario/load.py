@@ -39,9 +39,10 @@ from rlctl.lab.twin import check_settings
 from rlctl.topology.model import Kind
 
 _HINT = "`rlctl schema scenario` prints every key; `rlctl failover-drill show write-loss` shows an example"
-# The name becomes part of the run folder's name.
+# A scenario's name may only have characters that are safe in a file name, because it becomes part of a folder's name.
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
-# A client's history file has one byte for a connection, and two for the size of a batch.
+# Both limits come from the client's history file, which has one byte for the number of a connection, and two bytes for
+# the size of a batch.
 _MOST_CONNECTIONS = 255
 _DEEPEST = 10_000
 _TEXTS = ("name", "title", "teaches", "needs", "breaks", "claim")
@@ -297,7 +298,7 @@ def _cut(read: Reader, node: Node) -> Action:
     return Cut(flow=read.word(entries["flow"].value, Flow), role=read.word(entries["nodes"].value, LabRole))
 
 
-# The side whose client a condition needs.
+# For each of these conditions, the side whose client the load must have.
 _CLIENT_OF = {
     AwaitedCondition.SILENT: Side.MINORITY,
     AwaitedCondition.SERVED: Side.MAJORITY,

@@ -83,7 +83,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Cut the replication between the victim and some nodes, or all traffic between some nodes and the others."""
+    """Cut the replication between the victim and the nodes of a role, or isolate these nodes from all other nodes."""
 
     flow: Flow
     role: LabRole
@@ -194,7 +194,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Limits that end a run: its duration, and the longest time without an acknowledgement."""
+    """Limits that end a run: its duration, and the longest wait of the `majority` client for an acknowledgement."""
 
     run_ms: int = 90_000
     gap_ms: int = 60_000

@@ -39,7 +39,10 @@ _ONLY: Schema = {"description": "for this kind of fleet or this variant only", "
 
 
 def scenario_schema() -> Schema:
-    """JSON Schema of a scenario file, in draft 07 for YAML language servers. The loader makes further checks."""
+    """JSON Schema of a scenario file, in draft 07, which YAML language servers support.
+
+    The loader makes further checks.
+    """
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "urn:rlctl:scenario:1",
