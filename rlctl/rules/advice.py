@@ -12,7 +12,7 @@ from rlctl.limits.rule import Definition, Parameters, Rule, RuleClass, RuleSet, 
 
 _FEW = 10
 _LISTPACK = 128
-# Assumed, because rlctl does not know the time-outs of services.
+# An assumption, because rlctl does not know the real time-outs of services.
 SERVICE_TIMEOUT_MS = 10_000
 _PER_MILLE = 1000
 _SMALL_COUNTER = (
@@ -64,7 +64,8 @@ def fresh_quotas(before: RuleSet | None, after: RuleSet) -> tuple[Advice, ...]:
 
 def _fresh(before: Rule, after: Rule) -> str:
     old, new = before.definition, after.definition
-    # Templates that were added at the end count only identities that the rule did not count before.
+    # Templates that were added at the end count only identities that the rule did not count before. These templates
+    # give no identity a fresh quota.
     if new.keys[: len(old.keys)] != old.keys:
         return _FRESH.format(what="key template", whom="all identities")
     edges = sorted({0, old.share, new.share, WHOLE})

@@ -116,7 +116,8 @@ class RampStep:
 def make_plan(now: RulesInForce, made: RuleSet | Revision, ramp: RampStep | None = None) -> RulesPlan:
     """Compare `made` with the rules in force.
 
-    The plan of a ramp also lists rules whose enforcement ends at its last step: the operator confirms this only once.
+    The plan of a ramp also lists rules whose enforcement ends only at the ramp's last step, because the operator
+    confirms the plan once, before the first step.
     """
     after = made.rules if isinstance(made, Revision) else made
     ends = {one.definition.id: one for rules in _steps(now, after, ramp) for one in endings(now.rules, rules)}
@@ -145,7 +146,7 @@ def change_rules(
 ) -> ChangeResult:
     """Lock the fleet, edit its rules with `make`, and put the result in force.
 
-    If `make` returns a Revision, which is stored already, only the pointer moves. A failure leaves the previous
+    A Revision that `make` returns is stored already, so only the pointer moves. A failure leaves the previous
     revision in force, with two exceptions. NotReadBack: the new revision is in force, but not every node confirmed it
     in time. Unreachable while rlctl stored the revision: either revision may be in force.
     """
@@ -216,7 +217,7 @@ def _entry(now: RulesInForce, request: ChangeRequest, number: int) -> dict[str, 
 
 
 def _check_scripts(now: RulesInForce, rules: RuleSet) -> None:
-    """Refuse rules whose script a node lacks: calls of services would fail there with NOSCRIPT."""
+    """Refuse rules whose script is missing on a node, because calls to that node would fail with NOSCRIPT."""
     wanted = {rule.script.sha1: f"{rule.definition.algorithm} {rule.script.version}" for rule in rules.rules}
     up = {node.name for node in now.observed.up}
     for spec in data_nodes(now.fleet.topology):
@@ -243,7 +244,7 @@ def _check_read_back(outcome: ChangeResult, revision: Revision, request: ChangeR
 
 
 def _record_in_history(now: RulesInForce, request: ChangeRequest, revision: Revision, plan: RulesPlan) -> None:
-    """Add the change to the fleet's history; a failure is only noted, because the change is already in force."""
+    """Add the change to the fleet's history. If that fails, print a note: the change is already in force."""
     summary = {
         "kind": KIND,
         **_entry(now, request, revision.number),

@@ -67,7 +67,10 @@ def shown_value(signal: Signal, value: float | None) -> str:
 
 
 def p99_ms(histogram: Mapping[int, int]) -> float | None:
-    """The 99th percentile in ms; None without calls. `histogram` maps the upper bound of a class in us to its count."""
+    """The 99th percentile in ms; None without calls.
+
+    `histogram` maps the upper bound of each latency class, in us, to the number of calls in the class.
+    """
     total, seen = sum(histogram.values()), 0
     for upper_us, count in sorted(histogram.items()):
         seen += count

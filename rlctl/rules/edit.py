@@ -76,7 +76,10 @@ def with_rule_of(rules: RuleSet, earlier: RuleSet, rule_id: str) -> RuleSet:
 
 
 def _with(rules: RuleSet, definition: Definition, release: Release) -> RuleSet:
-    """Replace a rule, but keep its script version: only a rules file changes the version, since keys may differ."""
+    """Replace a rule, but keep its script version.
+
+    Another version may use other keys, so only a rules file may change the version.
+    """
     [compiled] = compile_rules((definition,), release)
     changed = replace(compiled, script=find_rule(rules, definition.id).script)
     return replace(rules, rules=tuple(changed if rule.id == changed.id else rule for rule in rules.rules))

@@ -31,7 +31,10 @@ def promote_canary(rule_id: str, release: Release) -> RulesEdit:
 
 
 def set_canary(rule_id: str, words: Mapping[str, str], release: Release) -> Callable[[int, RulesInForce], RuleSet]:
-    """Return an edit that sets a canary with the parameters in `words`. A ramp calls it with each share (of 10,000)."""
+    """Return a function that sets a canary with the parameters in `words`.
+
+    The function takes the canary's share, in parts of 10,000, and the rules in force.
+    """
 
     def make(share: int, now: RulesInForce) -> RuleSet:
         rules = now.required().rules

@@ -113,7 +113,10 @@ def _ending(before: Rule, after: Rule | None) -> Ending | None:
 
 
 def _limits(before: Rule, after: Rule | None) -> Iterator[LimitChange]:
-    """Limit changes of each tier, for identities with a looser limit; for all identities if `after` is None."""
+    """Yield the limit changes of each tier.
+
+    The changes cover the identities whose limit becomes looser; if `after` is None, they cover all identities.
+    """
     tiers = (None, *dict.fromkeys((*before.definition.tiers, *(after.definition.tiers if after else ()))))
     edges = sorted({0, before.definition.share, after.definition.share if after else 0, WHOLE})
     for tier in tiers:
@@ -156,7 +159,8 @@ def _most(algorithm: Costed, span_ms: int) -> int:
     """The most units admitted in any time span of this length; a span of 0 is a burst."""
     if isinstance(algorithm, TokenBucket | Gcra):
         return algorithm.limit + span_ms * algorithm.rate // algorithm.period_ms
-    # A time span may begin in one fixed window and end in the next, which counts from 0.
+    # A time span may begin in one fixed window and end in the next. The next window counts from 0, so the rule may
+    # admit its limit once more.
     meeting = 1 if isinstance(algorithm, FixedWindow) else 0
     return algorithm.limit * (max(1, -(-span_ms // algorithm.window_ms)) + meeting)
 
@@ -175,7 +179,10 @@ def _reasons(before: Definition, after: Definition) -> Iterator[str]:
 
 
 def _fails_wider(before: str, after: str) -> bool:
-    """Whether the new failure policy admits more. `local:8` divides the limit by 8 and `local:4` by 4."""
+    """Whether the new failure policy admits more.
+
+    `local:8` divides the limit by 8 and `local:4` divides it by 4, so `local:4` admits more.
+    """
     (old, _, old_share), (new, _, new_share) = before.partition(":"), after.partition(":")
     if old == new == "local":
         return old_share != new_share and not (old_share and new_share and int(new_share) > int(old_share))

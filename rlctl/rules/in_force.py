@@ -100,7 +100,7 @@ def read_rules_in_force(fleet: FleetSession, observed: Observed | None = None) -
     try:
         revision = stored_revision(link, pointer.required().revision) if pointer is not None else None
     except (NotFound, Refused) as failure:
-        # The failure is returned, not raised: another revision can still be put in force.
+        # The failure is returned, not raised, so that the operator can still put another revision in force.
         trouble = failure
     return RulesInForce(fleet=fleet, observed=observed, link=link, pointer=pointer, revision=revision, trouble=trouble)
 

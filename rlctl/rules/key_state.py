@@ -18,7 +18,10 @@ _EXACT = 2**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastAdmission:
-    """Reads the last admission: `command` for a key; `at_us` converts the reply to a time in us (None: never)."""
+    """How to read the time of the last admission from a key.
+
+    `command` returns the command for a key. `at_us` converts the reply to a time in us; None if nothing was admitted.
+    """
 
     command: Callable[[str], Command]
     at_us: Callable[[Any], int | None]
@@ -26,7 +29,11 @@ class LastAdmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyReader:
-    """Reads an algorithm's key: `command` for a key, parameters and time in us; `used` counts units in the reply."""
+    """How to read the used units from a key of an algorithm.
+
+    `command` returns the command for a key, and `used` computes the used units from the reply. Both take the parameters
+    of the rule and the time in us.
+    """
 
     command: Callable[[str, Values, int], Command]
     used: Callable[[Any, Values, int], int]
@@ -39,7 +46,7 @@ def key_reader(algorithm: str, state: int) -> KeyReader | None:
 
 
 def _three_doubles(key: str, _values: Values, _now_us: int) -> Command:
-    # Not GET: the value is binary, and a reply that is decoded as text would lose bytes.
+    # With GET, the reply would lose bytes: the value is binary, and the client decodes replies as text.
     return ("BITFIELD_RO", key, *(word for at in range(3) for word in ("GET", "i64", f"#{at}")))
 
 
@@ -73,7 +80,7 @@ def _bucket(reply: Sequence[int], values: Values, now_us: int) -> int:
     level, scale, last = _integers(reply)
     if scale == 0:
         return 0
-    # `full` and `held` are tokens times scale times period, so only the last line rounds.
+    # `full` and `held` are exact integers (tokens times scale times period), so only the last line rounds.
     period_us, full = values["period_ms"] * 1000, values["capacity"] * scale * values["period_ms"] * 1000
     held = min(full, level * period_us + max(0, now_us - last) * values["rate"] * scale)
     return values["capacity"] - held // (scale * period_us)
@@ -101,7 +108,10 @@ def _sliding(reply: Sequence[int], values: Values, now_us: int) -> int:
 
 
 def _ring(reply: Sequence[int], values: Values, now_us: int) -> int:
-    """All entries if the newest is in the window, else 0. Older entries count even if they have expired."""
+    """All live entries if the newest entry is in the window, else 0.
+
+    The header contains only the time of the newest entry, so older entries count even if they have expired.
+    """
     newest_ms, head, live, slots = reply
     if any(reply) and not (head < slots and live <= slots):
         raise ValueError(f"not a limiter's ring: {reply}")

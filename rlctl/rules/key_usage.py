@@ -69,7 +69,8 @@ class _KeyQuery:
         verdict = REASONS[reason] if not allowed else Reason.OVER_LIMIT if remaining == 0 else Reason.OK
         if verdict is Reason.OK and self._is_too_soon():
             verdict = Reason.MIN_INTERVAL
-        # The script reports at least 0 remaining units. After a limit is lowered, the used units may exceed the limit.
+        # The script reports at least 0 remaining units. After a limit is lowered, the used units may exceed the limit,
+        # so they are read from the key.
         used = self._used() if remaining == 0 else None
         return {
             "limit": limit,

@@ -52,7 +52,7 @@ def load_rules(source: bytes, path: str) -> RulesFile:
     reader = NodeReader(mistakes)
     entries = reader.keys(root, ("version", "rules"), ("version", "rules"))
     if "version" in entries and reader.value(entries["version"].value, "version", VERSION) is None:
-        # In another format, all other mistakes would be misleading.
+        # A file in another format has other keys, so reports of further mistakes would be misleading.
         mistakes.raise_any()
     nodes = reader.items(entries["rules"].value, "rules") if "rules" in entries else ()
     if "rules" in entries and entries["rules"].value == Sequence(line=entries["rules"].value.line, items=()):

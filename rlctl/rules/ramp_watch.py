@@ -69,7 +69,7 @@ def hold_step(ramp: Ramp, revision: Revision, context: RampContext) -> str | Non
         context.stop.check()
         is_measured = watch.measure()
         left_s = ends_s - context.clock.monotonic()
-        # A failover at the end of the step must not abort a healthy ramp: the last measurement is retried.
+        # A failover at the end of the step must not abort a healthy ramp, so a failed last measurement is retried.
         is_over = left_s <= 0 and (is_measured or not ramp.conditions or left_s <= -RETRY_FOR_S)
         trouble = exceeded(ramp.conditions, watch.measured)
         if trouble is not None or is_over:
@@ -121,7 +121,10 @@ class _StepWatch:
         self._context.progress.note(f"  measured: {words or 'nothing'}")
 
     def _read(self, now: RulesInForce) -> None:
-        """Compute the signals since the start of the step; start again if all primaries measured then were replaced."""
+        """Compute the signals since the start of the step.
+
+        If all primaries that were measured so far have been replaced, counting starts again.
+        """
         found = read_counters(now)
         if self._start is not None and not found.has_any_of(self._start):
             self._context.progress.note("all measured primaries were replaced: counting starts again")

@@ -21,7 +21,7 @@ class NodeRules:
     """The revision on one node; `evidence` says why the revision is unknown.
 
     A `deposed` node was the primary before a failover and does not follow the new primary yet. Reports include
-    the node, but a change does not wait for it.
+    a deposed node, but a change does not wait for its confirmation.
     """
 
     name: str
@@ -54,7 +54,8 @@ def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]
         return tuple(_read_node(fleet, observed, spec) for spec in sorted(nodes, key=lambda spec: spec != primary))
     facts = observed.node(primary.name)
     by_id = {node.id: node.name for node in observed.nodes}
-    # A replica reports its primary up to a second before the primary's cluster table lists the replica.
+    # A replica reports its primary up to a second before the primary's cluster table lists the replica, so a node is a
+    # follower if either of the two says so.
     following = {node.name for node in observed.up if node.role is Role.REPLICA and node.follows == facts.id}
     followers = {by_id.get(peer.id) for peer in facts.table if peer.follows == facts.id} | following
     # A deposed primary follows no node in the cluster table, and has lost its slots.
@@ -67,7 +68,7 @@ def read_nodes(fleet: FleetSession, observed: Observed) -> tuple[NodeRules, ...]
 
 
 def _deposed_node(observed: Observed, spec: NodeSpec) -> NodeRules:
-    """The entry of a deposed primary. rlctl does not read the node, which will discard its data."""
+    """The entry of a deposed primary. rlctl does not read the node, because the node will discard its data."""
     facts = observed.node(spec.name)
     return NodeRules(
         name=spec.name,

@@ -19,7 +19,7 @@ from rlctl.services import split_key
 from rlctl.system.redis import NodeLink
 from rlctl.topology.nodes import data_nodes
 
-# Bounds for each primary, so that a measurement stays cheap on a fleet with millions of keys.
+# The most that a measurement reads from each primary, so that measurements are cheap on a fleet with millions of keys.
 _SCANS = 10
 _SCAN_COUNT = 500
 _SAMPLE = 100
@@ -66,7 +66,7 @@ def read_counters(now: RulesInForce) -> FleetCounters:
 
 
 def _served(link: NodeLink) -> tuple[str, ServerCounters]:
-    # One connection for all replies, so that they come from the same process.
+    # All replies come over one connection, so all are from the same server process.
     run_id = required(ServerInfo(link.call("INFO", "server")).run_id, "run_id")
     stats = ServerInfo(link.call("INFO", "commandstats")).command("evalsha")
     return run_id, ServerCounters(

@@ -13,7 +13,7 @@ KEPT_REVISIONS = 100
 KEPT_HISTORY = 100
 _LONGEST_NUMBER = 15
 # One script, so that a killed client leaves either the old revision or the new one in force and published.
-# The script compares the pointer first: another operator may have changed the rules in the meantime.
+# The script compares the pointer first, because another operator may have moved it after rlctl read it.
 _MOVE = """
 local now = redis.call('HMGET', KEYS[1], 'revision', 'digest')
 if (now[1] or '') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then return 0 end
