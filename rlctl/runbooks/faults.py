@@ -25,10 +25,10 @@ from rlctl.system.redis import CommandFailed, NodeLink
 from rlctl.topology.model import EvictionPolicy, Kind
 from rlctl.topology.nodes import NodeSpec, data_nodes
 
-# With the settings of the rehearsal, a replica that got no data for longer than this is not elected.
+# With the settings of the rehearsal, a replica that received no data for longer than this cannot be elected.
 TOO_OLD_S = 13
 NEARLY_FULL = 0.88
-# A server that evicts is never full, so rlctl writes at most this many times its maxmemory.
+# A server that evicts keys is never full, so rlctl stops after it has written this many times the server's maxmemory.
 MOST_FILLED = 2
 _FILLER_BYTES = 64 * 1024
 _FILLER_TTL_S = 3_600
@@ -57,7 +57,7 @@ def _kill_shard(injector: FaultInjector) -> None:
 
 
 def _prevent_election(injector: FaultInjector) -> None:
-    """Lock the replicas out until their data is too old for an election, then kill the primary."""
+    """Stop replication until the replicas' data is too old for an election, then kill the primary."""
     _lock_replicas_out(injector)
     replica = injector.roles.replicas[0]
     wait_until(
@@ -215,7 +215,7 @@ def _is_back(observed: Observed, spec: NodeSpec) -> bool:
 
 
 def _lock_limiter_out(injector: FaultInjector) -> None:
-    """Disable the limiter's user on one primary. The other shards still decide."""
+    """Disable the limiter's user on one primary, so that only the other shards still decide."""
     *_others, (_node, last) = _primaries(injector)
     injector.send(last, ("ACL", "SETUSER", User.LIMITER.value, "off"))
 

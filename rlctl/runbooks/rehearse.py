@@ -58,7 +58,7 @@ class RehearsedPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """A step that was omitted, or never carried out. `noticed` says what went wrong without it (None: nothing)."""
+    """A step that was omitted, or never carried out. `noticed` says what went wrong, None if nothing did."""
 
     page: Runbook
     kind: Kind
@@ -172,7 +172,7 @@ class Rehearser:
         with throw_away(self.home, "runbook") as folder:
             folder.write(REQUEST, request.to_json())
             environment = {"RLCTL_HOME": str(folder.twin / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
-            # This process removes the folder, and the worker ends with this process.
+            # The worker does not own the folder: this process removes it, and the worker cannot outlive this process.
             program = WorkerProgram(module=WORKER, in_sandbox=True, owns_folder=False, environment=environment)
             ended = program.run(folder, lambda text: self._show(request, text), self.stop)
             if self.stop.is_set:
@@ -195,8 +195,9 @@ class Rehearser:
 def effect_of_omission(step: Step, results: Iterable[RehearsalResult]) -> str | None:
     """What went wrong without a step; None if the page does not need the step.
 
-    `results` are the rehearsals without the step, one for each fault. The page needs the step if one of them failed; a
-    step that may lose data is needed only if all of them failed. Reads `results` only until the answer is known.
+    `results` are the rehearsals without the step, one for each fault. The page needs the step if one of these
+    rehearsals failed. A step that may lose data is needed only if all of them failed. The function reads `results` only
+    until the answer is known.
     """
     reason = None
     for result in results:

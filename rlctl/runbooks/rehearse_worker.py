@@ -38,7 +38,8 @@ from rlctl.topology.dump import topology_text
 from rlctl.topology.load import load_topology
 from rlctl.topology.model import Topology
 
-# Time limit for the fleet to become healthy after the last step, even if a stall has put sentinels in TILT.
+# Time limit for the fleet to become healthy after the last step. It includes the time that sentinels spend in TILT if
+# the machine stalled.
 REST_S = 15.0 + TILT_S
 LOOK_EVERY_S = 0.2
 ARGV = ("runbook", "test")
@@ -90,7 +91,8 @@ def rehearse(request: RehearsalRequest, folder: RunFolder, progress: Progress) -
             clock=fleet.clock,
             agree=lambda _step, _command: None,
             report=lambda result: _report(progress, result),
-            # In a real incident another team repairs the network.
+            # In a real incident another team repairs the network, so no step of the page does. The rehearsal repairs
+            # the network here.
             before=lambda step: partitioner.heal() if step.id == rehearsal.mended_before else None,
             omitted=frozenset({request.omitted} if request.omitted else ()),
             patience_s=request.patience_s,
@@ -101,7 +103,7 @@ def rehearse(request: RehearsalRequest, folder: RunFolder, progress: Progress) -
 
 
 def _build(topology: Topology, home: Home, runner: RlctlRunner, progress: Progress) -> None:
-    # A stop ends this process at once, see `end_with_parent`: the flag is never set.
+    # This flag is never set, because a stop of the rehearsal ends this process at once: see `end_with_parent`.
     stop = StopFlag()
     with lock_fleet(topology, home, ARGV[0], stop, progress, waiting=LockWait(wanted=False)) as held:
         deploy_twin(held, ARGV, progress, stop, stock_timers=False)
@@ -111,7 +113,11 @@ def _build(topology: Topology, home: Home, runner: RlctlRunner, progress: Progre
 
 
 def _residue(file: Path, home: Home, before: Snapshot, rest_s: float) -> tuple[str, ...]:
-    """What the run left behind: findings, or else steps of a deploy and settings that differ from before."""
+    """What the run left behind.
+
+    These are the findings; if there are none, the steps that a deploy would carry out and the settings that differ from
+    those before the fault.
+    """
     # Load the file again: a step may have edited it, as an operator would.
     topology = load_topology(file.read_bytes(), str(file))
     with open_fleet(topology, home) as fleet:

@@ -7,7 +7,7 @@ from rlctl.runbooks.page.blocks import ELECTION, FLEET, FOLDER
 from rlctl.topology.model import Kind, Topology
 
 LEAST_MS = 10_000
-# A cluster marks a primary as failed after one or two node timeouts, and repeats a lost vote after four.
+# A cluster marks a primary as failed after at most two node timeouts, and repeats a lost vote after four more.
 NODE_TIMEOUTS = 6
 # Sentinel repeats a failed failover after twice its failover-timeout.
 FAILOVER_TIMEOUTS = 2

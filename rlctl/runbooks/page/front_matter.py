@@ -72,7 +72,7 @@ def read_front(source: str, mistakes: Mistakes) -> FrontMatter:
     rehearsals = tuple(one for one in read if one is not None)
     if mode is not None and len(rehearsals) == len(read):
         _check_rehearsals(mistakes, entries, mode, rehearsals, lists["drills"])
-    # Raises if a key is missing, so that no value below is None.
+    # If a key is missing, this call raises, so no value below is None.
     mistakes.raise_any()
     assert page_id is not None
     assert title is not None

@@ -104,7 +104,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecideRow:
-    """A row of `Decide`: an observation, and where to go: a step, another page, or `escalate`."""
+    """A row of the section Decide: an observation, and the step or page to continue with, or `escalate`."""
 
     line: int
     says: str
