@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rlctl.capacity.request import SCRIPT, Algorithm, MemoryRequest, ServerVersion
 
-# For algorithms whose cost does not depend on the limit.
+# The range of limits for an algorithm whose cost does not depend on the limit.
 _ANY = range(1, 2**63)
 
 

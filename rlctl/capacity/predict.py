@@ -53,7 +53,7 @@ class Prediction:
 
     @property
     def bytes_per_user(self) -> float:
-        """Growth of used_memory for each user."""
+        """Bytes by which used_memory grows for each user."""
         return self.parts.total
 
     @property
@@ -94,7 +94,8 @@ class Prediction:
 def predict(request: MemoryRequest, states: Mapping[str, int], *, keys_on_primary: int | None = None) -> Prediction:
     """Predict the memory of a request.
 
-    `states` has the state format of each script. `keys_on_primary` counts the keys of all rules: they share the tables.
+    `states` has the state format of each script. `keys_on_primary` counts the keys of all rules, since all
+    keys share the tables.
     """
     state = state_of(request, states)
     keys = keys_on_primary or _keys(request, state)

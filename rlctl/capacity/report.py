@@ -290,7 +290,7 @@ def _fill_chapters(found: FleetMeasurement) -> Iterator[Chapter]:
 
 
 def _legend_below(plot: Drawing) -> None:
-    # Inside the axes the legend could cover a line.
+    # The legend is below the axes, because inside the axes it could cover a line.
     figure = plot.axes.get_figure(root=True)
     assert figure is not None
     figure.legend(loc="outside lower center", ncols=5)

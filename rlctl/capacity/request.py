@@ -36,7 +36,10 @@ class Algorithm(StrEnum):
 
     @property
     def is_log(self) -> bool:
-        """Whether the state has an entry for each request or lease. A write during a snapshot may copy all entries."""
+        """Whether the state has an entry for each request or lease.
+
+        A write to such a state during a snapshot may copy all entries.
+        """
         return self in {Algorithm.ROLLING_WINDOW, Algorithm.ROLLING_RING, Algorithm.CONCURRENT}
 
 

@@ -14,7 +14,7 @@ from rlctl.topology.nodes import NodeName
 
 SECTIONS = ("server", "clients", "memory", "stats", "replication", "keyspace")
 
-# Housekeeping and buffers change memory by up to this much between two readings.
+# Housekeeping and buffers change memory by up to this much between two readings, so a smaller change is not growth.
 _NOISE_BYTES = 65_536
 
 
@@ -67,7 +67,8 @@ class Forecast:
 def server_memory(info: ServerInfo, malloc_stats: str, at_s: float) -> ServerMemory:
     """The memory of a server from INFO and MEMORY MALLOC-STATS; BadReply if INFO has no used_memory."""
     used_bytes = required(info.used_bytes, "used_memory")
-    # Leave out buffers: connections come and go, and the backlog stops growing at its configured size.
+    # Leave out buffers, because their growth does not continue: connections come and go, and the backlog stops growing
+    # at its configured size.
     buffer_bytes = (info.client_buffer_bytes or 0) + (info.replication_buffer_bytes or 0)
     state_bytes = used_bytes - buffer_bytes
     policies = {policy.value: policy for policy in EvictionPolicy}

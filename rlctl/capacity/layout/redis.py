@@ -94,7 +94,7 @@ class RedisLayout(Layout):
         return self.class_of(_DICT) + self._entries(shape.count) + names + values
 
     def _list(self, shape: EntryList) -> float:
-        """Bytes of a list. Redis 7.0 always uses a list of listpacks; 8.0 does so only if one listpack is too small."""
+        """Bytes of a list. Redis 7.0 always uses a list of listpacks; 8.0 uses a single listpack if the entries fit."""
         entries = entry_bytes_of(shape.member, shape.count)
         if HEADER_BYTES + entries <= NODE_LISTPACK and self.request.server is not ServerVersion.REDIS_7_0:
             return self.class_of(HEADER_BYTES + entries)

@@ -27,7 +27,10 @@ class ValkeyLayout(Layout):
     """The memory layout of Valkey 8.1."""
 
     def name_size(self) -> int:
-        """Bytes of the object with the name and the expiry. PERSIST does not free the bytes of the expiry."""
+        """Bytes of the object with the name and the expiry.
+
+        PERSIST does not free the bytes of the expiry, so a key that a script wrote has them even without a TTL.
+        """
         return self._object(has_ttl=self.request.has_ttl or self.request.encoding == SCRIPT)
 
     def key(self, spread: Spread) -> KeyBytes:

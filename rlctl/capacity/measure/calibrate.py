@@ -29,7 +29,8 @@ SETTLE_S = 30.0
 _BATCH_ENTRIES = 10_000
 _MOST_BATCH = 500
 _STEADY_BYTES = 512
-# DEBUG HTSTATS lists a second table while the server moves keys to it. used_memory includes both tables.
+# DEBUG HTSTATS lists a second table while the server moves keys to it. Because used_memory includes both tables, a
+# measurement waits until only one table is left.
 _REHASHING = "rehashing target"
 
 
@@ -108,7 +109,8 @@ class Calibrator:
     def _measure(self, scratch: ScratchServer, request: MemoryRequest) -> float:
         script = next(one for one in self.release.scripts if one.name == request.algorithm)
         keys = key_names(request, request.users + 1)
-        # The first use of a command allocates a latency histogram, so one key is added and removed first.
+        # The first use of a command allocates a latency histogram, so one key is added and removed before the first
+        # reading of used_memory.
         warm_up = next(keys)
         with _linked(scratch) as link:
             _prepare(link, request, self.clock)
@@ -159,7 +161,7 @@ class Calibrator:
 
 @contextmanager
 def _linked(scratch: ScratchServer) -> Iterator[NodeLink]:
-    """Open a connection for a short time. The server frees its buffers when the connection closes."""
+    """Open a connection and close it soon, because the server frees a connection's buffers only then."""
     link = scratch.link()
     try:
         yield link

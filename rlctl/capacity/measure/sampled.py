@@ -18,7 +18,8 @@ _ENTRY, _OBJECT = 24, 16
 _SHARED_INTEGERS = 10_000
 _SKIPLIST = "skiplist"
 _KEPT_PACKED = 2**31 - 1
-# The runtime user may write any key that starts with `rl:`. int() raises ValueError for thousands of digits.
+# At most nine digits: the runtime user may write any key that starts with `rl:`, and int() raises ValueError for a
+# number of thousands of digits.
 _STATE = re.compile("[0-9]{1,9}")
 
 

@@ -13,7 +13,8 @@ from rlctl.observe.model import SlotRange
 from rlctl.system.clock import Clock
 from rlctl.system.redis import CommandFailed, NodeLink, Reply
 
-# Reading a name costs the server far less than reading details of a key, and more names make counts more exact.
+# Names to read for each key whose details are read. A name costs the server far less than the details of a key, and
+# more names make counts more exact.
 NAMES_PER_KEY = 30
 # One third of the sample is taken evenly from all rules. This part shows which rules need more keys.
 PILOT_PART = 3
@@ -99,7 +100,11 @@ class KeySampler:
 
 
 def _random_cursors(slots: Sequence[SlotRange]) -> Iterator[str]:
-    """Random SCAN cursors. Newer cluster nodes read the slot from the lowest bits; other servers accept any number."""
+    """Random SCAN cursors.
+
+    Newer cluster nodes read a slot from the lowest bits of a cursor, so these bits contain a slot that the node owns.
+    Other servers accept any number.
+    """
     pick = random.Random()  # noqa: S311  chooses a sample, guards nothing
     owned = [slot for first, last in slots for slot in range(first, last + 1)]
     while True:
