@@ -17,7 +17,7 @@ class GatedOperation(StrEnum):
 
 
 _WARNING, _CRITICAL = CheckSeverity.WARNING, CheckSeverity.CRITICAL
-# Another process holds the port of a node, or a node is not proven to belong to the fleet.
+# With these problems, another process may hold the port of a node, or a node is not proven to belong to the fleet.
 _IDENTITY: Final = dict.fromkeys(
     (
         *("ports", "node-stranger", "node-foreign", "node-denied", "node-unproven", "node-nonsense"),
@@ -25,7 +25,7 @@ _IDENTITY: Final = dict.fromkeys(
     ),
     _WARNING,
 )
-# The primaries may still change, so the operation could act on the wrong node.
+# With these problems, the primaries may still change, so the operation could act on the wrong node.
 _ROLES: Final = dict.fromkeys(("two-primaries", "views-split", "failing-over", "node-loading"), _WARNING)
 _ANSWERS: Final = dict.fromkeys(("node-down", "node-hung", "node-maxclients", "node-unknown"), _WARNING)
 _SERVES: Final = dict.fromkeys(("no-primary", "slots-uncovered", "cluster-fail"), _WARNING)
@@ -39,10 +39,12 @@ _FAILOVER: Final = dict.fromkeys(
     _WARNING,
 )
 _CAPACITY: Final = dict.fromkeys(("memory-used", "memory-full", "disk"), _CRITICAL)
-# Deploy refuses some changes of the topology file, and a live drill ends with a deploy.
+# Deploy refuses some changes of the topology file. Such a change closes the gate of a live drill too, because the drill
+# ends with a deploy.
 _FILE: Final = {"topology-differs": _WARNING}
 # The lowest severity at which a check closes the gate. Nodes that are down or have drifted do not close the gate of a
-# deploy, since a deploy repairs them. A release of scripts must reach every node.
+# deploy, since a deploy repairs them. A node that does not answer closes the gate of a release of scripts, which must
+# reach every node.
 GATES: Final[Mapping[GatedOperation, Mapping[str, CheckSeverity]]] = {
     GatedOperation.DEPLOY: _FILE | _IDENTITY | _ROLES | _CAPACITY | {"server": _CRITICAL, "host-facts": _CRITICAL},
     GatedOperation.FAILOVER: _IDENTITY | _ROLES | _ANSWERS | _SERVES | _FAILOVER,
@@ -65,7 +67,7 @@ _RANK: Final = (CheckSeverity.OK, CheckSeverity.UNKNOWN, CheckSeverity.WARNING, 
 
 
 def closing(operation: GatedOperation, checks: Iterable[Check]) -> tuple[Check, ...]:
-    """The checks that close the gate of an operation. A fact that could not be read does not close it."""
+    """The checks that close the gate of an operation. A fact that could not be read does not close the gate."""
     gate = GATES[operation]
     return tuple(
         check for check in checks if check.name in gate and _RANK.index(check.severity) >= _RANK.index(gate[check.name])

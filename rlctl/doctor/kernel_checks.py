@@ -77,7 +77,7 @@ def _file_limit(topology: Topology, facts: HostFacts) -> Check:
     )
     if soft >= wanted:
         return passed(name, MACHINE, evidence)
-    # When Redis starts, it raises its soft limit up to the hard limit.
+    # When Redis starts, it raises its soft limit up to the hard limit, so a hard limit that is high enough suffices.
     if hard >= wanted:
         return passed(name, MACHINE, f"{evidence}; the server raises the soft limit by itself")
     return warned(

@@ -15,7 +15,8 @@ from rlctl.topology.nodes import data_nodes
 # A systemd unit sets its own limit of open files, so the limit of a login shell does not matter.
 _NOT_OF_A_HOST: Final = {"file-limit"}
 _DISK_COPIES: Final = 2
-# Reading the clock over ssh takes part of a second, and rate limits count in seconds.
+# Reading a clock over ssh takes part of a second, and rate limits count in seconds, so a smaller offset is not a
+# problem.
 _OFFSET_S: Final = 2.0
 
 

@@ -11,9 +11,9 @@ from rlctl.topology.model import PersistenceMode, Topology
 from rlctl.topology.nodes import all_nodes, data_nodes
 
 _KIB: Final = 1024
-# Idle daemons use a little swap on any long-running machine.
+# Less swap than this is not a problem, because idle daemons use a little swap on any long-running machine.
 _SWAP_NOISE_BYTES: Final = 64 * _KIB * _KIB
-# The current file, and the file that a save or rewrite is writing.
+# The disk must have room for two files: the current one, and the one that a save or rewrite is writing.
 _DISK_COPIES: Final = 2
 _DISK_FLOOR: Final = 0.05
 _SWAP_BY_HAND: Final = "check by hand: swapon --show, or sysctl vm.swapusage on macOS"

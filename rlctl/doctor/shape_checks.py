@@ -94,7 +94,7 @@ def _encryption(topology: Topology) -> Check:
 
 
 def _crosses_a_network(topology: Topology) -> bool:
-    """Whether other machines can connect. The network of a Docker fleet is reachable from its own machine only."""
+    """Whether other machines can connect to the nodes. Other machines cannot reach a Docker fleet's network."""
     match topology.target:
         case TargetName.LOCAL:
             return not topology.local.address.startswith("127.")
