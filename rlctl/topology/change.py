@@ -25,9 +25,9 @@ class RefusedEdit:
 
 
 def refused_edits(deployed: Topology, wanted: Topology) -> tuple[RefusedEdit, ...]:
-    """The differences between the two topologies that deploy refuses."""
+    """The edits from `deployed` to `wanted` that deploy refuses."""
     if identity := tuple(_changed(deployed, wanted, _IDENTITY)):
-        # Other settings cannot be compared between kinds or targets.
+        # The kind or the target differs, so a comparison of the other settings would mean nothing.
         return identity
     changed = (*_changed(deployed, wanted, _FIXED), *_fewer(deployed, wanted))
     return changed or tuple(_moved(deployed, wanted))
@@ -95,7 +95,7 @@ def _as_text(value: object) -> str:
 
 
 def _of_local(setting: _Getter) -> _Getter:
-    """The setting for target local; None for other targets, which ignore it."""
+    """Return a getter that gives the setting for target local, and None for other targets, which ignore it."""
     return lambda topology: setting(topology) if topology.target is TargetName.LOCAL else None
 
 

@@ -79,7 +79,7 @@ def _refuse_shared_ports(topology: Topology) -> Iterator[Problem]:
 
 def _refuse_overlap(topology: Topology, one: int, other: int) -> Iterator[Problem]:
     host, earlier = topology.hosts[other], topology.hosts[one]
-    # Entries with the same base port share one numbering, in which each node has its own port.
+    # Entries with the same base port share one numbering, in which each node has its own port, so no ports overlap.
     if _base_port(topology, host) == _base_port(topology, earlier):
         return
     for what, first, last in _spans(topology, host):
@@ -132,7 +132,7 @@ def refuse_docker(topology: Topology) -> Iterator[Problem]:
     try:
         room = ipaddress.IPv4Network(subnet).num_addresses - TAKEN_ADDRESSES
     except ValueError:
-        return  # `auto`, or an invalid subnet, which its type refuses
+        return  # The subnet is `auto`, or it is invalid and the type of the setting refuses it.
     if room < needed:
         yield Problem(
             paths=("docker.subnet", *shape_paths(topology)),
@@ -160,7 +160,7 @@ def _refuse_image(topology: Topology) -> Iterator[Problem]:
             text=f"docker.image: {image} is a {flavor} image, but engine.flavor is {engine.flavor}; "
             f"write an image such as {_SAMPLE_IMAGE[engine.flavor]}, or change engine.flavor",
         )
-    # The tag is sure to be the server's version only in images called redis or valkey.
+    # Only in images called redis or valkey is the tag sure to be the server's version, so other tags are not checked.
     elif repository == flavor and (match := _TAG_VERSION.fullmatch(tag)):
         yield from _refuse_old("docker.image", engine.flavor, match[1])
         if engine.version is not None and not _agree(engine.version, match[1]):
@@ -187,5 +187,5 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    # The version may be invalid; the type of the field then refuses it.
+    # The numbers of an invalid version do not matter, because the type of the setting refuses the version.
     return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version))

@@ -139,7 +139,10 @@ def _primary_capacity(
     bounds: Mapping[FailureDomain, int],
     majority: Mapping[FailureDomain, int],
 ) -> int:
-    """The number of primaries that fit. Hosts are within zones, so bounds apply to hosts first and then to zones."""
+    """The number of primaries that fit.
+
+    In each zone, `bounds` limits every failure domain first; then `majority` limits the sum of the zone.
+    """
     zones: dict[FailureDomain, Counter[FailureDomain]] = {}
     for site in sites:
         zones.setdefault(site.zone, Counter())[site.domain(separation)] += site.capacity
@@ -164,7 +167,8 @@ class _Assignment:
         """Assign the next primary to the host with the fewest primaries."""
         free = [site for site in self.sites if self._has_room(site)]
         primary_count = self.primary_count
-        # If `hosts` lists one address in two zones, the rules can forbid every free site.
+        # If `hosts` lists one address in two zones, the rules can forbid every free site. This primary then
+        # ignores the rules.
         allowed = [site for site in free if self._may_run_primary(site)] or free or self.sites
         site = min(allowed, key=lambda one: (primary_count[one.host], primary_count[one.zone], one.index))
         self.primaries.append(site)

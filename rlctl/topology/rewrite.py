@@ -18,7 +18,7 @@ def rewrite(text: str, path: str, changes: Mapping[tuple[str, str], str], wanted
         if load_topology(changed.encode("utf-8"), path) == wanted:
             return changed
     except (InvalidFile, yaml.YAMLError) as failure:
-        # An insertion breaks some forms of YAML.
+        # In some forms of YAML, an inserted setting makes the text invalid.
         raise _not_writable(path, changes) from failure
     raise _not_writable(path, changes)
 
