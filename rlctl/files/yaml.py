@@ -15,7 +15,8 @@ _MAX_DEPTH = 20
 # Limits the reading time: PyYAML takes about 10 microseconds a node, and far longer for some files of 1 MiB.
 _MAX_NODES = 150_000
 
-# YAML also ends lines at a lone CR, NEL, LS and PS. Editors do not, so their line numbers would differ.
+# The set includes lone CR, NEL, LS and PS. YAML ends a line at each of them, but editors do not. If the
+# file could contain them, the line numbers in messages would differ from those in an editor.
 # Python compiles the set of hidden characters ten times as fast as the negated set of visible ones.
 _HIDDEN = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
@@ -89,7 +90,7 @@ def _line_of(text: bytes, offset: int) -> int:
 class _Composer:
     def __init__(self, text: str, mistakes: Mistakes) -> None:
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
-        # libyaml may report the line after the last one, which editors do not show.
+        # libyaml may report the line after the last one. Editors do not show that line, so reports name the last one.
         self._last_line = text.rstrip("\n").count("\n") + 1
         self._mistakes = mistakes
         self._line = 1
@@ -112,7 +113,8 @@ class _Composer:
             line, text = _explained(error, self._line)
             self._mistakes.stop(min(line, self._last_line), text)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
-            # PyYAML without libyaml does not catch the errors of chr() and int() for escapes and versions out of range.
+            # PyYAML without libyaml does not catch the errors that chr() and int() raise for an escape or a version out
+            # of range.
             self._mistakes.stop(self._line, f"this is not valid YAML ({error}); write plain values")
         if event.start_mark:
             self._line = min(event.start_mark.line + 1, self._last_line)
