@@ -28,7 +28,7 @@ NODES = 6
 ARGV = ("demo",)
 USERS = ("ada", "bob")
 LIMIT = 3
-# The first decisions open connections, which takes long on a busy machine.
+# Longer than the budget of a service: the first decisions open connections, which takes long on a busy machine.
 BUDGET_MS = 1000
 
 

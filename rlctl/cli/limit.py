@@ -17,7 +17,7 @@ from rlctl.rules.explain import typed_dimensions, unknown_tier
 from rlctl.rules.in_force import read_rules_in_force
 from rlctl.runbooks.answers import page_for_cause
 
-# Longer than the budget of a service, because it includes opening the first connection.
+# Longer than the budget of a service, because the command must also open its first connection within this time.
 BUDGET_S = 1.0
 DIRECT = "direct"
 
@@ -153,7 +153,7 @@ def _decide_by_rule(app: App, limiter: Limiter, name: str, identity: str, reques
         if Cause.NO_RULE in limiter.stats.errors:
             _check_readable(app)
             raise NotFound(f"no rule {name}: no rules are in force", hint="`rlctl rules apply FILE`, or --algorithm")
-        # No node answers: the failure policy decides, as it does for a service.
+        # No node answers, so the failure policy decides, as it does for a service.
         return limiter.decide(name, identity, policy=request.policy)
     rule = limiter.rule(name)
     if rule is None:

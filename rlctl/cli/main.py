@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("rlctl.cli.completion:completion", "Print the completion script for a shell."),
     "demo": ("rlctl.cli.demo:demo", "Show deploy, decisions and drills on a throw-away fleet."),
 }
-# A full disk, a quota, a failing device.
+# The errors of a full disk, a quota, a file that is too large, and a failing device.
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 EXIT_HELP = """\b
 Exit codes:
@@ -78,7 +78,8 @@ class LazyGroup(HelpGroup):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
-        # On a BrokenPipeError, click exits silently with 1. The error is not from stdout, which raises ReaderGone.
+        # On a BrokenPipeError, click would exit silently with 1, so a ConnectionError is raised in its place. The
+        # reader of stdout is not the process that ended, because writes to stdout raise ReaderGone.
         try:
             return super().invoke(ctx)
         except BrokenPipeError as failure:
@@ -131,7 +132,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _not_installed(failure: Exception) -> RlctlError | None:
-    # A service may have installed click, but rlctl without the extra `operator`.
+    # A service may have installed click for itself, and rlctl without the extra `operator`. The command line then
+    # starts, but the import of another package of the extra fails.
     if isinstance(failure, ModuleNotFoundError) and failure.name and not failure.name.startswith("rlctl"):
         return NotFound(f"the package {failure.name} is not installed", hint="pip install 'rlctl[operator]'")
     return None
@@ -179,7 +181,8 @@ def _usage_hint(failure: click.UsageError) -> str:
 
 
 def _print_error(argv: Sequence[str], code: int, name: str, message: str, hint: str) -> int:
-    # Reading the runbooks needs memory, which may have run out.
+    # On a ResourceLimit, memory may have run out. Reading the runbooks would need more memory, so the message names no
+    # runbook.
     page = None if name == ResourceLimit.code else _runbook(name)
     if _wants_json(argv):
         text = json.dumps(
@@ -193,7 +196,7 @@ def _print_error(argv: Sequence[str], code: int, name: str, message: str, hint: 
 
 
 def _runbook(code: str) -> str | None:
-    """Return the id of the runbook for an error; None if it has none or if the runbooks cannot be read."""
+    """Return the id of the runbook for an error; None without a runbook, or if the runbooks are unreadable."""
     from rlctl.runbooks.answers import page_for_error  # noqa: PLC0415  only a failure needs it
 
     try:

@@ -42,7 +42,7 @@ from rlctl.scripts.release import load_release
 from rlctl.scripts.rights import RightsChange
 from rlctl.system.clock import SystemClock
 
-# Failures after which `watch` continues: a node is down, the fleet stays locked, a server is full.
+# Failures after which `watch` continues, such as a node that is down, a fleet that stays locked, or a full server.
 _TEMPORARY = (PartlyDone, CheckFailed, Unreachable, TimedOut, Refused)
 
 
@@ -239,11 +239,12 @@ def watch(app: App, lua: Path | None, version: str | None, interval: float, dura
     while True:
         try:
             _load_missing(app, release, stop)
-            # The fleet accepts the secrets of this machine: a node that refuses them later does not end the watch.
+            # The fleet has accepted the secrets of this machine, so they are right. If a node refuses them later, the
+            # watch continues.
             temporary = (*_TEMPORARY, AccessDenied)
         except temporary as failure:
             app.output.note(f"{failure.message}; next check in {interval:g} s")
-        # After a stop signal during the loading of scripts, rlctl finished only the running step.
+        # After a stop signal during the loading of scripts, rlctl finished only the running step, and the watch ends.
         stop.check()
         if ends is not None and clock.monotonic() >= ends:
             return
@@ -252,7 +253,7 @@ def watch(app: App, lua: Path | None, version: str | None, interval: float, dura
 
 def _load_missing(app: App, release: Release, stop: StopFlag) -> None:
     topology = app.topology()
-    # `opened` would print every few seconds why deploy would refuse the topology file.
+    # Not `opened`: at each check of the watch, it would print why deploy would refuse the topology file.
     with open_fleet(topology, app.home, release) as fleet:
         lacking = script_plan(fleet, read_scripts(fleet).observed).steps
     if lacking:

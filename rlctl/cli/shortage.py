@@ -6,7 +6,7 @@ import resource
 from rlctl.errors import ResourceLimit
 from rlctl.system.open_files import limit_reached
 
-# Messages of CPython and the C library; there is no exception class for these cases.
+# Messages of CPython and the C library. The text has to be compared, because these cases have no exception class.
 _NO_THREAD = "can't start new thread"
 _UNMAPPED = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 

@@ -32,7 +32,7 @@ def is_dropped(stream: TextIO) -> bool:
 
 
 def drop(stream: TextIO | io.FileIO) -> None:
-    """Redirect the stream to /dev/null, so that the interpreter can flush the stream's buffer at exit."""
+    """Redirect the stream to /dev/null, so that the interpreter's flush of the stream at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

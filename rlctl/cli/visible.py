@@ -2,7 +2,8 @@
 
 import re
 
-# C0, DEL and C1; Unicode that reorders text or breaks lines; lone surrogates, which no stream can encode.
+# Escaped are the controls C0, DEL and C1; Unicode that reorders text or breaks lines; and lone surrogates, which no
+# stream can encode.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BREAKS = re.compile("[\t\n]")
 

@@ -58,7 +58,10 @@ def run_change(app: App, verb: str, why: str, make: RulesEdit, release: Release,
 
 
 class RulesChanger:
-    """Changes rules under the fleet's lock. Asks before the first change only: the answer covers all later changes."""
+    """Changes rules under the fleet's lock.
+
+    Asks before the first change only, because the answer covers all later changes, such as the steps of a ramp.
+    """
 
     def __init__(self, app: App, options: ChangeOptions) -> None:
         self._app = app

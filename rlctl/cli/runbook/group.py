@@ -203,7 +203,7 @@ def _agree(app: App, topology: Topology, step: Step, command: str, *, yes: bool,
     if step.risk is Risk.DANGER:
         app.agree_to_loss(topology.name, (f"{step.prose.removesuffix(':')}: `{command}`",), confirmed=confirm)
     else:
-        # With -q, the note that shows the command is hidden.
+        # With -q, the note that shows the command is hidden, so the question shows the command.
         about = (command,) if app.output.quiet else ()
         app.agree(f"  this changes fleet {topology.name}; run it?", yes=yes, about=about)
 

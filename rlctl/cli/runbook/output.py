@@ -154,7 +154,7 @@ def show_ending(app: App, page: Runbook, fleet: str, walked: RunResult, transcri
 
 
 def _next_steps(page: Runbook, walked: RunResult) -> Iterator[str]:
-    """Yield the page's escalation and the steps to undo, or other advice if the page is for another fault."""
+    """Yield the page's escalation and the steps to undo; other advice if the fleet lacks the page's fault."""
     if walked.failed is not None and walked.failed.step.section is PageSection.LOOK:
         yield f"nothing was changed: the fleet has no fault that {page.id} is for; `rlctl status` names the right page"
         yield f"to decide by hand: `rlctl runbook show {page.id}`, section {PageSection.DECIDE}"
@@ -167,7 +167,7 @@ def _next_steps(page: Runbook, walked: RunResult) -> Iterator[str]:
 
 
 def show_proof(app: App, proof: RehearsalReport, elapsed_s: float) -> None:
-    """Show each rehearsal with its recovery time, then the steps that are dead or were never run."""
+    """Show each rehearsal with its recovery time, then the steps that pages do not need or that were never run."""
     if app.output.as_json:
         app.output.result(
             {
