@@ -96,7 +96,7 @@ class TimedOut(RlctlError):
 
 
 class Refused(RlctlError):
-    """A guard refused to continue: it would be unsafe, or would change something that is not part of the fleet."""
+    """A guard refused to continue, because that would be unsafe, or would change something outside the fleet."""
 
     exit_code = Exit.GUARD
     code = "refused"
