@@ -69,7 +69,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Importing asyncio takes longer than importing the rest; services with threads do not need asyncio.
+    # Import AsyncLimiter on its first use: importing asyncio takes longer than importing the rest, and services with
+    # threads do not need asyncio.
     if name == "AsyncLimiter":
         from rlctl.limiter.aio.limiter import AsyncLimiter  # noqa: PLC0415
 

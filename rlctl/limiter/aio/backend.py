@@ -1,4 +1,7 @@
-"""Sends calls to the node that owns a key, for asyncio: one EVALSHA, at most one redirection, one deadline."""
+"""Sends each call to the node that owns its key, for asyncio.
+
+A call is one EVALSHA. It follows at most one redirection, and has one deadline that includes the redirection.
+"""
 
 import asyncio
 import time
@@ -19,9 +22,9 @@ from rlctl.limiter.threads.connection import tls_context
 from rlctl.limits.failures import Cause, Failure
 from rlctl.limits.resp import ASKING, Reply
 
-# An event loop that wakes up later than this after a wait is busy with other tasks.
+# If a wait ends this much too late, other tasks kept the event loop busy.
 _LATE_S = 0.001
-# A node that has not accepted a connection after this time is slow, even if the loop is busy.
+# If opening a connection takes longer than this, the delay counts against the node, even if the event loop was busy.
 _SLOW_OPENING_S = 0.1
 
 
@@ -38,7 +41,7 @@ class AsyncNode:
         self._is_closed = False
 
     async def exchange(self, message: bytes, deadline_s: float, replies: int) -> Reply:
-        """Send a message, read `replies` replies and return the last one; connects in the background if needed."""
+        """Send a message, read `replies` replies and return the last one. Opens a connection first if none is open."""
         link = self._link
         if link is None or not link.is_open:
             link = await self.opened(deadline_s)
@@ -74,7 +77,10 @@ class AsyncNode:
             self._opening.cancel()
 
     def _no_connection(self, due_s: float) -> Failure:
-        """Return the failure for a connection that is not open in time: SATURATED if this loop caused the delay."""
+        """Return the failure for a connection that is not open in time.
+
+        Its cause is SATURATED if this event loop caused the delay, else NO_CONNECTION.
+        """
         now_s = time.monotonic()
         if now_s - due_s > _LATE_S and now_s - self._opening_since_s < _SLOW_OPENING_S:
             return Failure(Cause.SATURATED, f"{self.endpoint}: this event loop was too busy to connect")
@@ -143,7 +149,7 @@ class AsyncBackend(NodeDirectory[AsyncNode]):
             await asyncio.wait({self._finding})
 
     async def open_connection(self, endpoint: Endpoint) -> AsyncConnection:
-        """Open a connection to a primary; Failure if the node is a replica behind Sentinel."""
+        """Open a connection to a node; Failure if the fleet uses Sentinel and the node is a replica."""
         link = await AsyncConnection.open(
             self._settings.reached(endpoint), self._settings.login, self._context, self._connect_s
         )

@@ -1,4 +1,7 @@
-"""One connection that all tasks of an event loop share: calls leave together, replies arrive in order."""
+"""One connection that all tasks of an event loop share.
+
+Calls that tasks make at about the same time leave in one packet. Replies arrive in the order of the calls.
+"""
 
 import asyncio
 import select
@@ -18,13 +21,15 @@ from rlctl.limiter.core.settings import Endpoint, Login
 from rlctl.limits.failures import Cause, Failure, before_asking
 from rlctl.limits.resp import Incomplete, Reply, decision_numbers, parse
 
-# A connection whose oldest call is this late is closed: the node or the network is gone.
+# If the oldest call of a connection is this late, the node or the network is gone, and the limiter closes the
+# connection.
 _SILENT_S = 0.5
-# The most calls without a reply. Later calls wait in this process: a call's time starts when the call is sent.
+# The most calls that a connection may have sent without a reply. Later calls wait in this process. Their wait does not
+# count against the node: the node's time for a call starts when the call is sent.
 _MOST_UNDER_WAY = 32
-# A call waits to be sent for at most this many times the time that the node has for the call.
+# The longest wait of an unsent call, as a multiple of the time that the node has for the call.
 _MOST_TIMES = 32
-# The least delay of the timer: uvloop's timers have whole milliseconds.
+# The least delay of the timer. A shorter delay could become 0, because uvloop rounds delays to whole milliseconds.
 _SOON_S = 0.001
 
 _Given = ParamSpec("_Given")
@@ -33,7 +38,10 @@ _Given = ParamSpec("_Given")
 def _callback(
     method: Callable[Concatenate["AsyncConnection", _Given], None],
 ) -> Callable[Concatenate["AsyncConnection", _Given], None]:
-    """Close the connection if its callback raises: the event loop would only log the error, and calls would hang."""
+    """Close the connection if its callback `method` raises.
+
+    Without this decorator, the event loop would only log the error, and calls would wait for a reply forever.
+    """
 
     @wraps(method)
     def guarded(link: "AsyncConnection", /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
@@ -65,8 +73,8 @@ class AsyncConnection(asyncio.Protocol):
     """A connection that many calls share.
 
     Delays of the event loop itself do not count against the node. A call is late if the node has had the message for
-    the call's whole time and the socket has no unread data. A late call fails alone, and its reply is discarded; the
-    connection is closed if the oldest call has no reply for a further half second.
+    the call's whole time and the socket has no unread data. A late call fails, other calls continue, and the late reply
+    is discarded. If the oldest call has no reply for a further half second, the connection is closed.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -107,16 +115,16 @@ class AsyncConnection(asyncio.Protocol):
         return link
 
     async def exchange(self, message: bytes, deadline_s: float, replies: int = 1) -> Reply:
-        """Send a message, read `replies` replies and return the last one; the deadline is in the loop's time.
+        """Send a message, read `replies` replies and return the last one; `deadline_s` is a time of the loop's clock.
 
-        If the loop sends late, the node still gets the time that was left when this method was called.
+        If the loop sends the message late, the node still gets the time that was left when this method was called.
         """
         self._check_open()
         future: asyncio.Future[Reply] = self._loop.create_future()
         call = _Call(future, message, replies, max(LEAST_EXCHANGE_S, deadline_s - self._loop.time()))
         self._unsent.append(call)
         if not self._is_sending:
-            # Other tasks run before `_send`, and their messages leave in the same packet.
+            # `_send` runs after the tasks that are ready now, so that their messages leave in the same packet.
             self._is_sending = True
             self._loop.call_soon(self._send)
         return await future
@@ -125,7 +133,7 @@ class AsyncConnection(asyncio.Protocol):
         """Wait until the server pushes a message, or `seconds` have passed; the message is discarded."""
         self._check_open()
         if self._incoming:
-            # A message arrived before this call.
+            # A message has already arrived, so there is nothing to wait for.
             self._incoming = b""
             return
         self._heard = asyncio.Event()
@@ -166,13 +174,13 @@ class AsyncConnection(asyncio.Protocol):
 
     @_callback
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the calls under way; the event loop calls this method, also after `close`."""
+        """Fail the calls under way. The event loop calls this method when the connection ends, also after `close`."""
         evidence = str(exc) if exc is not None else "the server closed the connection"
         self.fail(Failure(Cause.CLOSED, f"{self.endpoint}: {evidence}"))
 
     @_callback
     def data_received(self, data: bytes) -> None:
-        """Deliver the replies in order. While `listen` waits, arriving data only ends that wait."""
+        """Deliver the replies in order. While `listen` waits, arriving data ends the wait and is discarded."""
         if self._heard is not None:
             self._heard.set()
             return
@@ -205,7 +213,7 @@ class AsyncConnection(asyncio.Protocol):
 
     def _hand_out(self, reply: Reply) -> None:
         future = self._waiting.popleft().future
-        # The call may have been cancelled or given up in the meantime.
+        # The caller may have been cancelled, or the call may have failed as too late, before this reply arrived.
         if not future.done():
             future.set_result(reply)
 
@@ -215,18 +223,21 @@ class AsyncConnection(asyncio.Protocol):
         if self._transport is None or not self.is_open:
             return
         calls = self._next_calls()
-        # The loop's time would be wrong here: uvloop's clock stands still while callbacks run.
+        # Do not use the loop's clock here: the clock of uvloop stands still while callbacks run.
         now_s = time.monotonic()
         if calls:
             for call in calls:
                 call.due_s = now_s + call.time_s
-            # Add the calls to `_waiting` before the write: if the write fails, the calls must fail too.
+            # Add the calls to `_waiting` before the write, so that these calls fail too if the write fails.
             self._waiting.extend(calls)
             self._transport.write(b"".join([call.message for call in calls]))
         self._watch(now_s, self._next_due_s())
 
     def _next_calls(self) -> list[_Call]:
-        """Return the calls to send now, up to `_MOST_UNDER_WAY` without a reply; cancelled calls are skipped."""
+        """Return the calls to send now, without cancelled calls.
+
+        At most `_MOST_UNDER_WAY` calls are without a reply, including calls that were sent before.
+        """
         calls: list[_Call] = []
         while self._unsent and len(self._waiting) + len(calls) < _MOST_UNDER_WAY:
             call = self._unsent.popleft()
@@ -235,7 +246,7 @@ class AsyncConnection(asyncio.Protocol):
         return calls
 
     def _watch(self, now_s: float, due_s: float) -> None:
-        """Check for late calls at `due_s`; one timer serves all calls."""
+        """Schedule a check for late calls at `due_s`, unless an earlier check is scheduled."""
         if due_s < inf and (self._timer is None or due_s < self._looks_at_s):
             if self._timer is not None:
                 self._timer.cancel()
@@ -248,14 +259,16 @@ class AsyncConnection(asyncio.Protocol):
         now_s = time.monotonic()
         head = self._waiting[0] if self._waiting else None
         if any(call.due_s <= now_s for call in self._waiting) and self._has_arrived():
-            # Unread data has arrived, so this loop is late, not the node; the loop reads the data next.
+            # The socket has unread data, so this event loop is late, not the node. Check again after the loop has read
+            # the data.
             self._watch(now_s, now_s)
             return
         if head is not None and head.due_s + _SILENT_S < now_s:
             self.fail(Failure(Cause.TIMEOUT, f"{self.endpoint}: no reply in time"))
             return
         self._give_up_late(now_s)
-        # The oldest call may still get a late reply; until it has waited twice its time, unsent calls stay queued.
+        # Unsent calls stay queued until the oldest call has waited twice its time, because its late reply may still
+        # arrive.
         self._give_up_unsent(now_s, is_node_late=head is not None and head.due_s + head.time_s <= now_s)
         self._watch(now_s, self._next_due_s())
 
@@ -266,7 +279,11 @@ class AsyncConnection(asyncio.Protocol):
                 _give_up(call, failure)
 
     def _give_up_unsent(self, now_s: float, *, is_node_late: bool) -> None:
-        """Fail late unsent calls: with NO_CONNECTION if the node is late, else with SATURATED after `until_s`."""
+        """Fail unsent calls that have waited too long.
+
+        If the node is late, a call fails with NO_CONNECTION after its `due_s`. Otherwise, a call fails with SATURATED
+        after its `until_s`.
+        """
         for call in self._unsent:
             if call.due_s <= now_s and is_node_late:
                 _give_up(call, Failure(Cause.NO_CONNECTION, f"{self.endpoint}: earlier calls have no reply in time"))
@@ -275,7 +292,7 @@ class AsyncConnection(asyncio.Protocol):
         self._unsent = deque(call for call in self._unsent if not call.future.done())
 
     def _next_due_s(self) -> float:
-        """Return the next time at which a call becomes late, or the connection has been silent for too long."""
+        """Return the earliest time at which a call becomes late or the connection has been silent for too long."""
         due_s = [call.due_s for call in self._waiting if not call.future.done()]
         silent_s = [call.due_s + _SILENT_S for call in islice(self._waiting, 1)]
         unsent_s = [call.due_s for call in islice(self._unsent, 1)]

@@ -25,8 +25,8 @@ from rlctl.limits.rule import Rule
 class AsyncLimiter:
     """Rate limiter for asyncio. Redis decides; if it does not answer within the budget, a failure policy decides.
 
-    Create one limiter per event loop and fleet with `connect`, and use it only in that loop. It runs scripts that
-    `rlctl` has loaded, and never loads scripts itself.
+    Create one limiter per event loop and fleet with `connect`, and use it only in that loop. The limiter runs scripts
+    that `rlctl` has loaded, and never loads scripts itself.
 
     Failures: parameters that no script accepts raise InvalidLimit. A key that holds no limiter state raises
     BrokenState. Every other failure becomes a Decision of the failure policy, with the reason in `Decision.cause`;
@@ -89,7 +89,7 @@ class AsyncLimiter:
             if watch is not None:
                 await watch.start(connect_timeout_ms / 1000)
         except BaseException:
-            # A caller that is cancelled here never receives the limiter, so it cannot close the limiter.
+            # A caller that is cancelled here never receives the limiter and cannot close it, so `connect` closes it.
             await limiter.close()
             raise
         return limiter
@@ -119,7 +119,8 @@ class AsyncLimiter:
         - `policy`: replaces the failure policy of the rule or the limiter for this call.
 
         If the rule does not concern the request, the request is admitted with reason `unmatched`. If the rule is
-        unknown, the failure policy decides with reason `no_rule`. Raises InvalidLimit and BrokenState, see the class.
+        unknown, the failure policy decides with reason `no_rule`. Raises InvalidLimit and BrokenState as the docstring
+        of the class describes.
         """
         bound = self._core.bind(rule, who, rule_id, tier, policy)
         if isinstance(bound, Decision):
@@ -141,13 +142,14 @@ class AsyncLimiter:
     ) -> tuple[Decision, ...]:
         """Decide a request by all rules of the fleet that concern it; needs `connect(rules=True)`.
 
-        Returns the decisions in the order of the rules, up to the first denial; the request may pass if all are
-        allowed. Empty if no rule concerns the request. Concurrent limits are not included: call `acquire` for them. All
-        decisions are made by one revision of the rules.
+        Returns the decisions in the order of the rules, up to the first denial; the request may pass if all decisions
+        admit. The result is empty if no rule concerns the request. Concurrent limits are not included: call `acquire`
+        for them. All decisions are made by one revision of the rules.
 
         The limiter reads all rules first, and charges them only if all admit, so a denied request takes no units. If
-        another request takes the last unit in between, charges are refunded if the scripts can refund; `stats` counts
-        `refunds` and `unrefunded`. An admission takes up to three rounds, and `budget_ms` bounds each of them.
+        another request takes the last unit of a rule between the read and the charge, the limiter refunds the charges
+        that it has made, as far as the scripts can refund; `stats` counts `refunds` and `unrefunded`. An admission
+        takes up to three rounds, and `budget_ms` bounds each of them.
 
         Example: `all(one.allowed for one in await limiter.decide_all({"api_key": key, "ip": address}))`
         """
@@ -176,8 +178,8 @@ class AsyncLimiter:
         """Take a lease of a concurrent limit for a request.
 
         The lease expires after `lease_ms` of the rule, unless it is renewed; call `release` when the request ends.
-        `request_id` identifies the lease, see `new_request_id`; a repeated call with the same id renews the lease.
-        Denied with reason `over_limit` if all leases are taken. The other parameters are those of `decide`.
+        `request_id` identifies the lease, see `new_request_id`; a repeated call with the same id renews the lease. The
+        request is denied with reason `over_limit` if all leases are taken. The other parameters are those of `decide`.
         """
         return await self._lease(rule, who, "acquire", request_id, rule_id, tier, policy)
 
@@ -216,7 +218,10 @@ class AsyncLimiter:
         tier: str | None = None,
         policy: str | Policy | None = None,
     ) -> Decision:
-        """Read the number of free leases, `Decision.remaining`; takes no lease. `allowed` has no meaning here."""
+        """Return a decision whose `remaining` is the number of free leases; takes no lease.
+
+        `Decision.allowed` has no meaning here.
+        """
         return await self._lease(rule, who, "peek", "", rule_id, tier, policy)
 
     @asynccontextmanager

@@ -54,7 +54,11 @@ class AsyncRuleWatch:
             await asyncio.sleep(RETRY_S)
 
     async def _follow(self, links: list[AsyncConnection]) -> None:
-        """Subscribe before the first read. Otherwise a change between the two would be missed."""
+        """Follow the rules until another node stores them.
+
+        Subscribes before the first read of the rules. If the subscription began after the read, the limiter would miss
+        a change that happens between the read and the subscription.
+        """
         node = self._backend.rules_node()
         links.append(link := await self._backend.open_connection(node))
         links.append(subscription := await self._backend.open_connection(node))
@@ -70,7 +74,7 @@ class AsyncRuleWatch:
             found = self._backend.check_rules_reply(
                 await link.exchange(read_command(version), self._deadline()), link.endpoint
             )
-            # This runs in a thread, because preparing thousands of rules would delay decisions of this event loop.
+            # `learn` runs in a thread, because preparing thousands of rules would delay decisions of this event loop.
             await asyncio.to_thread(self._book.learn, version, found)
         self._first.set()
 

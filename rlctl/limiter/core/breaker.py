@@ -42,7 +42,7 @@ class BreakerSettings:
 class Breaker:
     """A circuit breaker. After `admit` returns True, the caller must report `succeeded`, `failed` or `abandoned`.
 
-    While `is_closed` is true and `failures` is 0, callers may skip all methods: the usual path takes no lock.
+    While `is_closed` is true and `failures` is 0, callers may skip all methods, so that the usual path takes no lock.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Breaker:
             self._on_change(Circuit.CLOSED)
 
     def failed(self, began_s: float | None = None, *, at_once: bool = False) -> None:
-        """Report a failed call; `at_once` opens the circuit at the first failure, if a retry would fail too.
+        """Report a failed call. `at_once` opens the circuit at the first failure; set it if a retry would fail too.
 
         A call that began before the last failure is not counted, so concurrent calls that fail together count once.
         """
@@ -126,13 +126,16 @@ class Breaker:
             self._on_change(Circuit.OPEN)
 
     def abandoned(self) -> None:
-        """Report that a call ended without a result, for example if it was cancelled; another call may be the probe."""
+        """Report that a call ended without a result, for example because it was cancelled.
+
+        If the call was the probe, the next call may become the probe instead.
+        """
         with self._lock:
             if self._circuit is Circuit.HALF_OPEN:
                 self._circuit = Circuit.OPEN
 
     def after_fork(self) -> None:
-        """Renew the lock, and abandon the parent's probe: only the parent receives the result."""
+        """Renew the lock, and abandon the parent's probe, because only the parent receives the result of the probe."""
         self._lock = threading.Lock()
         self.abandoned()
 

@@ -42,7 +42,7 @@ def script_for(release: Release, algorithm: Algorithm) -> Script:
 
 
 class Call:
-    """The parts that all calls of one rule share. Each service has separate keys, and so has a rule in shadow."""
+    """The parts that all calls of one rule share. Each service and each rule in shadow has separate keys."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class ConcurrentCall(Call):
     ) -> None:
         super().__init__(script, algorithm, rule_id, shadow=shadow, service=service)
         self._values = algorithm.arguments()
-        # A script with unknown arguments must fail here, not at the first lease.
+        # Pack one call now, so that a script with unknown arguments fails here and not at the first lease.
         self._tail({**self._values, "verb": "peek", "request_id": ""})
 
     def message(self, tag: bytes, verb: str, request_id: str) -> bytes:
@@ -124,7 +124,7 @@ class ConcurrentCall(Call):
 
 
 def script_arguments(script: AnyScript, values: Mapping[str, object]) -> list[bytes]:
-    """Encode values as EVALSHA arguments in the script's order. `now_us` has no value: Redis uses its own clock."""
+    """Encode values as EVALSHA arguments in the script's order. Omits `now_us`, so that Redis uses its own clock."""
     unknown = [name for name in script.args if name not in values and name not in _OPTIONAL]
     if unknown:
         raise InvalidFile(

@@ -1,9 +1,9 @@
 """Decides one request by several rules: read all, charge only if all admit, refund if one denies. Pure.
 
-A script decides by one rule, so another request may take a unit between two scripts. The rule with the fewest units
-left is charged first and alone, because it is the most likely to deny; all others follow in one round. If a rule
-denies, the charges of the other rules are refunded. Scripts of releases before 1.2.0 cannot refund: their charges count
-until they expire, and the stats report them as `unrefunded`.
+A call of a script decides by one rule, so another request may take a unit between the calls for two rules. The rule
+with the fewest units left is charged first and alone, because it is the most likely to deny; all others follow in one
+round. If a rule denies, the charges of the other rules are refunded. Scripts of releases before 1.2.0 cannot refund.
+Charges by these scripts count until they expire, and the stats report the charges as `unrefunded`.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -50,7 +50,7 @@ class CombinedDecision:
         self._core = core
         self._cost = cost
         self._wait_ms = wait_ms
-        # Raises InvalidLimit on a cost that a script would refuse, before anything is sent.
+        # Packing the charges raises InvalidLimit for a cost that a script would refuse, before any command is sent.
         self._parts = [_Part(bound, costed(bound), costed(bound).message(bound.tag, cost)) for bound in calls]
 
     def rounds(self) -> Rounds:
@@ -104,7 +104,10 @@ class CombinedDecision:
             raise broken[0]
 
     def _take(self, part: _Part, result: CommandResult) -> BrokenState | None:
-        """Store a rule's decision. The caller must raise a returned error after it has refunded the other charges."""
+        """Store a rule's decision.
+
+        If this method returns an error, the caller must refund the other charges and then raise the error.
+        """
         read = self._read(part, result)
         if isinstance(read, BrokenState) and not part.bound.shadow:
             return read
@@ -163,7 +166,10 @@ class CombinedDecision:
         return tuple(found)
 
     def _decision(self, part: _Part) -> Decision:
-        """Return the rule's decision. The peek decides for a rule that was not charged, because another rule denies."""
+        """Return the decision of a rule.
+
+        The limiter does not charge a rule if another rule denies. The peek is then the decision of the rule.
+        """
         if not part.is_decided and part.trouble is not None:
             self._fall_back(part, part.trouble, cost=0)
         assert part.decision is not None
@@ -178,7 +184,8 @@ class CombinedDecision:
 def _room(call: CostedCall, seen: Decision, cost: int) -> int:
     """Return the units left after a charge; negative if the charge would be denied.
 
-    A peek is never denied for its cost or the minimum interval, so both are checked here.
+    A peek has no cost, so a script never denies it because of the cost or the minimum interval. This function checks
+    both.
     """
     rule, reset_ms = call.algorithm, seen.reset_after_ms or 0
     if not seen.allowed or seen.remaining is None:

@@ -23,8 +23,8 @@ class Stats:
     - `fallback_s`: seconds during which at least one breaker was open.
     - `breakers_opened`, `lookups`: how often a breaker opened, and how often the limiter looked up the fleet's nodes.
     - `shadow_denials`: requests that a rule in shadow would have denied, by rule.
-    - `refunds`, `unrefunded`: charges for requests that another rule then denied, by rule. `refunds` counts refunded
-      charges, `unrefunded` charges that count until they expire.
+    - `refunds`, `unrefunded`: charges for requests that another rule then denied, by rule. `refunds` counts the charges
+      that were refunded. `unrefunded` counts the charges that could not be refunded.
     - `rules_revision`, `rules_age_s`: the revision by which the limiter decides, and the seconds since the fleet last
       confirmed this revision; None if no rules were read.
 

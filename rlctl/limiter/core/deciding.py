@@ -17,10 +17,10 @@ from rlctl.limits.keys import tag_of
 from rlctl.limits.release import Release
 from rlctl.limits.shipped import shipped_release
 
-# Rules change while a service runs: the cache of packed calls is emptied when it reaches this size.
+# A service may use any number of limits, so the cache of packed calls is emptied when it reaches this size.
 _MOST_CALLS = 4096
 
-# A request that no rule concerns is admitted.
+# The decision for a request that no rule concerns: the request is admitted.
 _UNMATCHED = Decision(
     allowed=True,
     limit=None,
@@ -101,14 +101,18 @@ class Core:
     def costed_rules(self) -> tuple[PreparedRule | str, ...]:
         """Return the rules that take a cost, in the file's order.
 
-        Before the first revision, returns only `*`, an unknown rule, so that the failure policy decides.
+        Before the limiter has read a revision of the rules, returns only the name `*`. No rule has this name, so the
+        failure policy decides.
         """
         if self.book is None:
             raise InvalidLimit("connect with rules=True to decide by the fleet's rules")
         return self.book.costed_rules()
 
     def bind_all(self, identity: Mapping[str, str], tier: str | None) -> tuple[BoundCall, ...] | Decision:
-        """Return the calls of all rules that concern a request, or the policy's decision before the first revision."""
+        """Return the calls of all rules that concern a request.
+
+        Before the limiter has read a revision of the rules, returns the decision of the failure policy instead.
+        """
         found = [self.bind(rule, identity, "default", tier, None) for rule in self.costed_rules()]
         unread = next((one for one in found if isinstance(one, Decision) and one.source is not Source.RULES), None)
         return unread or tuple(one for one in found if isinstance(one, BoundCall))
@@ -147,7 +151,10 @@ class Core:
     def fall_back(
         self, bound: BoundCall, request: FallbackRequest, trouble: Failure | BrokenState, policy: PolicyChoice
     ) -> Decision:
-        """Return the failure policy's decision. Raises BrokenState, unless the rule is in shadow."""
+        """Return the failure policy's decision.
+
+        If `trouble` is a BrokenState and the rule is not in shadow, raises `trouble` instead.
+        """
         if isinstance(trouble, BrokenState) and not bound.shadow:
             raise trouble
         failure = trouble if isinstance(trouble, Failure) else Failure(Cause.ERROR, trouble.message)
@@ -158,7 +165,10 @@ class Core:
         return self._in_shadow(decision) if bound.shadow else decision
 
     def lease_returned(self, bound: BoundCall, request: FallbackRequest, policy: PolicyChoice) -> None:
-        """Drop a lease that the local policy may have granted for this request, after Redis has released its lease."""
+        """Drop the lease that the local policy may have granted for this request.
+
+        The caller has already released the lease of this request in Redis.
+        """
         chosen = self._policy_for(policy if policy is not None else bound.policy)
         if isinstance(chosen, LocalPolicy):
             chosen.drop_lease(request)
@@ -181,7 +191,7 @@ class Core:
         if not isinstance(policy, str):
             return policy
         known = self._policies.get(policy)
-        # Policies are cached by text, because a local policy keeps counts.
+        # Keep one policy for each text: a new local policy would start without the counts of the old one.
         return known if known is not None else self._policies.setdefault(policy, read_policy(policy))
 
 

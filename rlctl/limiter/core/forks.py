@@ -1,4 +1,7 @@
-"""Renews locks after a fork: the child would wait forever for a lock that another thread held in the parent."""
+"""Renews locks in the child after a fork.
+
+Otherwise the child would wait forever for a lock that another thread held in the parent.
+"""
 
 import os
 from typing import Protocol

@@ -8,7 +8,8 @@ from types import TracebackType
 from rlctl.errors import RlctlError
 from rlctl.limits.failures import Cause, Failure
 
-# The logger "rlctl.limiter" is silent until a service configures it, but a defect must always reach stderr.
+# Defects have their own logger: "rlctl.limiter" is silent until a service configures it, but a defect must always reach
+# stderr.
 _log = logging.getLogger("rlctl.internal")
 _logged: set[tuple[type[Exception], str]] = set()
 
@@ -40,7 +41,7 @@ class _DefectsAsFailures:
             raise internal(error) from error
 
 
-# The context manager has no state, so all threads and tasks share one.
+# The context manager has no state, so all threads and tasks share this object.
 defects_as_failures = _DefectsAsFailures()
 
 

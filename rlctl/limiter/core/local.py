@@ -1,4 +1,7 @@
-"""Counts limits in this process while Redis does not answer, in integers and bounded memory. Pure except for a lock."""
+"""Counts requests in this process while Redis does not answer.
+
+The counts are integers, and their memory is bounded. Pure except for a lock.
+"""
 
 import threading
 import time
@@ -15,7 +18,7 @@ _MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LocalAnswer:
-    """The result of a local count; `limit` and `remaining` are this process's share."""
+    """The result of a local count; `limit` and `remaining` describe this process's share."""
 
     limit: int
     remaining: int
@@ -46,7 +49,8 @@ class LocalLimits:
         self._max_keys = max_keys
         self._clock_ns = clock_ns or time.monotonic_ns
         self._lock = threading.Lock()
-        # The algorithm is part of the key: a rule with new parameters must not read levels of another scale.
+        # The algorithm is part of the key, so that a rule with new parameters does not read levels in the scale of its
+        # old parameters.
         self._states: OrderedDict[tuple[bytes, Algorithm], _State] = OrderedDict()
         renew_after_fork(self)
 
@@ -84,7 +88,7 @@ class LocalLimits:
             if state is None:
                 return False
             if isinstance(algorithm, TokenBucket | Gcra):
-                # May exceed a full bucket; the next read caps the level.
+                # The level may now exceed a full bucket; the next read caps it.
                 state.amount += cost * algorithm.period_ms * _MS * self._instances
             else:
                 state.amount = max(0, state.amount - cost)

@@ -1,6 +1,6 @@
 """The look-up of a fleet's primaries as a generator of queries. Pure.
 
-The caller sends each query to its node, so threads and asyncio share this code.
+The caller sends each query to its node. The look-up does no I/O, so the limiters for threads and asyncio share it.
 """
 
 from collections.abc import Generator, Iterable

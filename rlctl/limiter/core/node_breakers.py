@@ -8,7 +8,8 @@ from rlctl.limiter.core.breaker import Breaker, BreakerSettings, Circuit
 from rlctl.limiter.core.counters import Counters
 from rlctl.limits.failures import Cause, Failure
 
-# A library must not write logs before the service configures a handler.
+# The NullHandler keeps the library silent until the service configures logging. Without it, Python would write warnings
+# to stderr.
 _log = logging.getLogger("rlctl.limiter")
 _log.addHandler(logging.NullHandler())
 
@@ -82,7 +83,8 @@ class NodeBreakers:
 
     def _breaker(self, name: str) -> Breaker:
         def on_change(circuit: Circuit) -> None:
-            # A call that was under way at `retire` must not report an open breaker: it would stay open forever.
+            # A call that ends after `retire` must not report an open breaker, because the counters would show the
+            # breaker as open forever.
             if self._is_retired:
                 return
             self._counters.circuit_changed(name, circuit)

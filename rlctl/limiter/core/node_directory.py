@@ -36,7 +36,7 @@ _Node = TypeVar("_Node", bound=AnyNode)
 
 
 class NodeDirectory(ABC, Generic[_Node]):
-    """The servers behind a limiter, and the rules by which replies and failures change the routes."""
+    """The servers behind a limiter. Changes the routes after replies and failures."""
 
     def __init__(self, settings: FleetSettings, options: Options, counters: Counters) -> None:
         self._settings = settings
@@ -127,7 +127,10 @@ class NodeDirectory(ABC, Generic[_Node]):
         return failure.cause.blames_route and self._settings.kind is not FleetKind.SINGLE
 
     def _accept_redirection(self, where: Redirection, left_s: float) -> Failure:
-        """Update the routes from a redirection and return its Failure; raise the Failure if too little time is left."""
+        """Update the routes from a redirection and return the Failure that describes it.
+
+        Raises this Failure if too little time is left to follow the redirection.
+        """
         if self._settings.kind is not FleetKind.CLUSTER:
             raise self._wrong_kind(where)
         failure = Failure(Cause.ASK if where.is_ask else Cause.MOVED, f"slot {where.slot} is at {where.endpoint}")
@@ -140,13 +143,19 @@ class NodeDirectory(ABC, Generic[_Node]):
         return failure
 
     def _lookup_failed(self, failure: Failure) -> None:
-        """Remember why a look-up failed. Count a defect here, because decisions with a known route do not report it."""
+        """Store why a look-up failed.
+
+        Counts a defect here, because a decision whose route is known does not report the failure of a look-up.
+        """
         self._last_failure = failure
         if failure.cause is Cause.INTERNAL:
             self._counters.failed(failure)
 
     def _wrong_kind(self, where: Redirection) -> Failure:
-        """Return the failure for a redirection outside a cluster: `kind` in the settings is wrong."""
+        """Return the failure for a redirection if `kind` in the settings is not cluster.
+
+        Only a cluster node redirects, so `kind` is wrong.
+        """
         kind = self._settings.kind
         if not self._logged_kind:
             self._logged_kind = True
@@ -154,7 +163,11 @@ class NodeDirectory(ABC, Generic[_Node]):
         return Failure(Cause.MOVED, f"slot {where.slot} is at {where.endpoint}: kind is cluster, not {kind}")
 
     def _begin_lookup(self) -> None:
-        """Start a look-up of a key's owner; Failure if the known map has no owner, or the look-up breaker is open."""
+        """Start a look-up for a key whose owner is not known.
+
+        Raises Failure if the limiter has a slot map but the map has no owner for the key, or if the breaker of the
+        look-up is open.
+        """
         if self._routes.is_known:
             raise Failure(Cause.CLUSTER_DOWN, "no node serves the slot of this key")
         self._request_lookup()
@@ -185,7 +198,11 @@ class NodeDirectory(ABC, Generic[_Node]):
             node.close()
 
     def _check_role(self, endpoint: Endpoint, *, is_primary: bool) -> None:
-        """Refuse a replica behind Sentinel. A cluster's replica redirects, and a single node has no alternative."""
+        """Raise Failure for a replica of a Sentinel fleet, because the replica would refuse writes.
+
+        Other replicas are accepted: a replica of a cluster redirects calls to its primary, and if the fleet is a single
+        node, the limiter has no other node to use.
+        """
         if self._settings.kind is FleetKind.SENTINEL and not is_primary:
             raise Failure(Cause.READONLY, f"{endpoint}: is a replica")
 

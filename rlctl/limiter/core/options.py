@@ -6,7 +6,8 @@ from math import floor
 from rlctl.errors import UsageFault
 from rlctl.limiter.core.breaker import BreakerSettings
 
-# The part of the budget that Redis may not use, because waits of the system end up to a millisecond late.
+# The part of the budget that Redis may not use. The operating system may end a wait up to a millisecond after its
+# time-out, and the decision must still be made within the budget.
 _OWN_MS = 1
 _LEAST_MS = 2
 # The limiter begins an exchange with another node only if at least this time is left.
@@ -36,5 +37,8 @@ class Options:
 
     @property
     def exchange_s(self) -> float:
-        """Seconds that Redis may take, rounded down to milliseconds: the system's waits have no finer unit."""
+        """Seconds that Redis may take.
+
+        Rounded down to whole milliseconds, the finest time-out that the operating system's waits accept.
+        """
         return floor(self.budget_ms - _OWN_MS) / 1000

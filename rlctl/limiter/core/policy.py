@@ -51,7 +51,7 @@ class _Fixed:
         self.source = source
 
     def decide(self, request: FallbackRequest, cause: Cause) -> Decision:
-        """Admit under `open`, deny under `closed`; `open` denies a request that can never be admitted."""
+        """Deny under `closed`; admit under `open`, unless the request can never be admitted."""
         allowed, retry_after_ms, reason = self.source is Source.OPEN, 0, fallback_reason(cause)
         if is_impossible(request):
             allowed, retry_after_ms, reason = False, -1, Reason.IMPOSSIBLE

@@ -9,7 +9,7 @@ from rlctl.limits.failures import Cause, ErrorReply, Failure, failure_of
 from rlctl.limits.resp import Reply
 
 SLOTS = 16384
-# Redis recommends at most 1000 nodes; a slot map with more is refused.
+# Redis recommends at most 1000 nodes; the limiter refuses a slot map with more nodes.
 _MOST_NODES = 1000
 # A look-up queries at most this many known nodes, then the nodes of the settings.
 _MOST_ASKED = 8
@@ -39,7 +39,7 @@ class FleetMap:
 
 
 class Routes:
-    """The last known owner of each slot. Readers need no lock: each update replaces the map or one owner at once."""
+    """The last known owner of each slot. Readers need no lock, because each update is atomic."""
 
     def __init__(self, settings: FleetSettings) -> None:
         self._is_cluster = settings.kind is FleetKind.CLUSTER
@@ -60,7 +60,9 @@ class Routes:
         return tuple(dict.fromkeys(owner for owner in self._owners if owner is not None))
 
     def candidates(self) -> tuple[Endpoint, ...]:
-        """Return the nodes to query in a look-up, beginning with another node each time: one may have a wrong map.
+        """Return the nodes to query in a look-up.
+
+        Each look-up begins with another node, because a node may have a wrong map.
 
         The nodes of the settings are always included, so that a node with a wrong map cannot hide the others.
         """

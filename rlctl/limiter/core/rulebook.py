@@ -21,7 +21,8 @@ from rlctl.limits.rule import CHANNEL, POINTER_KEY, Definition, Rule, VariantNam
 POINTER = command(b"HMGET", POINTER_KEY.encode(), b"revision", b"digest")
 SUBSCRIBE = command(b"SUBSCRIBE", CHANNEL.encode())
 _COMPLAIN_EVERY_S = 10.0
-# A later rlctl may store algorithms, arguments or policies that this version does not know.
+# The errors from reading a revision that this version cannot use: a later rlctl may store algorithms, arguments or
+# policies that this version does not know.
 _UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RlctlError)
 _log = logging.getLogger("rlctl.limiter")
 
@@ -77,7 +78,7 @@ class PreparedRule:
         return BoundCall(call, tag, definition.on_failure, definition.shadow)
 
     def _check(self, dimensions: Mapping[str, object]) -> None:
-        """Refuse values that are not text: a number would fail every condition, so the rule would not apply."""
+        """Raise InvalidLimit for values that are not text: a number meets no condition, so the rule would not apply."""
         for name in self._dimensions:
             value = dimensions.get(name)
             if value is not None and not isinstance(value, str):
@@ -137,7 +138,8 @@ class RuleBook:
     def costed_rules(self) -> tuple[PreparedRule | str, ...]:
         """Return the rules that take a cost, in the file's order.
 
-        Before the first revision, returns only `*`, an unknown rule, so that the failure policy decides.
+        Before the limiter has read a revision of the rules, returns only the name `*`. No rule has this name, so the
+        failure policy decides.
         """
         known = self._known
         return ("*",) if known.version is None else known.costed_rules
@@ -145,7 +147,8 @@ class RuleBook:
     def newer_version(self, reply: Reply) -> Version | None:
         """Return the revision to read after this reply to POINTER; None if the known revision is still in force.
 
-        If the fleet has no rules, the known rules remain in use, and the missing rules are counted and logged.
+        Also returns None if the fleet has no rules: the known rules remain in use, and the limiter counts and logs the
+        error.
         """
         match reply:
             case [bytes(revision), bytes(digest)]:
@@ -161,7 +164,10 @@ class RuleBook:
                 raise Failure(Cause.ERROR, f"not a pointer to rules: {reply!r}")
 
     def learn(self, version: Version, reply: Reply) -> None:
-        """Replace the rules with this revision; if the revision is missing or unusable, log that and keep the rules."""
+        """Replace the known rules with this revision.
+
+        If the revision is missing or unusable, logs the error and keeps the known rules.
+        """
         try:
             revision = read_revision(reply if isinstance(reply, bytes) else b"")
             rules = {rule.id: PreparedRule(rule, self._service) for rule in revision.rules.rules}
@@ -204,7 +210,7 @@ class RuleBook:
 
 
 def _check_texts(definition: Definition) -> None:
-    """Raise ValueError for values that are not text: every decision would fail on them."""
+    """Raise ValueError for values that are not text, because every decision by the rule would fail."""
     patterns = (pattern for patterns in definition.match.values() for pattern in patterns)
     texts = (definition.on_failure, *definition.keys, *definition.match, *patterns)
     if not all(isinstance(text, str) for text in texts):

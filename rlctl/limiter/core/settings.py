@@ -145,6 +145,6 @@ def _login(document: Mapping[str, object], prefix: str, *, tls: bool, ca: str | 
     if isinstance(password, str):
         password = Secret(password)
     if password is not None and not isinstance(password, Secret):
-        # The value is not quoted: it may contain the password.
+        # The message omits the value, because the value may contain the password.
         raise UsageFault(f"limiter settings: `{prefix}password` must be text")
     return Login(username=_text(document, f"{prefix}username") or None, password=password, tls=tls, ca=ca)

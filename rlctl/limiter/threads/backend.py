@@ -1,4 +1,7 @@
-"""Sends calls to the node that owns a key, for threads: one EVALSHA, at most one redirection, one deadline."""
+"""Sends each call to the node that owns its key, for threads.
+
+A call is one EVALSHA. It follows at most one redirection, and has one deadline that includes the redirection.
+"""
 
 import time
 from collections.abc import Sequence
@@ -98,7 +101,10 @@ class Backend(NodeDirectory[Node]):
             raise
 
     def execute_all(self, commands: Sequence[Command]) -> list[CommandResult]:
-        """Send several commands within the time of one decision: one packet to each node, then read all replies."""
+        """Send several commands within the time of one decision.
+
+        Sends one packet to each node, then reads all replies.
+        """
         now_s = time.monotonic()
         deadline_s = now_s + self._exchange_s
         results: dict[Command, CommandResult] = {}
@@ -260,7 +266,7 @@ class Backend(NodeDirectory[Node]):
         return Node(endpoint, breakers, lambda: self.open_connection(endpoint), limit=self._options.connections)
 
     def open_connection(self, endpoint: Endpoint) -> Connection:
-        """Open a connection to a primary; Failure if the node is a replica behind Sentinel."""
+        """Open a connection to a node; Failure if the fleet uses Sentinel and the node is a replica."""
         link = Connection.open(self._settings.reached(endpoint), self._settings.login, self._context, self._connect_s)
         try:
             self._check_role(endpoint, is_primary=link.is_primary)

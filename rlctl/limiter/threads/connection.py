@@ -1,7 +1,7 @@
 """One connection to one server, with a deadline for each exchange and no retries.
 
 This module uses plain sockets, so that one deadline covers sending, receiving and a redirection. Client libraries
-retry, hide READONLY errors, and need twice the time to parse six integers.
+retry, hide READONLY errors, and need twice as long to parse the reply of a script.
 """
 
 import socket
@@ -63,7 +63,7 @@ class Connection:
             raise self._failure(failure) from None
 
     def _already_received(self) -> bytes:
-        """Return data that arrived while this thread waited for the interpreter lock; TimeoutError without data."""
+        """Return data that arrived while this thread waited for the interpreter lock; TimeoutError if none arrived."""
         self._socket.settimeout(0)
         self._limit_ms = 0
         try:
@@ -80,7 +80,7 @@ class Connection:
             raise self._failure(failure) from None
 
     def replies(self, count: int, deadline_s: float) -> list[Reply | Failure]:
-        """Read `count` replies to earlier messages; after a failure, the Failure fills the rest of the list."""
+        """Read `count` replies to earlier messages. If reading fails, the Failure replaces each missing reply."""
         found: list[Reply | Failure] = []
         data, at = b"", 0
         try:

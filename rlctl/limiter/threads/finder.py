@@ -1,4 +1,7 @@
-"""Looks up the fleet's primaries in a background thread: one look-up at a time, with a minimum interval."""
+"""Looks up the fleet's primaries in a background thread.
+
+Only one look-up runs at a time, and two look-ups have a minimum interval between them.
+"""
 
 import os
 import threading
@@ -17,7 +20,8 @@ class Finder:
     def request(self) -> None:
         """Start a look-up, unless a look-up is running or ended less than `least_s` seconds ago."""
         if self._pid != os.getpid():
-            # The parent's look-up thread does not exist in a forked child.
+            # A forked child does not inherit the parent's look-up thread, so a look-up that was running would never end
+            # in the child.
             self._reset()
         if time.monotonic() < self._not_before_s:
             return
@@ -28,7 +32,8 @@ class Finder:
         try:
             threading.Thread(target=self._run, name="rlctl-limiter look-up", daemon=True).start()
         except RuntimeError:
-            # The process cannot start more threads now. Without this call, later requests would never start a look-up.
+            # The process cannot start more threads now. Without this call, the failed look-up would seem to be running,
+            # and later requests would never start a look-up.
             self._done.set()
             raise
 

@@ -17,7 +17,7 @@ from rlctl.limits.failures import Cause, Failure
 # A connection that was used this recently is not checked for staleness.
 _FRESH_S = 0.1
 _OPENING_AT_ONCE = 8
-# While a node answers, a thread waits for a connection for at most this many exchange times.
+# The longest wait of a thread for a connection while the node answers, as a multiple of the time for one exchange.
 _MOST_WINDOWS = 32
 # A thread that wakes up this much too late had to wait for the interpreter lock.
 _LATE_S = 0.001
@@ -41,12 +41,12 @@ class _Waiter:
         return self._gate.acquire(timeout=max(0.0, seconds))
 
     def serve(self, link: Connection) -> None:
-        """End the wait with a connection."""
+        """End the wait; the waiting thread gets this connection."""
         self.link = link
         self._gate.release()
 
     def end(self, failure: Failure) -> None:
-        """End the wait without a connection."""
+        """End the wait; the waiting thread raises this failure."""
         self.failure = failure
         self._gate.release()
 
@@ -63,7 +63,8 @@ class Pool:
     def take(self, now_s: float, deadline_s: float) -> Connection:
         """Take a connection, to be returned by `give` or `drop`; Failure if no connection is free in time."""
         if self._pid != os.getpid():
-            # A forked child shares its parent's sockets: each process would read the other's replies.
+            # A forked child shares its parent's sockets and must not use them, because each process would read the
+            # other's replies.
             self._reset()
         try:
             link = self._idle.pop()
@@ -94,7 +95,7 @@ class Pool:
             self._start_opening(len(self._line))
 
     def clear(self) -> None:
-        """Close all idle connections: the server is gone, or is no longer a primary."""
+        """Close all idle connections, because the server is gone or is no longer a primary."""
         while self._idle:
             try:
                 self.drop(self._idle.pop())
@@ -137,7 +138,8 @@ class Pool:
         with self._changed:
             if self._closed:
                 raise Failure(Cause.NO_CONNECTION, f"{self._name}: the limiter is closed")
-            # Queue before `_serve`: a connection that is returned after that call finds the waiter.
+            # Add the waiter to the queue before `_serve`: a thread that returns a connection after that call finds the
+            # waiter.
             self._line.append(waiter)
             self._serve()
             self._start_opening(len(self._line))
@@ -151,10 +153,12 @@ class Pool:
         return waiter.link
 
     def _extended_wait(self, waiter: "_Waiter", until_s: float, began_s: float, window_s: float) -> float:
-        """Return the time until which a thread waits on; end its wait if the node is slow, or after `_MOST_WINDOWS`.
+        """Extend the wait of a thread for a connection, and return its new end.
 
-        A thread waits on only while this process is saturated. It is saturated if other threads return connections,
-        which shows that the node answers, or if this thread woke up late because of the interpreter lock.
+        Ends the wait instead if the node is slow, or after `_MOST_WINDOWS` times the window.
+
+        The wait continues only while this process is saturated. The process is saturated if other threads return
+        connections, which shows that the node answers, or if this thread woke up late because of the interpreter lock.
         """
         now_s = time.monotonic()
         is_saturated = self._open > 0 and (now_s - until_s > _LATE_S or now_s - self._served_s < window_s)
@@ -198,7 +202,8 @@ class Pool:
             try:
                 threading.Thread(target=self._open_one, name=f"rlctl-limiter {self._name}", daemon=True).start()
             except RuntimeError as error:
-                # The process cannot start more threads now, so a waiter must not wait for this connection.
+                # The process cannot start more threads now, so no waiter may wait for this connection: it will not be
+                # opened.
                 self._not_opened(internal(error))
                 return
 

@@ -68,7 +68,11 @@ class RuleWatch:
             self._ended.wait(RETRY_S)
 
     def _follow(self) -> None:
-        """Subscribe before the first read. Otherwise a change between the two would be missed."""
+        """Follow the rules until another node stores them.
+
+        Subscribes before the first read of the rules. If the subscription began after the read, the limiter would miss
+        a change that happens between the read and the subscription.
+        """
         node = self._backend.rules_node()
         self._link = link = self._backend.open_connection(node)
         self._subscription = subscription = self._backend.open_connection(node)
