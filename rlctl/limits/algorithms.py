@@ -8,7 +8,8 @@ from rlctl.limits.failures import InvalidLimit
 
 # Scripts calculate in doubles, which are exact for integers below 2^53.
 EXACT = 2**53
-# Scripts add the current time in microseconds. The checks assume a time in the year 2100, the latest supported.
+# Scripts add parameters to the current time in microseconds. The checks assume a time in the year 2100, the latest
+# supported.
 _LATEST_US = 4_102_444_800_000_000
 # One call may add `limit` entries to the log. A higher limit would let a call block the shard.
 _LOG_LIMIT = 10_000
@@ -110,7 +111,7 @@ class _Window:
 
     @property
     def key_window_ms(self) -> int | None:
-        """The window length, which is part of the key: a rule with a new window counts on new keys."""
+        """The window length, which is part of the key, so that a rule with a new window counts on new keys."""
         return self.window_ms
 
     @property
@@ -127,7 +128,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class FixedWindow(_Window):
-    """`limit` units in each window, windows aligned to the epoch."""
+    """`limit` units in each window. The windows are aligned to the epoch."""
 
     name: ClassVar[str] = "fixed_window"
 

@@ -1,4 +1,7 @@
-"""Selects the identities of a canary. A higher share adds identities; each rule selects its own identities. Pure."""
+"""Selects the identities of a canary.
+
+A higher share keeps the selected identities and adds more. Each rule selects its own identities. Pure.
+"""
 
 import hashlib
 

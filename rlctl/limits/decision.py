@@ -64,7 +64,7 @@ class _HeaderParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The quota of a rule as the headers describe it. Without `window_ms` or `unit`, the headers omit that field."""
+    """The quota of a rule as the headers describe it. If `window_ms` or `unit` is None, the headers omit it."""
 
     name: str = "default"
     window_ms: int | None = None
@@ -114,9 +114,9 @@ class Decision:
     def headers(self) -> dict[str, str]:
         """Return the response headers.
 
-        X-RateLimit-Reset is in seconds from now, rounded up: client and server need no common clock. RateLimit and
-        RateLimit-Policy follow draft-ietf-httpapi-ratelimit-headers-10. Retry-After is present on a denial if waiting
-        helps. Headers of unknown values are omitted; a shadow decision has no headers.
+        X-RateLimit-Reset is the number of seconds from now, rounded up, so that client and server need no common clock.
+        RateLimit and RateLimit-Policy follow draft-ietf-httpapi-ratelimit-headers-10. Retry-After is present on a
+        denial if waiting helps. Headers of unknown values are omitted; a shadow decision has no headers.
         """
         retry_s = self.retry_after_s
         if self.limit is None or self.shadow:

@@ -38,7 +38,7 @@ class Cause(StrEnum):
 
     @property
     def is_indeterminate(self) -> bool:
-        """Whether the server may have counted the call. Otherwise the call was not sent, or the server refused it."""
+        """Whether the server may have counted the call. If not, the call was not sent, or the server refused it."""
         return self in _INDETERMINATE
 
     @property
@@ -81,7 +81,10 @@ class Failure(Exception):
 
 
 def before_asking(failure: Failure) -> Failure:
-    """Convert a failure that happened before a call was sent: TIMEOUT, CLOSED and ERROR become UNREACHABLE."""
+    """Convert a failure that happened before a call was sent.
+
+    TIMEOUT, CLOSED and ERROR become UNREACHABLE, because they would mean that the server may have counted the call.
+    """
     cause = Cause.UNREACHABLE if failure.cause in _UNANSWERED else failure.cause
     return Failure(cause, failure.evidence)
 
@@ -93,7 +96,10 @@ class InvalidLimit(UsageFault, ValueError):
 
 
 class BrokenState(Refused):
-    """The key contains a value that is not limiter state. For a shadow rule, the failure policy decides instead."""
+    """The key contains a value that is not limiter state.
+
+    For a rule in shadow, the limiter does not raise this error: the failure policy decides.
+    """
 
     code = "broken-state"
 

@@ -9,9 +9,10 @@ from rlctl.limits.failures import InvalidLimit
 from rlctl.services import key_head
 
 _LONGEST = 128
-# Braces would change the hash tag; colons and percent signs could give two identities the same key.
+# Characters that are encoded. Braces would change the hash tag; colons and percent signs could give two identities the
+# same key.
 _UNSAFE = re.compile("[%{}:\x00-\x1f\x7f-\x9f]")
-# Percent-encoding puts two hexadecimal digits after each percent sign, so an encoded value never begins like this.
+# Percent-encoding puts two hexadecimal digits after each percent sign, so an encoded value never begins with `%~`.
 _HASHED = "%~"
 _PLACE = re.compile(r"\{([^{}]*)\}")
 

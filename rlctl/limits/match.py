@@ -31,7 +31,7 @@ class Template:
         return "".join([literal + encode(dimensions[name]) for literal, name in self._parts]) + self._tail
 
     def read(self, tag: str) -> dict[str, str] | None:
-        """Parse an identity in a key into values; None if it does not match. A hashed value stays `%~` and its SHA1."""
+        """Parse an identity in a key into values; None if it does not match. A hashed value stays as it is."""
         pattern = "".join(f"{re.escape(literal)}(.+?)" for literal, _name in self._parts) + re.escape(self._tail)
         found = re.fullmatch(pattern, tag)
         if found is None:

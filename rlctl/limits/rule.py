@@ -10,7 +10,8 @@ from typing import Any
 from rlctl.limits.bucket import WHOLE
 
 FORMAT = 1
-# The key of the number and the digest of the revision in force. All keys of the rules are in one slot and never expire.
+# The key that stores the number and the digest of the revision in force. All keys of the rules are in one slot and
+# never expire.
 POINTER_KEY = "rlctl:{rules}"
 HISTORY_KEY = "rlctl:{rules}:history"
 CHANNEL = "rlctl:rules"
@@ -144,7 +145,10 @@ class RuleSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """The revision in force. The digest identifies it if a failover lost another revision with the same number."""
+    """The revision in force, identified by number and digest.
+
+    The number alone is not enough: if a failover loses a revision, the next revision gets the same number.
+    """
 
     revision: int
     digest: str

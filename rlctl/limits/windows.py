@@ -8,7 +8,8 @@ _STEP_MS = 60_000
 def window_without_edge(now_ms: int) -> int:
     """Return a window length in ms whose current window does not end within three minutes.
 
-    The end of a window resets its count, which would look like lost counts.
+    If a window ended while the caller counts, its count would restart at 0, and the caller would take this for lost
+    counts.
     """
     window_ms = _SHORTEST_MS
     while window_ms - now_ms % window_ms < _ROOM_MS:
