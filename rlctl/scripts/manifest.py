@@ -167,13 +167,16 @@ class _Reader:
         text = self._text(node)
         if not _INTEGER.fullmatch(text):
             return text
-        # int() raises on thousands of digits, and its error has no line number.
+        # Check the length first: int() raises on thousands of digits, and its error has no line number.
         if len(text) > _MOST_DIGITS:
             self._mistakes.stop(node.line, f"a number has more than {_MOST_DIGITS} digits")
         return int(text)
 
     def _command(self, node: Node) -> str:
-        """Parse a command name; it is checked, because it becomes part of the ACL rule of the runtime user."""
+        """Parse a command name; only names in GRANTABLE are valid.
+
+        The name becomes part of the ACL rule of the runtime user.
+        """
         text = self._text(node)
         if text not in GRANTABLE:
             self._mistakes.stop(node.line, f"commands: {shown(text)} is not a command that a limiter script may call")
