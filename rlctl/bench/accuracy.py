@@ -17,7 +17,7 @@ from rlctl.limits.release import Release, Script
 LIMIT = 100
 WINDOW_MS = 60_000
 WINDOW_US = WINDOW_MS * 1000
-# Midnight in UTC: windows of any length that divides a day can start there.
+# Midnight in UTC, because a window of any length that divides a day starts at midnight.
 START_US = 1_800_000_000_000_000 // 86_400_000_000 * 86_400_000_000
 RULES: dict[str, Costed] = {
     one.name: one
@@ -30,7 +30,8 @@ RULES: dict[str, Costed] = {
         RollingRing(LIMIT, WINDOW_MS),
     )
 }
-# The server expires a key by its own clock, at the earliest a second after a call. A slower attack would lose the key.
+# The longest time that a call of an attack may take. The scripts use the injected clock, but the server expires a key
+# by its own clock, at the earliest a second after the last call. If a call took longer, the attack could lose its key.
 _SLOWEST_S = 0.8
 _TRIES = 5
 

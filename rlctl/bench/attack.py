@@ -32,7 +32,10 @@ class Attack:
     step_us: int
 
     def asks(self, limit: int, window_us: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs (microseconds since the start of the first window, cost), also right before and at boundaries."""
+        """Yield pairs (microseconds since the start of the first window, cost).
+
+        The instants include each boundary between windows and the microsecond before it.
+        """
         yield self.phase_us, max(1, round(limit * self.first_share))
         end_us = _HORIZON * window_us
         instants = {*range(self.phase_us, end_us, self.step_us), *range(0, end_us, self.step_us)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlctl.bench.stats import CommandCost, middle, percentile
 from rlctl.bench.subjects import Answer, BenchCase
 
-# A row gets a note if a smaller share of the answers was as expected.
+# If a smaller share of the answers is as expected, the row gets a note.
 _CLEAN = 0.99
 
 

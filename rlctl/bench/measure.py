@@ -49,7 +49,10 @@ class LoadGenerator:
                 _exchange([primary.link(decisions=decisions)], [b"".join(batch)], len(batch), decisions=decisions)
 
     def run(self, case: BenchCase, pattern: Pattern, duration_s: float) -> Measurement:
-        """Send calls for `duration_s`, at most about MOST_CALLS. Reads the servers' counters before and after."""
+        """Send calls for `duration_s`, at most about MOST_CALLS.
+
+        Reads the servers' counters before the first call and after the last.
+        """
         decisions = case.answer is not None
         lanes = [self._lane(primary, case, pattern.keys) for primary in self._driven(pattern)]
         _call_each_key(lanes, decisions=decisions)
@@ -106,7 +109,7 @@ def _batches(calls: Sequence[bytes], depth: int) -> list[bytes]:
 
 
 def _call_each_key(lanes: Sequence[Lane], *, decisions: bool) -> None:
-    """Call every key without measuring, because a key may expire after a second without calls."""
+    """Call every key once before the measurement, because keys may have expired after a second without calls."""
     for messages in zip(*(_batches(lane.calls, DEPTH) for lane in lanes), strict=True):
         _exchange([lane.link for lane in lanes], messages, DEPTH, decisions=decisions)
 
@@ -118,7 +121,10 @@ def _is_admission(reply: Reply, link: Connection) -> bool:
 
 
 def _exchange(links: Sequence[Connection], messages: Sequence[bytes], replies: int, *, decisions: bool) -> int:
-    """Send to all servers before waiting for replies: servers work in parallel. Return the number of admissions."""
+    """Send to all servers, then wait for all replies, and return the number of admissions.
+
+    The servers work in parallel, because all messages are sent before the first wait.
+    """
     deadline_s = time.monotonic() + TIMEOUT_S
     for link, message in zip(links, messages, strict=True):
         link.send(message, deadline_s)

@@ -1,8 +1,8 @@
 """Runs a bench from start to end: journal entry, session, measurements, and removal of its keys.
 
-A bench does not take the fleet's lock, because it does not change nodes or settings and other operations must not wait
-for it. A deploy at the same time can spoil the figures of the bench, but not the fleet. If a node stops or a slot
-moves, the bench ends with an error.
+A bench does not take the fleet's lock, because a bench does not change nodes or settings, and other operations must not
+wait for a bench. A deploy at the same time can spoil the figures of the bench, but not the fleet. If a node stops or a
+slot moves, the bench ends with an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +65,7 @@ class ScaleReport:
 
 
 def scaled(fleet: FleetSession, wanted: Sequence[str]) -> list[BenchCase]:
-    """The cases that the scaling bench measures: each script while it admits."""
+    """The cases that the scaling bench measures: the admitting case of each script."""
     return [one for one in bench_cases(fleet.release, wanted or SCALED) if one.answer is Answer.ADMIT]
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 CLAIM = "linear to six nodes"
 _FULL = 0.9
-# With more processes than processors, processes wait for each other long before the processors are fully busy.
+# From this share on, this machine's processors count as the bottleneck: with more processes than processors, processes
+# wait for each other long before the processors are fully busy.
 _CROWDED = 0.8
 
 

@@ -33,7 +33,10 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPrimary:
-    """A primary and its connections: `limiter` and `admin` for load as these users, `control` for everything else."""
+    """A primary and its connections.
+
+    `limiter` and `admin` send the load, logged in as the users with these names. `control` sends all other commands.
+    """
 
     name: NodeName
     slots: tuple[SlotRange, ...]
@@ -104,7 +107,7 @@ class Session:
         return sum((primary.spent(command) for primary in self.primaries), NO_COST)
 
     def remove_keys(self, progress: Progress) -> None:
-        """Unlink the recorded keys by name: a search by pattern could match keys of services."""
+        """Unlink the recorded keys by name, because a search by pattern could match keys of services."""
         for primary in self.primaries:
             keys = sorted(self._written.pop(primary.name, ()))
             left = sum(_unlink(primary.control, keys[at : at + _AT_ONCE]) for at in range(0, len(keys), _AT_ONCE))

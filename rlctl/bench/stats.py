@@ -9,7 +9,7 @@ from rlctl.limits.failures import ErrorReply, failure_of
 from rlctl.limits.resp import Incomplete, parse
 from rlctl.observe.info import ServerInfo
 
-# A reply of six integers takes seven lines, one integer takes one.
+# The reply of a script, a list of six integers, has seven lines. The reply of INCR, one integer, has one line.
 _DECISION_LINES = 7
 _ADMITTED = b"*6\r\n:1\r\n"
 _END = b"\r\n"

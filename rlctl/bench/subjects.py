@@ -26,7 +26,7 @@ KEPT_MS = 600_000
 LOG = 100
 LEASES = 50
 _ENOUGH = 1_000_000_000
-# Costs that use up any remainder below 128: the script admits each cost that still fits.
+# Calls with these costs use up any remainder below 128, because the script admits each cost that still fits.
 _DOWN_TO_ONE = (64, 32, 16, 8, 4, 2, 1)
 
 
@@ -38,7 +38,7 @@ class Answer(StrEnum):
 
 
 class BenchCase(Protocol):
-    """A script or command to measure, with its calls on the key for a hash tag."""
+    """A script or command to measure. Its methods return the calls on the key for a hash tag."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,10 @@ class CostedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentCase:
-    """The concurrent script. Admitted calls acquire an existing lease again, denied calls one lease above the limit."""
+    """A case of the concurrent script.
+
+    The admitted calls acquire an existing lease again. The denied calls request one lease more than the limit allows.
+    """
 
     command: ClassVar[str] = "evalsha"
 
@@ -169,7 +172,11 @@ _COSTED: dict[str, tuple[Prepared, Prepared]] = {
 
 
 def _in_windows(window_ms: int) -> dict[str, tuple[Prepared, Prepared]]:
-    """The scripts whose windows are aligned to the epoch. A denying case would admit again in the next window."""
+    """The cases of the scripts whose windows are aligned to the epoch.
+
+    The current window of length `window_ms` must not end during the bench, because a denying case would admit in the
+    next window.
+    """
     return {
         "fixed_window": (
             (FixedWindow(_ENOUGH, window_ms), ()),
@@ -204,7 +211,7 @@ def chosen_scripts(release: Release, wanted: Sequence[str]) -> tuple[Script, ...
 
 
 def rule_id(answer: Answer) -> str:
-    """The rule id of a case: admitting and denying cases need different keys."""
+    """The rule id of a case. The ids of admitting and denying cases differ, because the cases need different keys."""
     return f"bench-{answer}"
 
 
