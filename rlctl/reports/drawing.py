@@ -70,9 +70,9 @@ _STYLE: dict[Any, Any] = {
 @contextmanager
 def drawing(name: str, description: str, *, height_in: float = 4.4) -> Iterator["Drawing"]:
     """A plot to draw on. The ids in its SVG begin with `name`; `description` is its label for screen readers."""
-    # matplotlib warns if it cannot write its cache, but works without a cache.
+    # Hide the warning that matplotlib cannot write its cache, because matplotlib works without a cache.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    # matplotlib takes longer to load than most commands run.
+    # Import matplotlib only here, because it takes longer to load than most commands run.
     from matplotlib import rc_context  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -107,7 +107,7 @@ class Drawing:
         """Return the finished plot as an SVG element."""
         drawn = io.BytesIO()
         with catch_warnings():
-            # The browser draws the text, with fonts that matplotlib does not know.
+            # Ignore missing glyphs, because the browser draws the text with fonts that matplotlib does not know.
             filterwarnings("ignore", r"Glyph .* missing from")
             self._figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         return _page_element(drawn.getvalue(), self._name, self._description)

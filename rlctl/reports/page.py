@@ -38,7 +38,7 @@ def page(command: str, title: str, text: str, chapters: Sequence[Chapter]) -> st
 
 def environment(*folders: Path) -> "Environment":
     """A Jinja environment for templates in `folders` that extend `page.html.j2`."""
-    # Jinja takes longer to load than most commands run.
+    # Import Jinja only here, because it takes longer to load than most commands run.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
 
     return Environment(
