@@ -13,7 +13,10 @@ Phase = Callable[[Desired, Observed], Iterator[Step]]
 
 
 def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start dead nodes, except a primary that would lose data and nodes without data that could replace it."""
+    """Start dead nodes, except primaries that would lose data if they started, and nodes that may lack that data.
+
+    A node that lacks the data could be promoted in place of its dead primary, and the data would be lost.
+    """
     for shard in shards(desired.topology, state):
         for node in shard.members:
             if (
@@ -25,7 +28,7 @@ def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def promote(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Let a replica take over the shard of a dead primary that would lose data if it started."""
+    """Let a replica take over the shard of a dead primary if data would be lost when that primary started."""
     everything = shards(desired.topology, state)
     alive = sum(1 for shard in everything if shard.owner is not None and not shard.owner.is_dead)
     has_majority = alive > len(everything) // 2
@@ -42,12 +45,13 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start a dead primary that no replica can replace, with the data on its disk."""
+    """Start a dead primary that no replica can replace. Data that the primary's disk does not have is lost."""
     for shard in shards(desired.topology, state):
         owner = shard.owner
         if owner is None or not owner.is_dead:
             continue
-        # A node that does not answer may still have the counts; a sync from the restarted owner would erase them.
+        # A member that does not answer may still have the counts. The owner must not start yet: the member would then
+        # replace its counts by a copy of the owner's data.
         has_silent_member = any(not node.is_up and not node.is_dead for node in shard.others)
         if not has_silent_member and successor(desired, shard) is None:
             yield StartNode(node=owner.name, loss=loss(desired, owner, f"shard {shard.number}"))
@@ -57,8 +61,8 @@ def set_epochs(_desired: Desired, state: Observed) -> Iterator[Step]:
     """Give new nodes distinct epochs before the first CLUSTER MEET; Redis refuses to set an epoch afterwards."""
     entries = (peer for node in state.nodes for peer in (*node.table, *node.disk.table))
     latest = max((*(peer.epoch for peer in entries), *(node.epoch for node in state.nodes)), default=0)
-    # After an election, epochs exceed the number of nodes. New epochs must then be higher than all others: a higher
-    # epoch wins, so an outdated claim on another disk would beat a new node.
+    # Once elections have raised epochs beyond the number of nodes, new epochs must be higher than all others: the claim
+    # with the highest epoch wins a slot, so an outdated claim on another node's disk would win over a new node.
     base = latest if latest > len(state.nodes) else 0
     for index, node in enumerate(state.nodes):
         # Redis refuses SET-CONFIG-EPOCH as soon as the node table has a second entry, even one in handshake.
@@ -67,7 +71,7 @@ def set_epochs(_desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def meet(_desired: Desired, state: Observed) -> Iterator[Step]:
-    """Introduce every node to every other one: gossip alone would take seconds."""
+    """Introduce every node to every other node, because gossip alone would take seconds to do so."""
     up = state.up
     for index, node in enumerate(up):
         unknown = tuple(
@@ -98,7 +102,8 @@ def replicate(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 STARTING: tuple[Phase, ...] = (start_nodes, promote, start_nodes, start_with_loss, start_nodes)
-# Slots come before MEET: its handshake carries the slots that a node owns, but later changes wait for gossip.
+# Assign slots before MEET: the handshake of MEET carries the slots that a node owns at that time. Slots that are
+# assigned later reach other nodes only by gossip, which may take seconds.
 FORMING: tuple[Phase, ...] = (set_epochs, assign_slots, meet, replicate)
 
 
@@ -120,8 +125,8 @@ def has_more_data(desired: Desired, node: NodeFacts, dead: NodeFacts) -> bool:
 def successor(desired: Desired, shard: Shard) -> NodeFacts | None:
     """Return the replica that takes over from the owner: the one that has received the most data.
 
-    A replica that restarted after the owner died has no recent data. It qualifies only if the owner has lost its data
-    and no other replica qualifies.
+    A replica that restarted after the owner died has no recent data. Such a replica is chosen only if it has data, the
+    owner's disk has none, and no other replica can take over.
     """
     owner, replicas = shard.owner, shard.live_replicas()
     in_touch = [node for node in replicas if not never_synced(node)]
@@ -150,7 +155,8 @@ def _has_data(desired: Desired, node: NodeFacts) -> bool:
 def _primary_to_follow(shard: Shard, node: NodeFacts) -> NodeName | None:
     """Return the primary that a node must follow from its start, or None.
 
-    A node without a node table claims the slots of all keys on its disk when it starts.
+    A node without a saved node table would claim the slots of all keys on its disk if it started as a primary. Such a
+    node therefore starts as a replica of its shard's owner.
     """
     knows_itself = any(peer.id == node.id for peer in node.disk.table)
     if knows_itself or shard.owner is None or shard.owner.id == node.id:
@@ -168,14 +174,17 @@ def _primary(desired: Desired, shard: Shard) -> NodeFacts | None:
 
 
 def _must_wait(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
-    """Whether the node is a primary without an append-only file: its replicas would lose data if it started."""
+    """Whether the node is a primary that must stay down, because it has no append-only file to load.
+
+    If it started, its replicas would replace their newer data by a copy of the primary's data.
+    """
     if shard.owner is None or node.id != shard.owner.id:
         return False
     return not (desired.topology.persistence.mode is PersistenceMode.AOF and node.disk.saved is Saved.LOG)
 
 
 def _could_be_promoted_empty(desired: Desired, shard: Shard, node: NodeFacts) -> bool:
-    """Whether the node, once started, could be promoted in place of the dead owner without having the data."""
+    """Whether the node may lack the dead owner's data, but could be promoted in place of the owner once started."""
     owner = shard.owner
     if owner is None or node.id == owner.id or not owner.is_dead or not _must_wait(desired, shard, owner):
         return False

@@ -68,7 +68,7 @@ def missing_scripts(desired: Desired, node: NodeFacts) -> tuple[str, ...]:
 
 
 def lacks_users(desired: Desired, node: NodeFacts) -> bool:
-    """Whether a node must load its users: the ACL revision differs, or a user cannot log in."""
+    """Whether a node must load its users: its ACL revision is not the desired one, or one of its users is disabled."""
     wanted = desired.revisions.get(node.name)
     return wanted is not None and (node.acl_revision != wanted or bool(node.users_off))
 
@@ -91,7 +91,7 @@ class SettingDrift:
 def setting_drift(desired: Desired, node: NodeFacts) -> tuple[SettingDrift, ...]:
     """Return the settings of a running node that differ from the topology.
 
-    Values of several words have no canonical form and are not compared; `save` is the exception.
+    Values of several words are not compared, because they have no canonical form; `save`, which has one, is compared.
     """
     if not node.is_up:
         return ()

@@ -13,10 +13,10 @@ from rlctl.topology.nodes import NodeName
 
 
 class FailoverMode(StrEnum):
-    """What a failover needs besides the replica.
+    """The mode of a failover: it decides which nodes must answer besides the replica.
 
-    PLANNED: the old primary, and a majority of the primaries or a quorum of Sentinels. FORCE: the majority, or one
-    Sentinel. TAKEOVER: nothing.
+    PLANNED needs the old primary, and a majority of the cluster's primaries or a quorum of Sentinels. FORCE needs only
+    that majority, or a single Sentinel. TAKEOVER needs no other node.
     """
 
     PLANNED = "planned"
@@ -60,7 +60,7 @@ class FailoverPlan:
 
 
 def failover_command(topology: Topology, mode: FailoverMode) -> tuple[str, ...]:
-    """Return the command that starts a failover: in a cluster for the new primary, otherwise for a Sentinel."""
+    """Return the command that starts a failover. In a cluster the new primary receives it, otherwise a Sentinel."""
     if topology.kind is Kind.SENTINEL:
         return "SENTINEL", "FAILOVER", topology.name
     return ("CLUSTER", "FAILOVER", *(() if mode is FailoverMode.PLANNED else (mode.upper(),)))

@@ -192,7 +192,8 @@ def _no_majority(case: _Case) -> Objection:
 
 
 def _no_quorum(case: _Case) -> Objection:
-    # A Sentinel in TILT has no current data: the failover waits until TILT ends and then runs the guards again.
+    # Do not judge a Sentinel in TILT, whose data is not current: the failover waits until TILT ends, and then rlctl
+    # runs the guards again.
     if case.is_cluster or (case.sentinel is not None and (is_in_tilt(case.sentinel) or _has_quorum(case.sentinel))):
         return None
     otherwise = f"`rlctl deploy` starts the sentinels; with one sentinel: {_lossy_command(case, without_votes=False)}"
@@ -208,7 +209,10 @@ def _no_sentinel(case: _Case) -> Objection:
 
 
 def _out_of_touch(case: _Case) -> Objection:
-    """Object if a replica has no link: Sentinel decides on data that is seconds old, and may promote that replica."""
+    """Object if a replica has no link to its primary.
+
+    Sentinel may still promote this replica, because Sentinel's data on the link is seconds old.
+    """
     behind = [
         node.name for node in case.shard.live_replicas() if node.link is not ReplicationLink.UP and _is_electable(node)
     ]
@@ -221,7 +225,10 @@ def _out_of_touch(case: _Case) -> Objection:
 
 
 def _fenced_replica(case: _Case) -> Objection:
-    """A fenced replica stays fenced when it is promoted, and rlctl cannot choose which replica Sentinel promotes."""
+    """Object if a fenced replica may be promoted: it would stay fenced, and refuse every write as the primary.
+
+    Sentinel may promote any replica. In a cluster rlctl chooses, and objects only if no other replica can take over.
+    """
     fenced = [node.name for node in case.shard.live_replicas() if is_fenced(node) and _is_electable(node)]
     if not fenced or (case.is_cluster and case.candidate is not None):
         return None

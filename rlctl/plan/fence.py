@@ -8,7 +8,8 @@ from rlctl.topology.model import Topology
 from rlctl.topology.nodes import data_nodes
 
 FENCE_SETTING: Final = "min-replicas-to-write"
-# More replicas than any node has: the server refuses every write (NOREPLICAS), including writes by scripts.
+# More replicas than any primary has. With this value the server therefore refuses every write (NOREPLICAS), including
+# writes by scripts.
 FENCED_VALUE: Final = "1000000"
 
 

@@ -8,7 +8,7 @@ from rlctl.observe.model import NodeFacts, ReplicationLink
 
 
 class Severity(StrEnum):
-    """DEGRADED: requests are decided, with less redundancy. CRITICAL: decisions fail, or counts may be lost now."""
+    """DEGRADED: requests are decided, but redundancy is lost. CRITICAL: decisions fail, or counts may be lost now."""
 
     DEGRADED = "degraded"
     CRITICAL = "critical"

@@ -86,9 +86,9 @@ def _unreadable_hosts(observed: Observed) -> Iterator[Finding]:
 
 
 def _is_firewalled(desired: Desired, observed: Observed) -> bool:
-    """Whether the hosts drop every packet of this machine.
+    """Whether the hosts drop every packet of this machine: all processes run, and none accepts a connection.
 
-    The pid of a hung process is read only if the process accepts no connection.
+    A known pid is the evidence: it is read only for a hung process that accepts no connection.
     """
     is_there = desired.topology.target is TargetName.HOSTS
     return is_there and all(node.presence is Presence.HUNG and node.disk.pid is not None for node in observed.nodes)
@@ -149,7 +149,10 @@ def _drift(desired: Desired, observed: Observed) -> Iterator[Finding]:
 
 
 def _memory_full(node: NodeFacts) -> Iterator[Finding]:
-    """Yield a finding for a primary that refuses writes with OOM; a replica applies writes beyond its `maxmemory`."""
+    """Yield a finding for a primary that refuses writes with OOM.
+
+    Replicas are not checked, because they apply their primary's writes even beyond their own `maxmemory`.
+    """
     most = node.settings.get("maxmemory", "")
     if node.role is not Role.PRIMARY or node.settings.get("maxmemory-policy") != "noeviction":
         return

@@ -44,9 +44,10 @@ class Ownership:
 
 
 def ownership(observed: Observed) -> Ownership:
-    """Collect the slots of each node: as the live node reports them, or as the newest entry in any node table shows.
+    """Collect the slots of each node.
 
-    The tables of nodes that do not answer are read from their disks.
+    A live node reports its own slots. The slots of a silent node come from the newest entry for it in any node's table.
+    The table of a silent node is read from that node's disk.
     """
     live = frozenset(node.id for node in observed.up)
     claims = {node.id: _expand(node.slots) for node in observed.up}
@@ -68,7 +69,7 @@ def ownership(observed: Observed) -> Ownership:
 
 
 def later_owner(observed: Observed, node: NodeFacts, claim: Peer) -> NodeId | None:
-    """Return the node that running nodes list as the owner of the claimed slots, with a later epoch than the claim.
+    """Return the owner that running nodes list for claimed slots, if the owner's epoch is later than the claim's.
 
     A node that starts with an outdated claim becomes a replica of that owner, even if the owner is dead.
     """
@@ -84,7 +85,7 @@ def later_owner(observed: Observed, node: NodeFacts, claim: Peer) -> NodeId | No
 def _owners_in_live_tables(observed: Observed) -> frozenset[tuple[int, NodeId, tuple[SlotRange, ...]]]:
     """Return epoch, id and slots of the owners in the tables of running nodes.
 
-    The tables of a large fleet are nearly all alike: each entry is returned once.
+    An entry that several tables have is returned once: in a large fleet, nearly all tables are alike.
     """
     return frozenset(
         (peer.epoch, peer.id, peer.slots)
@@ -125,7 +126,7 @@ def _shard(number: int, specs: Sequence[NodeSpec], observed: Observed, owned: Ow
 
 
 def _primaries_in_tables(observed: Observed) -> Iterable[Peer]:
-    """Yield the table entries of primaries only: the entry of a replica shows the epoch of its primary."""
+    """Yield the table entries of primaries only: a replica's entry shows the epoch of its primary, not its own."""
     tables = (node.table if node.is_up else node.disk.table for node in observed.nodes)
     return (peer for table in tables for peer in table if peer.role is Role.PRIMARY and not peer.handshake)
 
@@ -133,7 +134,7 @@ def _primaries_in_tables(observed: Observed) -> Iterable[Peer]:
 def _without_overlaps(
     claims: dict[NodeId, frozenset[int]], epochs: dict[NodeId, int], live: frozenset[NodeId]
 ) -> dict[NodeId, frozenset[int]]:
-    """Assign each contested slot to the claimant with the highest epoch, even if it is dead, as Redis does."""
+    """Assign each contested slot to the claimant with the highest epoch, even a dead claimant, as Redis does."""
 
     def weight(node_id: NodeId) -> tuple[int, bool, str]:
         return epochs[node_id], node_id in live, node_id
@@ -141,7 +142,7 @@ def _without_overlaps(
     taken: set[int] = set()
     settled: dict[NodeId, frozenset[int]] = {}
     for node_id in sorted(claims, key=weight, reverse=True):
-        # Overlaps are rare; a subtraction for every node would cost time on large fleets.
+        # Subtract only where claims overlap, which is rare: on large fleets, a subtraction for every node takes long.
         claim = claims[node_id]
         settled[node_id] = claim if taken.isdisjoint(claim) else claim - taken
         taken |= claim

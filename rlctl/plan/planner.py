@@ -18,7 +18,7 @@ from rlctl.topology.model import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Steps in order, with fingerprints of the topology and the observed fleet that they were planned for."""
+    """Steps in order, and fingerprints of the topology and of the observed fleet for which they were planned."""
 
     fleet: str
     topology: str
@@ -60,7 +60,7 @@ def make_plan(desired: Desired, observed: Observed, drift: Mapping[str, Sequence
 
 def fingerprint(observed: Observed) -> str:
     """Hash the facts that a plan depends on. Offsets, sizes and pids are excluded: they change all the time."""
-    # Before the first deploy, each observation has new node ids: only names and presence are stable.
+    # Before the first deploy, each run of rlctl generates new node ids, so only names and presence are stable.
     lines = [_essence(node) if observed.exists else [node.name, node.presence] for node in observed.nodes]
     return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
 
@@ -71,7 +71,7 @@ def _phases(desired: Desired) -> tuple[Phase, ...]:
 
 
 def _load_scripts(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Load scripts on replicas first, so that a replica that is promoted meanwhile has the scripts already."""
+    """Load scripts on replicas first: a replica that is promoted during the deploy then has the scripts already."""
     for node in sorted(state.up, key=lambda node: node.role is not Role.REPLICA):
         if lacking := missing_scripts(desired, node):
             yield LoadScripts(node=node.name, scripts=lacking)

@@ -12,7 +12,7 @@ _WRITE = "`rlctl deploy --dry-run --plan-out FILE`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedPlan:
-    """The parts of a saved plan that are compared; deploy always plans the steps again."""
+    """The parts of a saved plan that deploy compares with its new plan; deploy always plans the steps again."""
 
     fleet: str
     topology: str

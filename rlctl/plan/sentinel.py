@@ -11,12 +11,15 @@ from rlctl.topology.model import PersistenceMode
 from rlctl.topology.nodes import NodeName, data_nodes, sentinel_nodes
 
 ONLY_SHARD = 0
-# How long Sentinels may need to reach a server after its start: they try once a second.
+# How long Sentinels may need to reach a server after it has started. They try to connect once a second.
 RETURN_MS = 2_000
 
 
 def start_nodes(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start dead nodes, except a primary that must wait and nodes without data that could replace it."""
+    """Start dead nodes, except a primary that must stay down, and nodes that may lack that primary's data.
+
+    Sentinel could promote a node that lacks the data, and the data would be lost.
+    """
     primary = believed_primary(desired, state)
     must_wait = primary.is_dead and _must_wait(desired, state, primary)
     for node in observed_data_nodes(desired, state):
@@ -53,9 +56,10 @@ def promote(desired: Desired, state: Observed) -> Iterator[Step]:
 
 
 def start_with_loss(desired: Desired, state: Observed) -> Iterator[Step]:
-    """Start a dead primary that no replica can replace, with the data on its disk."""
+    """Start a dead primary that no replica can replace. Data that the primary's disk does not have is lost."""
     primary = believed_primary(desired, state)
-    # A node that does not answer may still have the counts; a sync from the restarted primary would erase them.
+    # A node that does not answer may still have the counts. The primary must not start yet: that node would then
+    # replace its counts by a copy of the primary's data.
     has_silent_member = any(not node.is_up and not node.is_dead for node in observed_data_nodes(desired, state))
     if primary.is_dead and not has_silent_member and not _has_successor(desired, state, primary):
         yield StartNode(node=primary.name, loss=loss(desired, primary, "the fleet"))
@@ -114,7 +118,10 @@ def believed_primary(desired: Desired, state: Observed) -> NodeFacts:
 
 
 def named_primaries(desired: Desired, state: Observed) -> Counter[Address]:
-    """Count the Sentinels that name each address as the primary; read their files if no live Sentinel names one."""
+    """For each address, count the Sentinels that name it as the primary.
+
+    If no live Sentinel names a primary, count what the Sentinels' configuration files name.
+    """
     return Counter(address for address, _epoch in _opinions(desired, state))
 
 
@@ -150,14 +157,15 @@ def _opinions(desired: Desired, state: Observed) -> list[tuple[Address, int]]:
 
 
 def _is_failing_over(desired: Desired, state: Observed) -> bool:
-    """Whether a Sentinel is replacing the primary; two nodes may be primaries meanwhile."""
+    """Whether a Sentinel is replacing the primary. During the replacement, two nodes may be primaries."""
     return any(node.sentinel is not None and node.sentinel.failing_over for node in observed_sentinels(desired, state))
 
 
 def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
-    """Whether the Sentinels are replacing the dead primary, or will begin before a restart of it takes effect.
+    """Whether the Sentinels are replacing the dead primary, or will begin before they could notice its restart.
 
-    Any other live data node counts as a candidate: a node that was promoted no longer follows the primary.
+    Every other live data node is a possible replacement, even a node that does not follow the primary: the node that
+    the Sentinels have promoted no longer follows it.
     """
     has_other_node = any(node.is_up and node.id != primary.id for node in observed_data_nodes(desired, state))
     too_late_ms = desired.topology.sentinel.down_after_ms - RETURN_MS
@@ -170,7 +178,10 @@ def _is_being_replaced(desired: Desired, state: Observed, primary: NodeFacts) ->
 
 
 def _must_wait(desired: Desired, state: Observed, node: NodeFacts) -> bool:
-    """Whether the dead primary must not start: it was in use and has no append-only file, or is being replaced."""
+    """Whether the dead primary must stay down.
+
+    Either it was in use and has no append-only file to load, or the Sentinels are replacing it.
+    """
     followers = _followers(desired, state, node)
     in_use = bool(_opinions(desired, state)) or bool(followers)
     # A primary that started during its replacement would accept writes that the failover then discards.
@@ -182,9 +193,9 @@ def _has_log(desired: Desired, node: NodeFacts) -> bool:
 
 
 def _has_successor(desired: Desired, state: Observed, primary: NodeFacts) -> bool:
-    """Whether a replica can take over: it was linked until the primary died, or it has data that the primary lost.
+    """Whether a replica can take over, or the Sentinels are already replacing the primary.
 
-    Also true once a failover has begun.
+    A replica can take over if it was linked until the primary died, or if it has data and the primary's disk has none.
     """
     followers = _followers(desired, state, primary)
     if _is_being_replaced(desired, state, primary):

@@ -52,8 +52,8 @@ def _sentinels(desired: Desired, observed: Observed, primary: NodeFacts) -> Iter
 def _quorum_in_tilt(desired: Desired, living: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Yield a critical finding if too few Sentinels are out of TILT to replace a primary that fails now.
 
-    The limit is the quorum, not the majority: a Sentinel in TILT still votes for a leader, but never reports the
-    primary as down.
+    The number of Sentinels out of TILT must reach the quorum, because a Sentinel in TILT never reports the primary as
+    down. It need not reach the majority, because a Sentinel in TILT still votes for a leader.
     """
     tilted = [node for node in living if is_in_tilt(node)]
     acting, quorum = len(living) - len(tilted), desired.topology.sentinel.quorum
@@ -73,7 +73,8 @@ def _sentinel(desired: Desired, node: NodeFacts, primary: NodeFacts, *, living: 
     if view.failing_over:
         yield degraded("failing-over", node.name, f"{node.name} is replacing the primary")
     if is_in_tilt(node):
-        # In TILT, only the failover state and the name of the primary are current; the rest predates the stall.
+        # In TILT, only the failover state and the name of the primary are current. The rest dates from before the
+        # stall, so it yields no findings.
         return
     if view.down:
         yield degraded("primary-doubted", node.name, f"{node.name} marks the primary as down")

@@ -1,4 +1,4 @@
-"""Simulate the effect of a step on an observed fleet: the planner needs it to plan the following steps. Pure."""
+"""Simulate the effect of a step on an observed fleet, so that the planner can plan the steps that follow. Pure."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -98,7 +98,7 @@ def _up(desired: Desired, node: NodeFacts, primary: NodeFacts | None) -> NodeFac
         role=Role.PRIMARY,
         flavor=desired.topology.engine.flavor.value,
         acl_revision=desired.revisions.get(node.name),
-        # A server's script cache does not survive a restart; Sentinels have none.
+        # A server that has just started has an empty script cache; Sentinels have no script cache.
         scripts=None if desired.specs[node.name].is_sentinel else frozenset(),
     )
     return _follower(started, primary) if primary else started
@@ -125,7 +125,7 @@ def _view(desired: Desired, node: NodeFacts, primary: NodeName) -> SentinelView:
 def _elected(desired: Desired, state: Observed, dead: NodeName, successor: NodeName | None) -> Observed:
     old = state.node(dead)
     followers = [node for node in state.up if node.follows == old.id and node.role is Role.REPLICA]
-    # In a failover that has begun, the promoted replica follows no primary any more.
+    # If no replica follows the old primary, a failover has begun: the promoted replica is a primary itself now.
     candidates = followers or [node for node in state.up if node.role is Role.PRIMARY]
     winner = state.node(successor) if successor else max(candidates, key=lambda node: (node.offset or 0, node.name))
     owned = ownership(state)

@@ -40,8 +40,8 @@ class StartSentinel:
 class AwaitFailover:
     """Wait until a replica has replaced the dead primary `node`.
 
-    `loss` describes the data that is lost for good, or is None. With `has_log` the wait may end without an election:
-    the primary then starts again with its append-only file.
+    `loss` describes the data that is lost for good, or is None. `has_log`: the primary has an append-only file. The
+    wait is then short, and if no replica is elected, the primary starts again and loads the file.
     """
 
     node: NodeName

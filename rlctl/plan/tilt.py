@@ -1,4 +1,4 @@
-"""Sentinels in TILT: they answer, but take no action until it ends. Pure."""
+"""Sentinels in TILT: they answer, but take no action until TILT ends. Pure."""
 
 from collections.abc import Iterable
 

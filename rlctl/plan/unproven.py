@@ -1,4 +1,4 @@
-"""Unproven nodes: servers that rlctl does not query, so only other nodes can report that they failed. Pure."""
+"""Unproven nodes: servers that rlctl does not query, because nothing proves that they are the fleet's nodes. Pure."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,10 @@ def proof_hint(topology: Topology) -> str:
 
 
 def is_unproven(node: NodeFacts) -> bool:
-    """Whether a server answers at the node's address without proof; rlctl sends no password to it."""
+    """Whether a server answers at the node's address, but nothing proves that the server is this node.
+
+    Such a server gets no password.
+    """
     return node.presence is Presence.UNPROVEN
 
 
@@ -28,23 +31,23 @@ def describe_unproven(observed: Observed) -> str:
 
 
 def is_state_unknown(observed: Observed) -> bool:
-    """Whether the state of the fleet cannot be read: no node answers with proof, and some are unproven."""
+    """Whether the state of the fleet cannot be read: some nodes are unproven, and no proven node answers."""
     return not observed.up and any(is_unproven(node) for node in observed.nodes)
 
 
 def may_serve(desired: Desired, observed: Observed, node: NodeFacts) -> bool:
-    """Whether the node is unproven and no live node marks it as failed."""
+    """Whether the node may be serving: it is unproven, and no live node marks it as failed."""
     return is_unproven(node) and not _is_held_failed(desired, observed, node)
 
 
 def proof_hint_or(desired: Desired, observed: Observed, nodes: Iterable[NodeFacts], otherwise: str) -> str:
-    """Return the proof hint if one of these nodes may be serving without proof, or else the hint `otherwise`."""
+    """Return the hint of `proof_hint` if one of these nodes is unproven and may be serving, else `otherwise`."""
     is_proof_missing = any(may_serve(desired, observed, node) for node in nodes)
     return proof_hint(desired.topology) if is_proof_missing else otherwise
 
 
 def may_own_unknown_slots(observed: Observed, nodes: Iterable[NodeFacts]) -> bool:
-    """Whether one of these nodes is unproven and no live node's table shows which slots it owns."""
+    """Whether one of these nodes may own slots that no live node reports: it is unproven, and no live node knows it."""
     known = {node_id for node in observed.up for node_id in node.known}
     return any(is_unproven(node) and node.id not in known for node in nodes)
 

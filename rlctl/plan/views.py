@@ -154,7 +154,7 @@ def _view(desired: Desired, observed: Observed, node: NodeFacts) -> View:
 
 
 def _cluster_view(desired: Desired, observed: Observed, view: View, node: NodeFacts) -> View:
-    """Read the table of a cluster node, except nodes outside the topology, which `status` reports."""
+    """Read the table of a cluster node. Nodes outside the topology are left out, because `status` reports them."""
     names = {other.id: other.name for other in observed.nodes}
     peers = {names[peer.id]: peer for peer in node.table if peer.id in names and not peer.handshake}
     owners: dict[int, tuple[int, str]] = {}
@@ -195,7 +195,7 @@ def _sentinel_view(desired: Desired, observed: Observed, view: View, sentinel: S
 
 
 def _data_node_view(observed: Observed, view: View, node: NodeFacts) -> View:
-    """Fill in the view of a data node of a Sentinel fleet: its primary is itself, or the node that it follows."""
+    """Fill in the view of a data node behind Sentinel: a primary names itself, a replica the node that it follows."""
     if node.role is Role.PRIMARY:
         return replace(view, primaries={ONLY_SHARD: node.name})
     names = {other.id: other.name for other in observed.nodes}
@@ -240,7 +240,7 @@ def _epoch(desired: Desired, observed: Observed, node: NodeFacts, naming: Iterab
     """Return the configuration epoch of a primary.
 
     A live cluster node reports its own epoch; other nodes' tables show the epoch of a silent node. In a Sentinel
-    fleet, it is the highest epoch of the Sentinels that name the primary.
+    fleet, return the highest epoch of the Sentinels that name the primary.
     """
     if desired.topology.kind is Kind.CLUSTER:
         return node.epoch if node.is_up else max((peer.epoch for peer in _lines(observed, node)), default=None)
@@ -252,7 +252,7 @@ def _lines(observed: Observed, node: NodeFacts) -> Iterator[Peer]:
 
 
 def _wins(desired: Desired, observed: Observed, primary: ClaimedPrimary, found: Iterable[ClaimedPrimary]) -> bool:
-    """Whether this primary keeps its data.
+    """Whether this primary keeps its data if several nodes claim to be the primary of its shard.
 
     In a cluster the highest epoch wins, then the smallest id. In a Sentinel fleet the primary that Sentinels name wins.
     """
@@ -294,7 +294,7 @@ def _conflicts(
         yield from _two_writers(shard, [primary for primary in primaries if primary.shard == shard])
     for shard in sorted({shard for view in views for shard in view.primaries}):
         yield from _split(shard, [view for view in views if shard in view.primaries])
-    # The doubts of a Sentinel in TILT date from before it stalled.
+    # Ignore the doubts of a Sentinel in TILT, because they date from before the stall.
     current = [view for view in views if view.node not in {node.name for node in in_tilt(observed)}]
     for node in observed.up:
         doubters = [view.node for view in current if node.name in view.doubts]
@@ -340,7 +340,7 @@ def _split(shard: int, views: Sequence[View]) -> Iterator[Finding]:
     named = Counter(view.primaries[shard] for view in views)
     if len(named) < 2:
         return
-    # Sentinels that disagree send clients to different primaries.
+    # Critical only if Sentinels disagree, because they then send clients to different primaries.
     sent = {view.primaries[shard] for view in views if view.role is Role.SENTINEL}
     severity = Severity.CRITICAL if len(sent) > 1 else Severity.DEGRADED
     counts = ", ".join(f"{name} ({count})" for name, count in sorted(named.items()))
