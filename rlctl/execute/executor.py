@@ -1,4 +1,4 @@
-"""The executor: carries out a plan in batches of steps of one kind, journals each step, stops between batches."""
+"""The executor: carries out a plan in batches of steps of one kind, journals each step, can stop between batches."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -135,7 +135,7 @@ class Executor:
         return {step: errors[place(step)] for step in batch if place(step) in errors}
 
     def _carry_out_when_loaded(self, batch: Sequence[Step]) -> Errors:
-        """Repeat steps that a server refused with LOADING: it refuses most commands while it reads its data."""
+        """Carry out a batch; repeat the steps that a server refused with LOADING, as it was still reading its data."""
         deadline = self._fleet.clock.monotonic() + LOADING_S
         errors = self._carry_out(batch)
         while loading := [step for step in batch if _LOADING.search(errors.get(place(step), ""))]:
@@ -173,7 +173,7 @@ class Executor:
             case AssignSlots():
                 return self._formation.assign_slots(_only(AssignSlots, batch))
             case Replicate():
-                # A failover may have elected the node of this step as the primary: it must not replicate itself.
+                # Skip a node that a failover has elected as the primary after planning: it cannot replicate itself.
                 return self._formation.replicate([s for s in _only(Replicate, batch) if s.node != s.primary])
             case MonitorPrimary():
                 return self._formation.monitor(_only(MonitorPrimary, batch))
@@ -220,7 +220,10 @@ class Executor:
         return {}
 
     def _election_s(self) -> float:
-        """Seconds to wait for a failover; sentinels that failed over recently would delay it for minutes."""
+        """Seconds to wait for the failover of a primary that could restart from its append-only file instead.
+
+        The wait is short, because sentinels that failed over recently delay the next failover for minutes.
+        """
         return self._fleet.topology.sentinel.down_after_ms / 1000 + ELECTION_S
 
     def _take_over(self, batch: Sequence[TakeOver]) -> Errors:
@@ -232,7 +235,10 @@ class Executor:
         return {}
 
     def _await_replica_role(self, step: TakeOver) -> None:
-        """Wait until the node is a replica: after a restart it may claim slots until it learns of their new owner."""
+        """Wait until the node is a replica.
+
+        After a restart, the node may be a primary that claims slots until it learns which node owns them now.
+        """
 
         def is_replica() -> bool:
             self._stop.check()

@@ -17,11 +17,13 @@ from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeId, NodeName, NodeSpec, all_nodes, node_id
 
 REPLICATE_S = 30.0
-# Answer timeout of commands that change a node. Queries have a shorter timeout, which decides if a node hangs.
+# Answer timeout of commands that change a node. Queries have a shorter timeout, after which a node counts as hung.
 CHANGE_S = 15.0
-# A node that stalled for longer than its time-out drops the handshake, and servers do not repeat MEET by themselves.
+# Send MEET again after this time: a node that stalled for longer than its time-out has dropped the handshake, and
+# servers do not repeat MEET by themselves.
 MEET_AGAIN_S = 2.0
-# Error of a node that does not know its primary yet; gossip takes a fraction of a second after MEET.
+# Error of a node that does not know its primary yet. After MEET, the node learns of its primary by gossip, which takes
+# a fraction of a second.
 _PRIMARY_NOT_YET_KNOWN = "Unknown node"
 # Error text by the name of the node or host.
 Errors = dict[str, str]
@@ -30,7 +32,7 @@ Command = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formation:
-    """Sends the commands of the forming steps; each method returns errors by node."""
+    """Sends the commands that form a fleet; each method returns the errors by node."""
 
     topology: Topology
     secrets: FleetSecrets
@@ -55,9 +57,9 @@ class Formation:
         )
 
     def replicate(self, steps: Sequence[Replicate]) -> Errors:
-        """Repeat CLUSTER REPLICATE until each node knows its primary.
+        """Send CLUSTER REPLICATE, and repeat it until each node knows its primary.
 
-        In a Sentinel fleet, send REPLICAOF and CONFIG REWRITE.
+        In a Sentinel fleet, send REPLICAOF and CONFIG REWRITE instead.
         """
         if self.topology.kind is Kind.SENTINEL:
             specs = self._specs()
@@ -74,7 +76,7 @@ class Formation:
         return self._send((step.node, self._monitor(specs[step.primary])) for step in steps)
 
     def configure(self, steps: Sequence[Configure]) -> Errors:
-        """Send CONFIG SET, or SENTINEL SET to a sentinel."""
+        """Send CONFIG SET to data nodes, and SENTINEL SET to sentinels."""
         specs = self._specs()
         return self._send((step.node, [self._setting(specs[step.node], step)]) for step in steps)
 

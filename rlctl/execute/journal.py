@@ -15,7 +15,7 @@ from rlctl.system.files import append_line, read_damaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """The record of one operation; `ended` is None if it was killed or is still running."""
+    """The record of one operation; `ended` is None if the operation was killed or is still running."""
 
     id: str
     command: str

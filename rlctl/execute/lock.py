@@ -21,7 +21,7 @@ LOCK_KEY = "rlctl:{lock}"
 TTL_MS = 30_000
 REFRESH_S = 10.0
 UNKNOWN_OWNER = "an unknown process"
-# Only the owner may extend or delete the key: the server compares and acts in one step.
+# Only the owner may extend or delete the key, so a script compares the owner and changes the key in one atomic step.
 REFRESH = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
@@ -119,8 +119,8 @@ def is_free(path: Path) -> bool:
 class FleetLock:
     """The lock key in Redis, extended in the background while the operation runs.
 
-    `open_links` yields connections to the nodes that may store the key, the likeliest first: a failover during an
-    operation moves the key.
+    `open_links` yields connections to the nodes that may store the key, the likeliest first. Several nodes may store
+    it, because a failover during the operation moves the key to another node.
     """
 
     def __init__(self, open_links: Callable[[], Iterator[NodeLink]], owner: LockOwner) -> None:
@@ -152,7 +152,7 @@ class FleetLock:
         return self._taken_over
 
     def release(self) -> None:
-        """Delete the key; if no node answers, it expires."""
+        """Delete the key; if no node answers, the key expires."""
         self._ended.set()
         if self._thread is None:
             return
@@ -164,7 +164,10 @@ class FleetLock:
             self._extend()
 
     def _extend(self) -> None:
-        """Extend the key. A node without the key, such as a lagging replica, is no evidence that the lock is lost."""
+        """Extend the key. The lock is lost only if a node has the key of another owner.
+
+        A node that has no key proves nothing: it may be a lagging replica.
+        """
         foreign: list[bool] = []
 
         def is_kept(link: NodeLink) -> bool:
@@ -178,9 +181,10 @@ class FleetLock:
             self._taken_over = any(foreign)
 
     def _ask(self, ask: Callable[[NodeLink], bool]) -> bool:
-        """Call `ask` for each node until it returns True; return False if it never does.
+        """Call `ask` for each node until a call returns True; return False if no call does.
 
-        During a failover the key may be missing on all of them; the file lock still protects this machine.
+        During a failover, the key may be missing on all nodes. The file lock then still keeps out other processes of
+        this machine.
         """
         for link in self._open_links():
             with closing(link), suppress(LinkFailure, CommandFailed):

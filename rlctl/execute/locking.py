@@ -55,7 +55,8 @@ class LockedFleet:
         try:
             lock.acquire(wait=self._wait)
         except (LinkFailure, CommandFailed):
-            # A primary that is failing over cannot store the key; the file lock still protects this machine.
+            # Continue without the key: a primary that is failing over cannot store it, and the file lock still keeps
+            # out other processes of this machine.
             return
         self._lock = lock
 
@@ -78,11 +79,11 @@ class LockedFleet:
             self._lock.release()
 
     def _note_proven(self, observed: Observed) -> None:
-        """Remember the proven nodes: rlctl sends passwords only to them, as any process may use a dead node's port."""
+        """Remember the proven nodes. Only they get passwords, because any process may listen on a dead node's port."""
         self._proven = frozenset(node.name for node in observed.up)
 
     def _open_links(self) -> Iterator[NodeLink]:
-        """Yield links to the node with the key, then to the nodes that may have replaced it."""
+        """Yield a link to the node that stores the key, then links to the nodes that may have replaced that node."""
         assert self._key_node is not None
         nodes = data_nodes(self.fleet.topology)
         others = [spec for spec in nodes if spec != self._key_node and spec.name in self._proven]
@@ -102,7 +103,7 @@ def lock_fleet(
     removing: bool = False,
     release: Release | None = None,
 ) -> Iterator[LockedFleet]:
-    """Lock a fleet, then open it: the previous operation may have changed the fleet until it released the lock.
+    """Lock a fleet, and only then open it: until the lock is free, another operation may change the fleet.
 
     Other processes see `command` as the command of the lock's owner; `removing` opens the fleet as `rlctl destroy`
     does. Raises LockHeld, or TimedOut if `waiting` asked for a wait.
@@ -130,7 +131,10 @@ def lock_fleet(
 
 
 def _lock_wait(clock: Clock, stop: StopFlag, progress: Progress, waiting: LockWait) -> Callable[[], bool]:
-    """Return the callback for a held lock: it sleeps and returns True, or returns False once waiting must end."""
+    """Return the callback for a lock that another process holds.
+
+    The callback sleeps and returns True, or returns False once waiting must end.
+    """
     started: float | None = None
 
     def keep_waiting() -> bool:
@@ -161,7 +165,7 @@ def primary_for_key(fleet: FleetSession, observed: Observed, key: str) -> NodeSp
 
 
 def primary_unreachable(fleet: FleetSession, observed: Observed, what: str, *, meanwhile: str = "") -> RlctlError:
-    """Return the error for a primary whose stored data cannot be read: it denies access, is unproven or is silent.
+    """Return the error for data that cannot be read, because its primary denies access, is unproven or is silent.
 
     `what` is the data, and `meanwhile` a clause on what services do until then; both are part of the message.
     """

@@ -74,7 +74,10 @@ class FleetSession:
             raise no_secrets(self.topology)
 
     def check_removable(self) -> None:
-        """Raise AccessDenied if nodes run on hosts and the secrets are missing; a stopped fleet needs no secrets."""
+        """Raise AccessDenied if nodes run on hosts and the secrets are missing.
+
+        A fleet without running nodes can be removed without its secrets.
+        """
         if self._lacks_secrets and self.topology.target is TargetName.HOSTS and self._has_running_node():
             raise no_secrets(self.topology)
 
@@ -113,7 +116,7 @@ class FleetSession:
         return self.is_new and not self.folder.secrets.exists()
 
     def _placed_nodes(self) -> set[NodeName]:
-        """The nodes placed on hosts that answer; `placed` also lists the nodes of hosts that do not answer."""
+        """The nodes placed on hosts that answer; `target.placed` also lists the nodes of hosts that do not answer."""
         silent = {host for host, found in self.target.machines().items() if isinstance(found, RlctlError)}
         return set(self.target.placed()) - {spec.name for spec in all_nodes(self.topology) if spec.host in silent}
 
@@ -123,7 +126,7 @@ class FleetSession:
 
 
 def save(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, found: FleetSecrets | None) -> None:
-    """Store the record of a fleet that is about to change, and its secrets unless they equal `found`."""
+    """Store the record of a fleet that is about to change, and the secrets if they differ from the stored `found`."""
     make_private_folder(folder.root)
     if secrets != found and not vault.is_from_environment():
         vault.write(folder.secrets, secrets)
@@ -133,7 +136,7 @@ def save(topology: Topology, folder: FleetFolder, secrets: FleetSecrets, *, foun
 
 
 def check_savable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
-    """Raise AccessDenied if new passwords would have to be stored in RLCTL_SECRETS: rlctl does not write that file."""
+    """Raise AccessDenied if new passwords belong in the file that RLCTL_SECRETS names, which rlctl never writes."""
     added = added_services(secrets, found)
     if added and vault.is_from_environment():
         raise AccessDenied(
@@ -143,12 +146,15 @@ def check_savable(secrets: FleetSecrets, found: FleetSecrets | None) -> None:
 
 
 def added_services(secrets: FleetSecrets, found: FleetSecrets | None) -> tuple[str, ...]:
-    """Return the services whose passwords were generated just now, for a fleet that had secrets before."""
+    """Return the services whose passwords were generated just now; empty if the fleet had no secrets before."""
     return () if found is None else tuple(name for name in secrets.services if name not in found.services)
 
 
 def no_secrets(topology: Topology) -> AccessDenied:
-    """Return the error for a fleet whose secrets are missing: new secrets would lock its operator out."""
+    """Return the error for a deployed fleet whose secrets are missing on this machine.
+
+    New secrets are no remedy, because they would lock out the operator that deployed the fleet.
+    """
     return AccessDenied(
         f"the hosts have nodes of a fleet {topology.name}, and its secrets are not on this machine",
         hint="`rlctl secrets import FILE`, or set RLCTL_SECRETS=FILE; if it is another fleet: choose another name",

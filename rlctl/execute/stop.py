@@ -76,7 +76,10 @@ def ended_by_signals(message: str, *, hint: str) -> Iterator[None]:
 
 @contextmanager
 def _woken_up() -> Iterator[None]:
-    """Interrupt a blocking read periodically: it would miss a signal that arrives just before the read."""
+    """Interrupt a blocking read periodically, so that Python handles a signal that arrived just before the read.
+
+    Such a signal does not interrupt the read, and its handler would have to wait until the user types a line.
+    """
     before = signal.signal(signal.SIGALRM, _ignored)
     signal.setitimer(signal.ITIMER_REAL, _WAKE_UP_S, _WAKE_UP_S)
     try:
@@ -87,7 +90,7 @@ def _woken_up() -> Iterator[None]:
 
 
 def _ignored(_number: int, _frame: FrameType | None) -> None:
-    """Interrupt a system call without other effect; SIG_IGN would not interrupt it."""
+    """Do nothing. A signal that has a handler interrupts a system call; an ignored signal would not."""
 
 
 @contextmanager
@@ -103,6 +106,6 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
 
 
 def _say(text: bytes) -> None:
-    """Write to stderr; its terminal may be closed."""
+    """Write to stderr. Errors are ignored, because the terminal may be closed."""
     with suppress(OSError):
         os.write(2, b"\nrlctl: " + text + b"\n")

@@ -1,6 +1,7 @@
 """Change the users of a running node without ending its connections.
 
-ACL LOAD ends every client's connection on Redis 7.0, even where no user has changed (redis #11986).
+This module does not use ACL LOAD, which ends every client's connection on Redis 7.0, even if no user has changed
+(redis #11986).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,9 +15,9 @@ from rlctl.topology.nodes import NodeName
 def load_users(
     files: Mapping[NodeName, str], link: Callable[[NodeName], NodeLink], write: Callable[[Sequence[NodeName]], Errors]
 ) -> Errors:
-    """Set the users of each node, write its ACL file, then set its revision; return errors by node.
+    """Set the users of each node, write its ACL file, then record the file's revision there; return errors by node.
 
-    The revision of a node that failed stays unchanged, so the next run sets its users again.
+    A node that failed keeps its old revision, so the next run sets its users again.
     """
     errors = _each(files, lambda node: set_users(link(node), files[node]))
     errors |= write([node for node in files if node not in errors])
@@ -32,7 +33,7 @@ def _each(nodes: Iterable[NodeName], do: Callable[[NodeName], str | None]) -> Er
 def set_users(link: NodeLink, acl_file: str) -> str | None:
     """Set the users of an ACL file, delete all others, and read them back; return the error, or None.
 
-    The revision is not changed.
+    The user that records the revision of the ACL file is not changed.
     """
     rules = user_rules(acl_file)
     try:
@@ -48,7 +49,7 @@ def set_users(link: NodeLink, acl_file: str) -> str | None:
 
 
 def set_revision(link: NodeLink, acl_file: str) -> str | None:
-    """Record on the node that its users are those of this file; return the error, or None."""
+    """Record on the node the revision of the ACL file that its users come from; return the error, or None."""
     try:
         link.call(*_setting(REVISION_USER, user_rules(acl_file)[REVISION_USER]))
     except (LinkFailure, CommandFailed) as failure:

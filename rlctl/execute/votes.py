@@ -18,9 +18,9 @@ from rlctl.system.clock import wait_until
 from rlctl.system.redis_errors import UNCHANGED, named_errors
 from rlctl.topology.nodes import all_nodes
 
-# Nodes try to reconnect ten times a second; on a busy machine this takes longer.
+# How long to wait for bus links. Nodes try to reconnect ten times a second, but a busy machine needs longer.
 LINKED_S = 15.0
-# Servers report the age of a connection in whole seconds.
+# Servers report the age of a connection in whole seconds, so the true age may be up to one second lower.
 _AGE_STEP_S = 1.0
 
 
@@ -64,9 +64,9 @@ def _since_promotion_s(fleet: FleetSession, plan: FailoverPlan) -> float:
 
 
 def _since_failed_failover_s(fleet: FleetSession, plan: FailoverPlan) -> float:
-    """Return the seconds since the last failed failover of this shard, because primaries may have voted for it.
+    """Return the seconds since the last failed failover of this shard, in which primaries may have voted.
 
-    The age of the replicas' connections covers failovers that succeeded.
+    Failovers that succeeded are covered by `_since_promotion_s`.
     """
     now = fleet.clock.now()
     failed = [

@@ -24,7 +24,7 @@ MEET_FOR_SLOTS_EVERY_S = 0.5
 READ_EVERY_S = 0.1
 # A server whose port refuses connections for this long has ended.
 ENDED_S = 1.0
-# If TILT lasts longer than its period, the sentinel keeps stalling.
+# How long to wait for the end of TILT. A sentinel that is in TILT for longer than TILT_S keeps stalling.
 TILT_WAIT_S = 2.0 * TILT_S
 
 
@@ -37,7 +37,7 @@ def wait_healthy(
     at_most_s: float = 0.0,
     is_hopeless: Callable[[Observed], bool] | None = None,
 ) -> tuple[Observed, tuple[Finding, ...]]:
-    """Wait until the fleet has no findings that deploy can fix; return the last observation and these findings.
+    """Wait until the fleet has no findings that deploy can fix; return the last observation and the findings left.
 
     The wait also ends if `is_hopeless` returns True, or after `timeout_s`. While sentinels are in TILT, the limit moves
     to `timeout_s` after TILT ends, but at most to `at_most_s` after the start.
@@ -121,9 +121,9 @@ def _await_rest(fleet: FleetSession, stop: StopFlag, timeout_s: float) -> None:
 class _NodesAtRest:
     """Polls nodes until each is at rest: linked, and in a cluster with all nodes and slots in its table.
 
-    rlctl sends CLUSTER MEET again for a node whose table lacks entries. A node learns slots only from the pings of
-    their owner, which may take seconds; MEET triggers a ping at once. And servers never repeat a MEET that a stalled
-    node missed.
+    If a node's table lacks entries, other nodes are asked to MEET this node again, for two reasons. A node learns slots
+    only from the pings of their owner, which may take seconds, and MEET triggers a ping at once. And servers never
+    repeat a MEET that a stalled node missed.
     """
 
     def __init__(self, fleet: FleetSession) -> None:
@@ -132,7 +132,8 @@ class _NodesAtRest:
         self._nodes = data_nodes(fleet.topology)
         self._waiting = list(self._nodes)
         self._primaries: set[NodeSpec] = set()
-        # MEET for missing slots may be sent at the first poll; MEET for missing nodes needs MEET_AGAIN_S.
+        # Pretend an earlier MEET, so that the first poll may send MEET for missing slots. MEET for missing nodes must
+        # still wait, because MEET_AGAIN_S is longer.
         before = fleet.clock.monotonic() - MEET_FOR_SLOTS_EVERY_S
         self._met_at = {spec.name: before for spec in self._nodes}
         self._closed_since: dict[NodeSpec, float] = {}
@@ -182,6 +183,6 @@ class _NodesAtRest:
             return
         self._met_at[spec.name] = now
         for other in set(to) - {spec}:
-            # A node that does not answer is not at rest either, and is polled again.
+            # Ignore a node that does not answer: it is not at rest either, so it is polled again.
             with contextlib.suppress(LinkFailure):
                 self._fleet.connector.link(other).pipeline([meet_command(spec)])

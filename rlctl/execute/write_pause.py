@@ -1,4 +1,4 @@
-"""Pause the writes of one primary for a few seconds at a time: if rlctl is killed, the pause ends soon."""
+"""Pause the writes of one primary for a few seconds at a time, so that the pause ends soon if rlctl is killed."""
 
 import contextlib
 
@@ -9,12 +9,13 @@ from rlctl.system.redis import CommandFailed, LinkFailure, NodeLink
 
 # If rlctl is killed, writes remain paused for at most this long.
 PAUSE_S = 5.0
-# The server executes all paused writes at once; in a test with 2,000 writes a second, this was enough for all answers.
+# How long the server may need to answer the paused writes, all of which it executes when the pause ends. In a test with
+# 2,000 writes a second, it answered all of them within this time.
 ANSWERED_S = 0.1
 
 
 class WritePause:
-    """A pause of writes on one server; each `extend` restarts its time. `link` must not be shared."""
+    """A pause of writes on one server. The pause ends PAUSE_S after the last `extend`. No other code may use `link`."""
 
     def __init__(self, link: NodeLink, clock: Clock) -> None:
         self._link = link
@@ -45,8 +46,8 @@ class WritePause:
     def disconnect_clients(self) -> None:
         """Close all client connections, as Sentinel does, so that clients look up the new primary.
 
-        Call it after `lift`, once the server is a replica. It first waits until the server has answered the paused
-        writes with READONLY: a client without an answer cannot know whether its write was carried out.
+        Call it after `lift`, once the server is a replica. The method first gives the server time to answer the paused
+        writes with READONLY, because a client without an answer cannot know whether its write was carried out.
         """
         self._clock.sleep(ANSWERED_S)
         self._link.pipeline([("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub")])
