@@ -33,8 +33,6 @@ _PLAN_HINT = "write one with `rlctl deploy --dry-run --plan-out FILE`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """Options of one deploy."""
-
     argv: Sequence[str]
     saved: SavedPlan | None
     timeout_s: float
@@ -92,7 +90,7 @@ def run_deploy(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlannedDeploy:
-    """A plan for the hosts that could be read, and the errors of the others.
+    """A plan for the hosts that could be read, and the errors of the other hosts.
 
     `is_checked`: the section `redis` was tried on a server.
     """
@@ -107,7 +105,7 @@ def _plan(fleet: FleetSession, observed: Observed) -> _PlannedDeploy:
     is_checked = check_directives(fleet)
     observed = _proven(fleet, observed)
     desired = fleet.desired(observed)
-    # Run the guards before reading the hosts, which takes seconds.
+    # Only run the guards here: if a guard refuses, the hosts need not be read, which takes seconds.
     make_plan(desired, observed)
     check_passwords(fleet, observed)
     _check_removed(fleet)
@@ -115,7 +113,7 @@ def _plan(fleet: FleetSession, observed: Observed) -> _PlannedDeploy:
     refuse(fleet.topology, (refusal for found in drift.values() for refusal in found.refused))
     troubles = tuple(found.problem for found in drift.values() if found.problem is not None)
     if drift:
-        # Seconds have passed, in which a failover may have ended.
+        # Observe again: reading the hosts took seconds, in which a failover may have ended.
         observed = fleet.observe()
         desired = fleet.desired(observed)
     plan = make_plan(desired, observed, {host: found.changes for host, found in drift.items()})
@@ -129,7 +127,7 @@ def _plan(fleet: FleetSession, observed: Observed) -> _PlannedDeploy:
 
 
 def _proven(fleet: FleetSession, observed: Observed) -> Observed:
-    """Raise the ssh errors of hosts that did not prove their nodes; if all hosts answer, observe again."""
+    """Read the hosts of unproven nodes: raise the errors of the hosts that cannot be read, else observe again."""
     nodes = all_nodes(fleet.topology)
     hosts = {spec.host for spec in nodes if spec.host is not None and is_unproven(observed.node(spec.name))}
     if not hosts:
@@ -138,7 +136,8 @@ def _proven(fleet: FleetSession, observed: Observed) -> Observed:
     troubles = [trouble for host in sorted(hosts) if isinstance(trouble := found.get(host), RlctlError)]
     if troubles:
         raise _all_in_one(troubles)
-    # Reading a host has a longer timeout than a proof, and leaves an ssh connection open for the next proof.
+    # The proofs may succeed now: reading the hosts has a longer timeout than a proof, and leaves open ssh connections
+    # that the next proofs use.
     return fleet.observe()
 
 
@@ -216,16 +215,16 @@ def _walk_until_healthy(
     stop: StopFlag,
     agree: Callable[[Plan], None],
 ) -> tuple[tuple[StepResult, ...], Observed]:
-    """Carry out the plan and wait for a healthy fleet; plan once more if servers ended meanwhile.
+    """Carry out the plan and wait for a healthy fleet. If servers have ended since the plan was made, plan again.
 
-    A server answers for a while after SIGTERM, so a plan made in that time does not start it.
+    A server that received SIGTERM still answers for a while. A plan made before the server ends does not start it.
     """
     fleet, plan = locked.fleet, planned.plan
     executor = Executor(fleet, journal, progress, stop, locked.check)
     results = executor.execute(plan)
     _check_complete(planned)
     timeout_s = options.timeout_s if plan.steps else min(options.timeout_s, IDLE_WAIT_S)
-    # A saved plan is carried out exactly as it was reviewed.
+    # Never plan again if the user gave a saved plan: it is carried out exactly as it was reviewed.
     may_repeat = bool(plan.steps) and options.saved is None
 
     def has_ended_servers(observed: Observed) -> bool:

@@ -15,7 +15,7 @@ from rlctl.topology.model import TargetName
 from rlctl.topology.nodes import all_nodes
 
 # Without the fleet's secrets, rlctl cannot rule out that servers in these states belong to the fleet. With TLS it
-# cannot check their certificates either, so they may look like another process.
+# cannot check their certificates either, so the fleet's servers may look like another process.
 _UNPROVEN = frozenset({Presence.DENIED, Presence.UNPROVEN, Presence.FOREIGN})
 _UNPROVEN_TLS = _UNPROVEN | {Presence.STRANGER}
 _PROVEN = frozenset({Presence.UP, Presence.LOADING})
@@ -23,8 +23,6 @@ _PROVEN = frozenset({Presence.UP, Presence.LOADING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestroyReport:
-    """Result of a destroy."""
-
     name: str
     removed: tuple[str, ...]
     packages: PackagesLeft
@@ -81,7 +79,7 @@ def run_destroy(
 
 
 def _check_silence(fleet: FleetSession) -> None:
-    """Raise if rlctl found no process of the fleet, although servers answer at its addresses."""
+    """Raise if servers answer at the fleet's addresses, although no process or folder of the fleet was found."""
     name = fleet.topology.name
     unproven = _UNPROVEN_TLS if fleet.topology.security.tls else _UNPROVEN
     if fleet.is_new and (where := _answering(fleet, unproven)):

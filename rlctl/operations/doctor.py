@@ -42,7 +42,7 @@ def _machines(fleet: FleetSession) -> Mapping[str, HostFacts | str]:
 
 def _scripts(fleet: FleetSession, observed: Observed) -> Iterator[Check]:
     """Run each script once as the runtime user: a missing permission shows only when a script runs."""
-    # A fenced node refuses every script that writes; fences are reported separately.
+    # Skip fenced nodes: they refuse every script that writes, and another check reports fences.
     open_nodes = tuple(node for node in observed.nodes if not is_fenced(node))
     verdicts = verify(fleet, Observed(nodes=open_nodes))
     for node in sorted({verdict.node for verdict in verdicts}):
@@ -65,7 +65,10 @@ def _server(fleet: FleetSession) -> Check:
 
 
 def _directives(fleet: FleetSession) -> Iterator[Check]:
-    """Check that the server starts with the section `redis`; on target hosts, `deploy --dry-run` checks it."""
+    """Check that the server starts with the section `redis`.
+
+    On target hosts, nothing is checked here, because `deploy --dry-run` checks the section on the hosts.
+    """
     topology = fleet.topology
     if not topology.redis or topology.target is TargetName.HOSTS:
         return
@@ -107,5 +110,5 @@ def _is_exposed(path: Path) -> bool:
     try:
         return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
     except FileNotFoundError:
-        # Servers replace their files while they run.
+        # The file has disappeared: servers replace their files while they run.
         return False

@@ -70,7 +70,7 @@ class Connection:
 def connection(fleet: FleetSession, as_user: EnvUser, service: str | None = None) -> Connection:
     """Return the settings to connect to a node of a cluster, or to the primary of a Sentinel fleet.
 
-    With `service`, the user of that service replaces the user limiter.
+    If `service` is given, the settings have the user of that service instead of the user limiter.
     """
     username, password = _login(fleet, as_user, service)
     topology = fleet.topology

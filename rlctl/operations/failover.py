@@ -34,11 +34,11 @@ from rlctl.system.redis_errors import LOOK, UNCHANGED, named_errors
 from rlctl.topology.model import Kind
 from rlctl.topology.nodes import NodeName, all_nodes, data_nodes
 
-# A cluster node gives up a manual failover after 5 s; in the remaining time the nodes agree on the result.
+# A cluster node gives up a manual failover after 5 s. The remaining 10 s are for all nodes to agree on the result.
 ORDER_S = 15.0
-# Must be shorter than the time after which sentinels mark a primary as down: a paused primary cannot answer them.
+# Must be shorter than the time that sentinels take to mark a primary as down: a paused primary does not answer them.
 COPY_S = 3.0
-# Sentinel gives up a promotion after its failover-timeout, which it checks a few times a second.
+# Added to Sentinel's failover-timeout: Sentinel checks only a few times a second whether to give up a promotion.
 GIVEN_UP_S = 2.0
 
 
@@ -111,7 +111,7 @@ def run_failover(
         await_tilt_end(fleet, asked.sentinel, progress, stop)
     elif options.mode is FailoverMode.PLANNED:
         await_votes(fleet, asked, progress, stop)
-    # The fleet may have changed while rlctl waited for the lock or for the user's answer.
+    # Plan again: the fleet may have changed while rlctl waited for the lock or for the user's answer.
     plan = _choose(fleet, fleet.observe(), options)
     if plan.old != asked.old:
         raise Refused(
@@ -168,7 +168,7 @@ class _Failover:
         before = self._syncs(self.plan.replicas) if self.plan.is_old_up else {}
         paused_at = self._start()
         new, old = self._prove(started)
-        # If the old primary restarted meanwhile, it may have lost writes that it acknowledged.
+        # If the old primary restarted during the failover, it may have lost acknowledged writes: the loss is unknown.
         is_same = old.is_up and old.run_id == self.plan.old_run_id
         lost = 0 if is_same and self._kept_all_writes(new.name, before, paused_at) else None
         return FailoverReport(
@@ -197,8 +197,7 @@ class _Failover:
     def _start_with_writes_paused(self) -> int | None:
         """Start the failover with writes paused.
 
-        Sentinel demotes the old primary seconds after the promotion. Writes that this primary accepted until then would
-        be lost.
+        Otherwise, writes on the old primary are lost until Sentinel demotes it, seconds after the promotion.
         """
         link = self.fleet.connector.separate_link(self._specs[self.plan.old])
         pause = WritePause(link, self.fleet.clock)
@@ -241,7 +240,8 @@ class _Failover:
     def _redirect(self, pause: WritePause) -> None:
         """Extend the pause until the promotion is final, then make the old primary a replica at once.
 
-        The user's timeout and Ctrl-C do not end this wait: the old primary would accept writes that are then lost.
+        The user's timeout and Ctrl-C do not end this wait. If it ended early, the pause would end too, and the old
+        primary would accept writes that are then lost.
         """
         self._progress.note(f"{self.plan.sentinel} promotes a replica")
 
@@ -331,7 +331,7 @@ class _Failover:
         """Read the synchronisation counters of these servers; those that do not answer are left out."""
         found: dict[NodeName, SyncStats] = {}
         for name in names:
-            # Sentinel closes the connections of a replica that it promotes.
+            # Open a new connection: Sentinel closes all connections of a replica that it promotes.
             link = self.fleet.connector.separate_link(self._specs[name])
             try:
                 info = ServerInfo(link.call("INFO", "server", "replication", "stats"))

@@ -1,4 +1,4 @@
-"""Fence and unfence a data node: change one setting with CONFIG SET, without storing it in a file, and check it."""
+"""Fence and unfence a data node: change one setting of the running server, not in its file, and check the effect."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -146,7 +146,10 @@ def _configure(fleet: FleetSession, spec: NodeSpec, value: str) -> None:
 
 
 def _check(fleet: FleetSession, spec: NodeSpec, *, wanted: bool) -> None:
-    """Observe the node again; a fenced primary must also report too few good replicas."""
+    """Raise CheckFailed if the node is not in the wanted state.
+
+    A fenced primary must also report that too few replicas keep up: only then does it refuse writes.
+    """
     node = fleet.observe().node(spec.name)
     refuses = lacks_replicas(node) or node.role is not Role.PRIMARY
     state = "fenced" if wanted else "unfenced"

@@ -58,7 +58,7 @@ class Resize:
 
 
 def make_resize(file: Path, source: bytes, size_bytes: int | None) -> Resize:
-    """Plan a change of `maxmemory` to `size_bytes`, or to twice its value if None; write nothing."""
+    """Plan a change of `maxmemory` to `size_bytes`, or if that is None, to twice the present value; write nothing."""
     before = load_topology(source, str(file))
     was = before.memory.maxmemory_bytes
     after = replace(
@@ -98,7 +98,7 @@ def run_resize(
     fleet = locked.fleet
     fleet.check_deployable()
     locked.take_key(fleet.observe())
-    # The previous holder of the lock may have changed the file.
+    # Compare the file again: the previous holder of the lock may have changed it.
     check_unchanged(resize.file, resize.text)
     _check_ready(resize, fleet, progress, ProgressListener(note=progress.note, check_stop=stop.check))
     is_written = False

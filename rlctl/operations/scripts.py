@@ -62,8 +62,6 @@ class ScriptsStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyReport:
-    """Result of an apply."""
-
     results: tuple[StepResult, ...]
     status: ScriptsStatus
 
@@ -227,7 +225,10 @@ def _register(fleet: FleetSession, observed: Observed, state: str) -> None:
 
 
 def _mark_dirty(fleet: FleetSession, observed: Observed, progress: Progress) -> None:
-    """Register the release as dirty after a failure; if that fails too, note it and keep the first error."""
+    """Register the release as dirty after an apply failed.
+
+    If the registration fails too, only note its error: the caller raises the error of the apply.
+    """
     try:
         _register(fleet, observed, "dirty")
     except RlctlError as failure:

@@ -108,7 +108,7 @@ def _secrets(topology: Topology, home: Home, mode: StagingMode) -> FleetSecrets:
 
 
 def _lock_wait() -> Callable[[], bool]:
-    """Return the callback for a held staging lock: it returns False after LOCK_S."""
+    """Return the callback for a staging lock that another process holds; it returns False after LOCK_S."""
     clock = SystemClock()
     deadline = clock.monotonic() + LOCK_S
 
