@@ -1,4 +1,7 @@
-"""Runs playbooks with the Ansible of rlctl's interpreter. Reads results from events, never from Ansible's output."""
+"""Runs playbooks with the Ansible that is installed for rlctl's own Python interpreter.
+
+The results come from a file of events, which a callback plugin writes, and never from the text that Ansible prints.
+"""
 
 import json
 import os
@@ -16,9 +19,9 @@ from rlctl.system.process import OWN_PYTHON
 
 LOOK_EVERY_S = 0.05
 END_S = 10.0
-# Runs `python -m ansible`. On Linux the kernel ends Ansible if rlctl is killed (1 is PR_SET_PDEATHSIG). The higher
-# threshold for garbage collection saves a tenth of the time: Ansible keeps nearly every object, so early collections
-# free nothing.
+# Runs `python -m ansible`. On Linux the kernel ends Ansible if rlctl is killed (1 is PR_SET_PDEATHSIG). Ansible keeps
+# nearly every object, so garbage collections free nothing: the higher threshold makes them rare and saves a tenth of a
+# run's time.
 _ATTACHED = (
     "import ctypes, gc, runpy, signal, sys; gc.set_threshold(50_000); "
     "sys.platform.startswith('linux') and ctypes.CDLL(None).prctl(1, signal.SIGTERM); "
@@ -50,9 +53,11 @@ def run_playbook(
 ) -> PlaybookRun:
     """Run a playbook to its end and pass each event to `on_event`.
 
-    `check_stop` raises an error to end the run early. Unreachable if Ansible ends without reporting the playbook's end.
+    `check_stop` raises an error to end the run early. Raises Unreachable if Ansible ends without an event that reports
+    the end of the playbook.
     """
-    # In the fleet's private folder, beside the inventory: if rlctl is killed, `destroy` removes the folder later.
+    # The temporary folder is in the fleet's private folder, beside the inventory, so that `destroy` removes it even if
+    # a killed rlctl left it behind.
     with tempfile.TemporaryDirectory(prefix="run-", dir=call.inventory.parent) as name:
         folder = Path(name)
         events, log, variables = folder / "events", folder / "log", folder / "variables.json"
@@ -85,7 +90,7 @@ def playbook_environment(
 ) -> dict[str, str]:
     """The environment of a playbook run: the environment `own` with rlctl's settings.
 
-    ANSIBLE_* variables of `own` could change results and are removed. ANSIBLE_VAULT_* variables are kept.
+    The variables ANSIBLE_* of `own` are removed, because they could change the results. Only ANSIBLE_VAULT_* are kept.
     """
     kept = {
         name: value
@@ -100,7 +105,7 @@ def playbook_environment(
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(settings.sockets),
         "RLCTL_EVENTS": str(folder / "events"),
         "RLCTL_HOME": str(settings.home),
-        # Ansible requires UTF-8.
+        # Ansible does not start if the locale uses another encoding than UTF-8.
         "LC_ALL": "C.UTF-8",
     }
 
@@ -140,7 +145,8 @@ def _start(argv: Sequence[str], environment: Mapping[str, str], log: Path) -> "s
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                # Ctrl-C must reach only rlctl, which ends the playbook when `check_stop` raises an error.
+                # Ansible gets its own session, so that Ctrl-C reaches only rlctl. When `check_stop` then raises an
+                # error, rlctl ends the playbook.
                 start_new_session=True,
             )
     except OSError as failure:

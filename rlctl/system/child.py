@@ -11,7 +11,11 @@ from rlctl.errors import TimedOut, Unreachable
 
 
 class Child:
-    """A program with pipes for input and output. It must end when its input is closed, so that it ends with rlctl."""
+    """A program with pipes for input and output.
+
+    The program must end when its input is closed. The kernel closes the input when rlctl ends, so the program then does
+    not outlive rlctl.
+    """
 
     def __init__(self, argv: Sequence[str], *, detached: bool = False, reads_output: bool = True) -> None:
         self._argv = list(argv)
@@ -60,7 +64,7 @@ class Child:
             return
 
     def read_line(self, *, timeout_s: float) -> str | None:
-        """The next line of the child's output; None at the output's end. TimedOut if no line arrives in time."""
+        """The next line of the child's output; None at the output's end. Raises TimedOut if no line arrives in time."""
         try:
             return self._lines.get(timeout=timeout_s)
         except Empty:
@@ -75,7 +79,7 @@ class Child:
             return
 
     def wait(self, *, timeout_s: float) -> int:
-        """Wait up to `timeout_s` for the child to end, and return its exit code; TimedOut if it still runs."""
+        """Wait for the child to end, and return its exit code. Raises TimedOut if it still runs after `timeout_s`."""
         try:
             code = self._process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired as failure:

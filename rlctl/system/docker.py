@@ -52,7 +52,7 @@ class Network:
 
 
 class DockerEngine:
-    """The engine that the operator's docker command uses. Raises Refused if the engine is not on this machine."""
+    """The engine that the operator's docker command uses. Raises Refused if that engine is not on this machine."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -69,7 +69,7 @@ class DockerEngine:
                     f"Docker's context cannot be read: {failure}", hint="see `docker context ls`"
                 ) from failure
             named = (context.Host if context is not None else None) or f"{_LOCAL}/var/run/docker.sock"
-        # Only the SDK accepts URLs with `http+unix`.
+        # The SDK accepts URLs that begin with `http+unix`, but the docker command does not.
         named = named.replace("http+unix://", _LOCAL)
         if not named.startswith(_LOCAL):
             raise Refused(
@@ -86,7 +86,11 @@ class DockerEngine:
             return docker.APIClient(base_url=self.host, version="auto", timeout=ANSWER_S, max_pool_size=32)
 
     def check_users(self) -> None:
-        """Raise Refused if the engine maps user ids: the nodes could not read their files."""
+        """Raise Refused if the engine maps user ids.
+
+        A server in a container would then run as another user, and could not read the node's files, which belong to the
+        user that runs rlctl.
+        """
         with self._sdk_errors("the Docker engine"):
             options = self._api.info().get("SecurityOptions") or ()
         mapped = [name for name in ("rootless", "userns") if any(f"name={name}" in option for option in options)]
@@ -108,7 +112,7 @@ class DockerEngine:
         return found.group()
 
     def compose(self, project: str, file: Path, variables: Path, *words: str) -> Finished:
-        """Run a `docker compose` command for this project. Overrides COMPOSE_FILE and COMPOSE_PROJECT_NAME."""
+        """Run a `docker compose` command for this project; ignores COMPOSE_FILE and COMPOSE_PROJECT_NAME."""
         what = ("--project-name", project, "--env-file", str(variables), "--file", str(file))
         return self._docker("compose", *what, *words, timeout_s=COMPOSE_S)
 
@@ -160,7 +164,8 @@ class DockerEngine:
 
     def log_since(self, name: str, since: datetime) -> str:
         """Output of a container from `since` on; empty if `docker logs` fails."""
-        # Do not use StartedAt for `since`: the engine sets it after the last output of a server that ends at once.
+        # The StartedAt of the container cannot serve as `since`. If a server ends at once, the engine sets StartedAt
+        # only after the server's last output, so that output would be missing.
         done = self._docker("logs", "--since", since.isoformat(), name, timeout_s=ANSWER_S)
         return f"{done.output}\n{done.errors}" if done.code == 0 else ""
 
@@ -173,7 +178,7 @@ class DockerEngine:
                 return ""
 
     def grow_memory(self, name: str, limit_bytes: int) -> None:
-        """Raise a container's memory limit. Never lowers it, since the server may use the memory."""
+        """Raise a container's memory limit. A higher limit is kept, since the server may already use that memory."""
         with self._sdk_errors(f"container {name}"):
             now = self._api.inspect_container(name)["HostConfig"]["Memory"]
             if 0 < now < limit_bytes:
@@ -229,7 +234,10 @@ class DockerEngine:
 
 
 def _check_socket(host: str) -> None:
-    """Connect to the engine's socket. A failure shows why the engine does not answer; the SDK's error does not."""
+    """Raise Unreachable if the engine's socket accepts no connection.
+
+    The error has the reason, such as a missing permission. The errors of the SDK do not have it.
+    """
     path = host.removeprefix(_LOCAL)
     with socket.socket(socket.AF_UNIX) as probe:
         try:

@@ -13,12 +13,15 @@ from rlctl.system.trust import link_problem, path_problem, state_problem
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
-# rlctl refuses larger files. Its own files are far smaller.
+# rlctl refuses to read larger files. The files that rlctl itself writes are far smaller.
 MOST_BYTES = 64 * 2**20
 
 
 def make_private_folder(path: Path) -> None:
-    """Create the folder and its missing parents with mode 0700. Refused if other users can change an existing one."""
+    """Create the folder and its missing parents with mode 0700.
+
+    Raises Refused if the folder exists and another user can change it.
+    """
     create_folder(path)
     check_folder(path)
 
@@ -49,14 +52,14 @@ def check_folder(path: Path) -> None:
 
 
 def open_own(path: str | Path, flags: int) -> int:
-    """Open a file of RLCTL_HOME. Refused if the path is a link or another user can change the file.
+    """Open a file of RLCTL_HOME. Raises Refused if the path is a link or another user can change the file.
 
     A new file gets mode 0600. Use this function as the `opener` of `open`. Raises OSError as `os.open` does.
     """
     path = Path(path)
     check_folder(path.parent)
     try:
-        # Without O_NONBLOCK, opening a FIFO would wait for its other end.
+        # If the file is a FIFO, an open without O_NONBLOCK would wait until another process opens the FIFO too.
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE_FILE)
     except OSError as failure:
         if failure.errno in {ELOOP, EMLINK}:
@@ -66,7 +69,8 @@ def open_own(path: str | Path, flags: int) -> int:
     if found is not None:
         os.close(handle)
         raise found.refusal()
-    # A program that gets the file as its output, such as Ansible, needs blocking writes.
+    # Only the open had to be non-blocking. A program that gets the file as its output, such as Ansible, needs blocking
+    # writes.
     os.set_blocking(handle, True)
     return handle
 
@@ -81,7 +85,8 @@ def write_all(handle: int, text: str) -> None:
 def write_private(path: Path, text: str, *, durable: bool = False) -> None:
     """Replace the file atomically, with mode 0600.
 
-    With `durable` rlctl flushes the text to disk first, so that a power cut leaves the old or the new text.
+    With `durable` the text is on disk before it replaces the file, so that after a power cut the file has either the
+    old or the new text.
     """
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -100,7 +105,10 @@ def write_private(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def replace_text(path: Path, before: str, after: str) -> None:
-    """Replace the text of a user's file atomically; keeps mode and owner. Refused if the text is no longer `before`."""
+    """Replace the text of a user's file atomically, and keep its mode and owner.
+
+    Raises Refused if the file no longer has the text `before`.
+    """
     check_unchanged(path, before)
     place = path.resolve()
     try:

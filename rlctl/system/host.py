@@ -32,7 +32,7 @@ _MEMINFO: Final = Path("/proc/meminfo")
 
 
 class _Timex(ctypes.Structure):
-    """`struct timex` up to its status word, with enough room for the rest."""
+    """The kernel's `struct timex`: its fields up to the status word, and enough room for the remaining fields."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -101,7 +101,8 @@ def _text(path: Path) -> str:
 
 
 def _reserved_ports() -> tuple[tuple[int, int], ...] | None:
-    # An empty file means that no port is reserved. `_text` returns an empty text also for an unreadable file.
+    # Do not use `_text` here: it returns an empty text for an unreadable file, but an empty file means that no port is
+    # reserved.
     try:
         return parse_reserved_ports((_PROC_SYS / "net/ipv4/ip_local_reserved_ports").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -136,7 +137,7 @@ def _memory_by_psutil() -> MemoryFacts:
 
 
 def _clock_synchronised() -> bool | None:
-    # With modes 0, adjtimex changes nothing and needs no privileges.
+    # With 0 in the field `modes`, adjtimex only reads the state of the clock, for which it needs no privileges.
     try:
         adjtimex = ctypes.CDLL(None).adjtimex
     except (OSError, AttributeError):  # macOS has no adjtimex
@@ -147,7 +148,7 @@ def _clock_synchronised() -> bool | None:
 
 
 def _disk(folder: Path) -> tuple[int | None, int | None]:
-    """Total and free bytes of the folder's file system. The folder may not exist yet."""
+    """Total and free bytes of the folder's file system. If the folder is missing, its nearest parent counts."""
     try:
         place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
         usage = shutil.disk_usage(place)

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from rlctl.system.open_files import raise_at_limit
 
-# With sock_diag(7) the kernel visits listening sockets only. For /proc/net/tcp it walks its table of all connections,
-# which takes 10 ms on a machine with 24 GB of memory even if the table is empty.
+# rlctl prefers sock_diag(7), for which the kernel visits only the listening sockets. For a read of /proc/net/tcp the
+# kernel walks its table of all connections, which takes 10 ms on a machine with 24 GB of memory even if the table is
+# empty.
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY, _ERROR, _DONE = 20, 2, 3
 _REQUEST_DUMP = 0x301
 _LISTEN = 10
 _HEADER, _REQUEST = struct.Struct("=IHHII"), struct.Struct("=BBBxI48x")
-# struct inet_diag_msg:
-# family, state, timer, retrans; port, peer's port, address, peer's, interface, cookie; expires, queues; user, inode
+# The fields of struct inet_diag_msg: family, state, timer, retrans; port, peer's port, address, peer's address,
+# interface, cookie; expires, queues; user, inode.
 _SOCKET = struct.Struct("=4x H2x 4s12x 16x 4x 8x 12x II")
 _BUFFER = 65_536
 _TABLE = Path("/proc/net/tcp")

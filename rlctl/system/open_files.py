@@ -1,4 +1,4 @@
-"""Detects that rlctl itself reached its limit of open files, so that rlctl does not report a node as failed."""
+"""Detects that rlctl itself reached its limit of open files. Otherwise rlctl would report that a node failed."""
 
 import resource
 from errno import EMFILE, ENFILE

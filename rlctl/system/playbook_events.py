@@ -97,7 +97,8 @@ def _event(document: dict[str, Any]) -> Event | None:
             item = document.get("item")
             return TaskResult(
                 host=str(document["host"]),
-                # Ansible puts the role's name before the task's name, which is clear without the role.
+                # Remove the role's name, which Ansible puts before the task's name: the task's name is clear without
+                # it.
                 task=str(document["task"]).rpartition(" : ")[2] + (f" ({item})" if item else ""),
                 status=str(document["status"]),
                 message=document.get("message"),

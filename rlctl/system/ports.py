@@ -35,7 +35,8 @@ def free_base_port(count: int) -> int:
 
 
 def _first_ephemeral_port() -> int:
-    # Any outgoing connection may take a port of the ephemeral range at any moment.
+    # The ports for servers must be below the ephemeral range, because any outgoing connection may take a port of that
+    # range at any moment.
     setting = Path("/proc/sys/net/ipv4/ip_local_port_range")
     return int(setting.read_text(encoding="ascii").split()[0]) if setting.exists() else EPHEMERAL_DEFAULT
 

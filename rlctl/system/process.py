@@ -20,12 +20,13 @@ from rlctl.system.files import cannot, open_own, read_damaged, write_private
 from rlctl.system.listeners import ListeningSocket
 from rlctl.system.open_files import raise_at_limit
 
-# rlctl's own interpreter. -P keeps the working folder off sys.path: a module there may have an rlctl module's name.
+# rlctl's own interpreter. -P keeps the working folder off sys.path, because Python would import a module of that folder
+# in place of a module of rlctl with the same name.
 OWN_PYTHON = (sys.executable, "-P")
 # Time that an rlctl operation may take to reach its next safe point after SIGTERM.
 END_S = 30.0
 _LOOK_EVERY_S = 0.05
-# The start time is computed from ticks, so two readings may differ by rounding.
+# The start time is computed from ticks, so two readings for the same process may differ by rounding.
 _SAME_START_S = 0.05
 # Linux appends this text to the path of a working folder that was removed.
 _REMOVED = " (deleted)"
@@ -34,7 +35,7 @@ _PROGRAM_HINT = "run it by hand to see why; it must be an executable that this u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """Output and exit code of a program; `timed_out` if rlctl ended it at its time limit."""
+    """Output and exit code of a program. `timed_out` is True if rlctl ended the program at its time limit."""
 
     code: int
     output: str
@@ -44,7 +45,7 @@ class Finished:
 
 class Runner(Protocol):
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
-        """Run a program to its end. Unreachable if it cannot be started; TimedOut after `timeout_s`."""
+        """Run a program to its end. Raises Unreachable if it cannot be started, and TimedOut after `timeout_s`."""
 
 
 class ProcessRunner:
@@ -71,16 +72,20 @@ class ProcessRunner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GracefulRunner:
-    """Runs programs that may hold a fleet's lock: ends them with SIGTERM, and with SIGKILL only after `END_S` seconds.
+    """Runs programs that may hold a fleet's lock, so that a program which must end has time to release the lock.
 
-    Ctrl-C in the terminal does not reach the program: rlctl ends it once `is_stopped` returns True. The result has the
-    program's output even then.
+    The program gets SIGTERM, and SIGKILL only if it still runs `END_S` seconds later. Ctrl-C in the terminal does not
+    reach the program. Instead, `run` ends the program once `is_stopped` returns True, and returns the output that the
+    program has printed by then.
     """
 
     is_stopped: Callable[[], bool]
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
-        """Run a program. Unreachable if it cannot be started. After `timeout_s` it is ended, with `timed_out`."""
+        """Run a program. Raises Unreachable if it cannot be started.
+
+        After `timeout_s` the program is ended, and `timed_out` of the result is True.
+        """
         try:
             process = subprocess.Popen(
                 list(argv),
@@ -166,14 +171,14 @@ class ProcessId:
             return False
 
     def works_in(self, folder: Path) -> bool:
-        """Whether `folder` is the process's working folder; False if the system does not show that."""
+        """Whether `folder` is the process's working folder; False if this user cannot read the working folder."""
         try:
             return Path(psutil.Process(self.pid).cwd().removesuffix(_REMOVED)) == folder.resolve()
         except (psutil.Error, OSError):
             return False
 
     def holds(self, socket: ListeningSocket) -> bool:
-        """Whether this process has the socket open; False if the system does not show that."""
+        """Whether this process has the socket open; False if this user cannot read the process's open files."""
         try:
             links = Path(f"/proc/{self.pid}/fd").iterdir() if self.is_alive() else ()
             return any(_target(link) == f"socket:[{socket.inode}]" for link in links)
@@ -219,7 +224,8 @@ def processes_below(folder: Path) -> dict[Path, list[tuple[ProcessId, str]]]:
         try:
             own = Path(process.cwd().removesuffix(_REMOVED))
             if own.parent == parent:
-                # psutil caches Process objects with their start time, which is wrong after the wall clock was set.
+                # Look the process up again by its pid: psutil caches Process objects, and their start time is wrong
+                # after the wall clock was set.
                 one = ProcessId.of(process.pid)
                 if one is not None:
                     found.setdefault(own, []).append((one, " ".join(process.cmdline())))
@@ -251,7 +257,8 @@ def start_detached(argv: Sequence[str], *, folder: Path, output: Path) -> int:
         except OSError as failure:
             raise_at_limit(failure)
             raise Unreachable(f"cannot start {argv[0]}: {failure.strerror}", hint=_PROGRAM_HINT) from failure
-    # The server outlives rlctl on purpose. Without a return code, Popen warns at exit that the child still runs.
+    # The server outlives rlctl on purpose. Without this return code, Popen would warn at rlctl's exit that its child
+    # still runs.
     child.returncode = 0
     return child.pid
 

@@ -1,6 +1,7 @@
-"""A connection to one server, with bounded time and reply size, raw replies, and a class for each kind of error.
+"""A connection to one server that limits the time and the size of replies, and has a class for each kind of error.
 
-rlctl uses no client library: it must know which node sent a reply, and limit the time of a reply, not of a read.
+It uses no Redis client library. Such a library may not show which node sent a reply, and limits only the time of each
+read from the socket. Here, the node is always known, and the limit is for a whole reply.
 """
 
 import socket
@@ -20,7 +21,7 @@ Reply = Any  # str, int, None or nested lists of them
 _CHUNK = 1 << 16
 _LARGEST_REPLY = 32 << 20
 _SHOWN_CHARS = 120
-# An inline command does the least harm to a server that is not Redis.
+# Sent before the process is known to be Redis. An inline command does the least harm to any other server.
 _GREETING = b"PING\r\n"
 
 
@@ -77,7 +78,10 @@ class Unproven(LinkFailure):
 
 
 class HandshakeDropped(LinkFailure):
-    """The peer closed the connection during the TLS handshake: another process, or a server that is shutting down."""
+    """The peer closed the connection during the TLS handshake.
+
+    The peer is then a process that is not the node, or a server that is shutting down.
+    """
 
     def __init__(self, evidence: str) -> None:
         super().__init__("dropped", evidence)
@@ -109,14 +113,15 @@ class CommandFailed(Exception):
 
 
 def no_proof() -> str | None:
-    """A `why_unproven` that accepts every process, for servers that the caller started itself."""
+    """A `why_unproven` callback that never returns a reason, for servers that the caller started itself."""
     return None
 
 
 class NodeLink:
-    """A connection to a node that opens at the first call and never retries.
+    """A connection to a node. It opens at the first call, and never retries a command.
 
-    Before the link sends a password without TLS, it calls `why_unproven`. A returned reason is raised as Unproven.
+    Before the link sends a password without TLS, it calls `why_unproven`. If that returns a reason to doubt that the
+    process at the address is the node, the link raises Unproven and sends no password.
     """
 
     def __init__(
@@ -141,7 +146,7 @@ class NodeLink:
         return self._channel is not None
 
     def call(self, *words: object) -> Reply:
-        """Send one command and return its reply; CommandFailed for an error reply."""
+        """Send one command and return its reply. Raises CommandFailed for an error reply."""
         [reply] = self.pipeline([words])
         if isinstance(reply, CommandFailed):
             raise reply
@@ -153,7 +158,7 @@ class NodeLink:
         """Send all commands in one write and return their replies in order; error replies are CommandFailed values.
 
         `answer_s` limits the time for connecting, logging in and all replies together; the default is the link's
-        time-out. The time of `why_unproven` does not count.
+        time-out. The time that `why_unproven` takes does not count.
         """
         limit_s = self._timeout_s if answer_s is None else answer_s
         deadline_s = time.monotonic() + limit_s
@@ -182,7 +187,7 @@ class NodeLink:
             channel.abort()
 
     def _open(self, deadline_s: float) -> tuple["_Channel", float]:
-        """Connect and log in; returns the channel and the deadline, extended by the time of `why_unproven`."""
+        """Connect and log in. Returns the channel, and the deadline extended by the time that `why_unproven` took."""
         self._channel = channel = _Channel.connect(self._address, self._credentials.ca, deadline_s)
         if self._credentials.password is not None:
             if self._credentials.ca is None:
@@ -191,7 +196,10 @@ class NodeLink:
         return channel, deadline_s
 
     def _check_before_password(self, channel: "_Channel", deadline_s: float) -> float:
-        """Raise NotRedis or Unproven if the server must not get the password. Returns the seconds of the proof."""
+        """Raise NotRedis or Unproven if the server must not get the password.
+
+        Returns the seconds that `why_unproven` took.
+        """
         channel.send_bytes(_GREETING, deadline_s)
         try:
             answer = channel.read(deadline_s)
@@ -297,7 +305,8 @@ def _decoded(reply: object) -> Reply | CommandFailed:
 
 
 def _check_login(replies: Sequence[Reply | CommandFailed], endpoint: str) -> None:
-    # After a change of its users, a server answers every command of an earlier login with these errors.
+    # If a server's users change while a connection is logged in, the server answers every later command on that
+    # connection with these errors.
     for reply in replies:
         if isinstance(reply, CommandFailed) and reply.prefix in {"NOAUTH", "WRONGPASS"}:
             raise LoginRefused(f"{endpoint}: {reply}")

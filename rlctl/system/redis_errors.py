@@ -13,7 +13,10 @@ UNCHANGED = "nothing was changed; `rlctl status` shows the fleet"
 
 @contextmanager
 def named_errors(node: NodeName, hint: str) -> Iterator[None]:
-    """Raise Refused for an error reply. Raise Unreachable if the connection breaks: the command may still have run."""
+    """Raise Refused for an error reply, and Unreachable if the connection breaks.
+
+    After Unreachable it is unknown whether the server ran the command.
+    """
     try:
         yield
     except CommandFailed as failure:

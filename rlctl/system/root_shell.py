@@ -20,9 +20,10 @@ class RootShell:
         self._asked = 0
 
     def run(self, script: str) -> str:
-        """Run a script and return its output. Unreachable if the script fails or the connection ends."""
+        """Run a script and return its output. Raises Unreachable if the script fails or the connection ends."""
         self._asked += 1
-        # The number shows which script ended: output of an earlier script may arrive late.
+        # The number shows which script ended, because the output of an earlier script that timed out may arrive only
+        # now.
         end = f"{_END} {self._asked} "
         self._child.send_line(f"( {script}\n) 2>&1 </dev/null; code=$?; echo; echo {end}$code")
         lines: list[str] = []

@@ -1,4 +1,7 @@
-"""Private user, network and process namespaces: a fleet in them needs no root and ends with its parent process."""
+"""Private user, network and process namespaces.
+
+A fleet in such namespaces needs no root rights, and ends when its parent process ends.
+"""
 
 import contextlib
 import fcntl
@@ -68,7 +71,7 @@ def raise_loopback() -> None:
 
 
 class PacketFilter:
-    """Applies nft rules. `prepare` starts nft (`program`) early, so that `apply` need not wait for its start."""
+    """Applies nft rules. `prepare` starts nft (`program`) early, so that `apply` need not wait for the start of nft."""
 
     def __init__(self, runner: Runner, program: Sequence[str]) -> None:
         self._program = list(program)
@@ -81,7 +84,7 @@ class PacketFilter:
             self._waiting = Child([*self._program, "-f", "-"], reads_output=False)
 
     def apply(self, rules: str) -> None:
-        """Load the rules; Unreachable with nft's errors if nft refuses the rules."""
+        """Load the rules. Raises Unreachable with nft's error messages if nft refuses the rules."""
         self.prepare()
         child, self._waiting = self._waiting, None
         assert child is not None

@@ -1,4 +1,7 @@
-"""Temporary servers on loopback with a password. Linux ends them if rlctl is killed; a later run removes folders."""
+"""Temporary servers on loopback with a password.
+
+If rlctl is killed, Linux ends the servers, and a later run of rlctl removes their folders.
+"""
 
 import fcntl
 import os
@@ -24,11 +27,11 @@ from rlctl.system.redis import CommandFailed, Credentials, LinkFailure, NodeLink
 from rlctl.system.server_log import is_ready
 
 START_S = 30.0
-# An empty server needs less memory. Large values of `databases` or `maxclients` could otherwise take all memory of the
-# machine.
+# Memory limit of a trial server, which is empty and needs less. Without the limit, a large value of `databases` or
+# `maxclients` could take all memory of the machine.
 TRIAL_MEMORY_BYTES = 4 * 1024**3
 TRIAL_EVERY_S = 0.002
-# Younger folders are kept: the process that created one may not have locked it yet.
+# A folder younger than this is kept, because the process that created it may not have locked it yet.
 LEFT_S = 60.0
 _PR_SET_PDEATHSIG = 1
 _LOG = "server.log"
@@ -99,7 +102,8 @@ def _own_folder(prefix: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # The kernel releases the lock when this process ends. A recorded pid would be wrong in another namespace.
+            # The lock shows other runs that this folder is in use. The kernel releases the lock when this process ends.
+            # A file with the pid would not do, because a process in another namespace sees another pid.
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield Path(name)
         finally:

@@ -28,7 +28,7 @@ class ConfigError:
 
 
 def is_ready(log: str) -> bool:
-    """Whether the server accepted connections; at log level `warning` the log does not show that."""
+    """Whether the log shows that the server accepted connections. At log level `warning` a log never shows that."""
     return _READY.search(log) is not None
 
 

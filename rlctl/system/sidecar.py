@@ -53,7 +53,7 @@ class Sidecars:
         return {node: Sidecar(id=container, node=node) for container, node in (line.split() for line in lines)}
 
     def start(self, image: str, container: str, node: str, *, undo: str, after_s: float) -> Sidecar:
-        """Start a sidecar for a node's container. After `after_s` it loads the rules in `undo` and ends.
+        """Start a sidecar for a node's container. After `after_s` the sidecar loads the rules in `undo` and ends.
 
         The fault therefore ends even if rlctl is killed.
         """

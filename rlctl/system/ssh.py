@@ -47,7 +47,7 @@ class Ssh:
         self._sockets = sockets
 
     def is_open(self, machine: Machine) -> bool:
-        """Whether a shared connection to the machine is open. After a power cut of the machine it may be dead."""
+        """Whether a shared connection to the machine is open. If the machine lost power, the connection may be dead."""
         return _control_path(machine, self._sockets).exists()
 
     def python(
@@ -67,7 +67,8 @@ class Ssh:
         quoted = " ".join(shlex.quote(argument) for argument in arguments)
         argv = ssh_argv(machine, self._sockets, _AS_ROOT.replace("{arguments}", quoted), shared=shared)
         make_private_folder(self._sockets)
-        # Not a pipe: ssh's shared connection keeps the error stream open, so a read would wait until that closes.
+        # The errors go to a file, because a read from a pipe would not end: ssh's shared connection keeps the error
+        # stream open until that connection closes.
         with tempfile.TemporaryFile() as errors:
             try:
                 done = subprocess.run(
@@ -85,7 +86,10 @@ class Ssh:
 
 
 def socket_folder(home: Path) -> Path:
-    """Create the private folder for sockets of shared connections, below /tmp or TMPDIR: socket paths must be short."""
+    """Create the private folder for sockets of shared connections.
+
+    The folder is below /tmp or TMPDIR and not in RLCTL_HOME, because the path of a socket must be short.
+    """
     mark = hashlib.sha256(str(home).encode()).hexdigest()[:8]
     folder = Path(tempfile.gettempdir()) / f"rlctl-ssh-{os.getuid()}-{mark}"
     create_folder(folder)
