@@ -1,1 +1,1 @@
-"""Where a fleet's processes run: this machine, containers, hosts. Targets only place processes. Pure: `remains`."""
+"""Where a fleet's processes run: this machine, containers or hosts. Targets send no Redis commands. Pure: `remains`."""

@@ -15,7 +15,7 @@ from rlctl.topology.nodes import NodeName, NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A node to start; `follow` is the primary for a replica to follow or for a sentinel to watch."""
+    """A node to start; `follow` is the primary that the replica will follow or that the sentinel will watch."""
 
     spec: NodeSpec
     follow: NodeSpec | None = None
@@ -32,7 +32,7 @@ class NodeResult:
 class HostDrift:
     """Changes that a host still needs.
 
-    `problem` says why the host could not be read. `refused` lists the directives that its server refuses.
+    `problem` says why the host could not be read. `refused` lists the directives that the host's server refuses.
     """
 
     changes: tuple[str, ...] = ()
@@ -42,9 +42,10 @@ class HostDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackagesLeft:
-    """Packages that rlctl installed on hosts without a fleet.
+    """Packages that rlctl installed on hosts that have no fleet any more.
 
-    `changed`: whether packages were removed. `kept`: for each host a text with the packages that stay, and why.
+    `changed` is True if packages were removed. `kept` has for each host a text that lists the packages that stay, and
+    says why they stay.
     """
 
     changed: bool = False
@@ -55,7 +56,8 @@ class PackagesLeft:
 class ProgressListener:
     """Callbacks for a long call of a target.
 
-    `note` gets progress lines for the operator. The target calls `check_stop` at safe points; its error ends the call.
+    `note` gets progress lines for the operator. The target calls `check_stop` at safe points; an error that
+    `check_stop` raises ends the call.
     """
 
     note: Callable[[str], None]
@@ -66,7 +68,7 @@ NO_PROGRESS_LISTENER = ProgressListener(note=lambda _text: None, check_stop=lamb
 
 
 class OnThisMachine:
-    """Methods that targets `local` and `docker` share: they have no hosts to prepare, and no automatic restarts."""
+    """Methods that targets `local` and `docker` share, since neither has hosts to prepare or automatic restarts."""
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
         return {}
@@ -88,13 +90,16 @@ class Target(Protocol):
     """Runs a fleet's processes. Methods take batches of nodes, since one call may cover many machines."""
 
     def check(self) -> str:
-        """Describe the server program that a start would run. Raises if a requirement of the start is not met."""
+        """Describe the server program that a start would run.
+
+        Raises an error if a requirement of the start is not met.
+        """
 
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
         """Directives of the section `redis` that the server of the next start refuses.
 
         None if the image of that server is not on this machine yet; with `fetch` the target pulls the image first.
-        Empty for target `hosts`, where `drift` has the refused directives.
+        Empty for target `hosts`, whose method `drift` returns the refused directives instead.
         """
 
     def route(self, spec: NodeSpec) -> Address:
@@ -103,7 +108,7 @@ class Target(Protocol):
     def why_unproven(self, spec: NodeSpec) -> str | None:
         """The reason to doubt that the node itself listens at its address; None if that is proven.
 
-        Called before a password is sent without TLS.
+        Called before a password is sent without TLS, because another process at the address would get the password.
         """
 
     def machines(self) -> Mapping[str, HostFacts | RlctlError]:
@@ -125,7 +130,7 @@ class Target(Protocol):
         """Stop the processes that rlctl started for these nodes, and delete the nodes' files."""
 
     def settle_packages(self, *, remove: bool) -> PackagesLeft:
-        """Packages that stay on hosts without a fleet. With `remove` the target first removes the unused packages."""
+        """Packages left on hosts that have no fleet. With `remove` the target removes the unused packages first."""
 
     def inspect(self, specs: Sequence[NodeSpec]) -> Mapping[NodeName, OnDisk]:
         """Processes and files of these nodes, read without a connection to the servers."""
@@ -140,7 +145,10 @@ class Target(Protocol):
         """Send a signal to the servers of these nodes; skips a node that does not run."""
 
     def suspend_restarts(self, seconds: float) -> None:
-        """Suspend automatic restarts of dead nodes for `seconds`, even if rlctl ends meanwhile; 0 resumes them."""
+        """Suspend automatic restarts of dead nodes for `seconds`; 0 resumes the restarts.
+
+        The suspension lasts for this time even if rlctl ends earlier.
+        """
 
     def log(self, name: NodeName) -> str:
         """The log of a node's server."""

@@ -32,7 +32,8 @@ from rlctl.topology.nodes import BUS_PORT_OFFSET, NodeName, NodeSpec
 
 STOP_S = 5.0
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
-# Title of the child process that saves a server's data. The child may outlive the server, and replace the data file.
+# Title of the child process that saves a server's data. The child may outlive the server, and then replace the data
+# file of the next server.
 _SAVE_CHILD = re.compile("(redis|valkey)-(rdb|aof)-")
 
 
@@ -59,7 +60,7 @@ class LocalTarget(OnThisMachine):
         self._logs_before: dict[NodeName, LogSizes] = {}
 
     def check(self) -> str:
-        """Describe the server program. Raises if it is missing or does not fit the topology."""
+        """Describe the server program. Raises an error if the program is missing or does not fit the topology."""
         program = self._program()
         return f"{program.path} is {program.flavor} {dotted(program.version)}"
 
@@ -91,12 +92,13 @@ class LocalTarget(OnThisMachine):
             return None if holds else f"a process other than pid {process.pid} holds the port"
         if folder.is_dir():
             return f"its process is not running, and another process {_of_user(socket)} holds the port"
-        # The node may belong to another RLCTL_HOME. Processes of this user or of root can read the secrets anyway.
+        # A node without a folder here may belong to another RLCTL_HOME. A process of this user or of root may get the
+        # password, because it can read the secrets anyway.
         is_trusted = socket is not None and socket.uid in {os.geteuid(), 0}
         return None if is_trusted else f"a process {_of_user(socket)} holds the port"
 
     def converge(self, launches: Sequence[Launch]) -> Mapping[NodeName, NodeResult]:
-        # Primaries first: a replica that cannot connect to its primary retries only after a second.
+        # Primaries start first, because a replica that cannot connect to its primary tries again only after a second.
         program = self._program()
         make_private_folder(self._folder.nodes)
         for launch in launches:
@@ -177,7 +179,7 @@ class LocalTarget(OnThisMachine):
     def _taken_bus_port(self, spec: NodeSpec) -> int | None:
         """The node's bus port, if another process uses it while the node does not run.
 
-        None if the data port answers: then observe reports the process that listens there.
+        None if the node's data port accepts connections, because `observe` then reports the process that listens there.
         """
         if self._topology.kind is not Kind.CLUSTER:
             return None
@@ -185,7 +187,10 @@ class LocalTarget(OnThisMachine):
         return None if _is_free(spec.address, bus) or answers(spec.address, spec.port) else bus
 
     def _process(self, folder: Path) -> ProcessId | None:
-        """Find the node's server by rlctl's record, its pid file or a scan. It must work in the node's folder."""
+        """Find the node's server by rlctl's record of the process, by the server's pid file, or by a process scan.
+
+        The working folder of the process must be the node's folder.
+        """
         pid = read_damaged(folder / "redis.pid").strip()
         by_pid_file = ProcessId.of(int(pid)) if pid.isdecimal() else None
         for process in (ProcessId.load(folder / "process.json"), by_pid_file):
@@ -198,12 +203,15 @@ class LocalTarget(OnThisMachine):
         return {name: process for name, process, command in self._fleet_processes() if not _SAVE_CHILD.match(command)}
 
     def _await_ends(self, specs: Iterable[NodeSpec]) -> None:
-        """Wait for servers that were just killed: they hold their ports until their last threads have ended."""
+        """Wait for servers that were just killed, because they hold their ports until their last threads have ended."""
         recorded = (ProcessId.load(self._node(spec).process) for spec in specs)
         self._stop([process for process in recorded if process is not None and process.is_ending()], Signals.SIGKILL)
 
     def _end_save_children(self, names: Sequence[NodeName]) -> None:
-        """Kill save processes that outlived these nodes' servers: they would write into a removed or reused folder."""
+        """Kill save processes that outlived the servers of these nodes.
+
+        Such a process would write into a folder that is removed or used again.
+        """
         children = [
             process
             for name, process, command in self._fleet_processes()
@@ -212,7 +220,7 @@ class LocalTarget(OnThisMachine):
         self._stop(children, Signals.SIGKILL)
 
     def _fleet_processes(self) -> Iterator[tuple[NodeName, ProcessId, str]]:
-        """The fleet's processes with their command lines. Leaves out other processes, such as a shell in a folder."""
+        """The fleet's processes with their command lines. Leaves out others, such as a shell in a node's folder."""
         for folder, inside in processes_below(self._folder.nodes).items():
             name = NodeName(folder.name)
             for process, command in inside:
@@ -264,7 +272,10 @@ def _of_user(socket: ListeningSocket | None) -> str:
 
 
 def _save_or_end(process: ProcessId, path: Path) -> None:
-    """Record a server's process. If that fails, as on a full disk, kill the process: rlctl might not find it again."""
+    """Record a server's process.
+
+    If that fails, as on a full disk, kill the process, because rlctl might not find it again without the record.
+    """
     try:
         process.save(path)
     except Unreachable:
@@ -273,7 +284,7 @@ def _save_or_end(process: ProcessId, path: Path) -> None:
 
 
 def _rotate(log: Path) -> None:
-    """Rotate a long log and keep one old log. The server opens its log for each line, so it needs no signal."""
+    """Rotate a long log and keep one old log. The server needs no signal, because it opens its log for each line."""
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
         log.replace(log.with_suffix(".log.1"))
 

@@ -52,7 +52,7 @@ class NodeFolder:
 
     @property
     def output(self) -> Path:
-        """Path of the file for the server's output until the server opens its log."""
+        """Path of the file that gets the server's output until the server has opened its own log."""
         return self.root / "output.log"
 
     def prepare(self, launch: Launch, version: Version) -> None:
@@ -61,7 +61,8 @@ class NodeFolder:
         self.write_own(version)
         for path, text in self._first_files(launch):
             if path.exists() and not self._is_own(path):
-                # The file does not have this node's id. With it, the server would never join its fleet.
+                # The file does not contain this node's id, so a server that reads it would never join the fleet. Keep
+                # it under another name, and write a new file.
                 path.replace(path.with_suffix(".conf.damaged"))
             if not path.exists():
                 write_private(path, text)
@@ -83,7 +84,10 @@ class NodeFolder:
         return [*start_argv(program, self._spec, self.files), *extra]
 
     def write_follow(self, launch: Launch | None) -> None:
-        """Write the primary that the server follows at its next start. With None it uses its own configuration."""
+        """Write the file that names the primary for the server's next start.
+
+        With None the file names no primary, and the server uses its own configuration.
+        """
         if not self._starts_with_replicaof:
             return
         follow = self._primary_at_start(launch) if launch is not None else None
@@ -91,7 +95,10 @@ class NodeFolder:
         write_private(self._here(self.files.follow_conf), text)
 
     def read(self, *, running: bool) -> OnDisk:
-        """The state that the node would have after a start. Only the id if the node runs: observe reads the rest."""
+        """The state that the node would have after a start.
+
+        If the node runs, the result has only its id, because `observe` asks the server for the rest.
+        """
         if running or not self.root.is_dir():
             return OnDisk(running=running, own_id=self._own_id() if running else None)
         log_folder = self.root / "appendonlydir"
@@ -114,7 +121,7 @@ class NodeFolder:
 
     @property
     def _starts_with_replicaof(self) -> bool:
-        """Whether the command line sets the primary. Cluster nodes and sentinels read it from their files."""
+        """Whether the command line sets the primary. Cluster nodes and sentinels read the primary from files."""
         return self._topology.kind is Kind.SENTINEL and not self._spec.is_sentinel
 
     def _primary_at_start(self, launch: Launch) -> NodeSpec | None:

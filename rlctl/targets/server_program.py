@@ -22,7 +22,10 @@ class ServerProgram:
 
 
 def find_server(engine: Engine, runner: Runner) -> ServerProgram:
-    """The program in RLCTL_REDIS_SERVER, else the one of `engine` on PATH. Unreachable or Refused if none fits."""
+    """The program in RLCTL_REDIS_SERVER, else the server of `engine` on PATH.
+
+    Raises Unreachable or Refused if no program is found or if it does not fit.
+    """
     wanted = f"{engine.flavor}-server"
     named = os.environ.get("RLCTL_REDIS_SERVER")
     path = named or find_program([wanted])

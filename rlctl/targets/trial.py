@@ -9,13 +9,14 @@ from rlctl.render.trial_conf import trial_conf
 from rlctl.state.accepted import AcceptedDirectives
 from rlctl.system.server_log import config_error, is_ready, last_error, without_stamps
 
-# Starts a server with this configuration, ends it, and returns its log until it was ready or had ended.
+# Starts a server with this configuration, and ends it once it is ready. Returns the log up to that moment, or up to the
+# moment at which the server ended by itself.
 Start = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedDirective:
-    """A directive with which a server does not start; `directive` is None if no single one causes the error."""
+    """A directive with which a server does not start; `directive` is None if no single directive causes the error."""
 
     server: str
     directive: str | None
@@ -33,7 +34,10 @@ class TrialServer:
 def check_directives(
     server: TrialServer, directives: Sequence[Directive], accepted: AcceptedDirectives, start: Start
 ) -> tuple[RefusedDirective, ...]:
-    """The directives that this server refuses. Records in `accepted` that it refuses none, to avoid later starts."""
+    """The directives that this server refuses.
+
+    If the server refuses none, the call records that in `accepted`, and a later call need not start the server.
+    """
     if accepted.holds(server.identity, directives):
         return ()
     found = refusals(server.name, directives, start)
@@ -57,7 +61,7 @@ def refusals(server: str, directives: Sequence[Directive], start: Start) -> tupl
 
 
 def _without_line(server: str, directives: Sequence[Directive], log: str, start: Start) -> tuple[RefusedDirective, ...]:
-    """Find the refused directives if the server's error names no directive, such as a lack of memory."""
+    """Find the refused directives if the server's error names no directive, such as an error about a lack of memory."""
     if not is_ready(bare := start(trial_conf(()))):
         raise Unreachable(
             f"{server} does not start with an empty `redis:` section either: {_reason(bare)}",

@@ -1,4 +1,4 @@
-"""Reads which server an image has: runs it once in a temporary container, and caches the result by image id."""
+"""Reads which server an image has: runs the image once in a temporary container, and caches the result by image id."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,9 @@ from rlctl.system.files import read_damaged, write_private
 from rlctl.targets.server_program import ServerProgram, check_fit, dotted, parse_version, read_banner
 from rlctl.topology.model import Flavor, Topology
 
-# The image may have no client, so the script waits for the ready message in the server's output. It kills the server
-# at that message, or after 40 s even if rlctl was killed meanwhile. The shell and the container end with the server.
+# The image may have no client, so the script waits for the ready message in the server's output, and then kills the
+# server. If no such message comes, the script kills the server after 40 s, even if rlctl has ended before. When the
+# server ends, the script's shell and the container end too.
 START = """
 cd /trial && printf '%s' "$1" >trial.conf || exit 1
 sh -c 'echo "$$"; exec "$0" trial.conf 2>&1' "$0" | {
@@ -22,28 +23,28 @@ sh -c 'echo "$$"; exec "$0" trial.conf 2>&1' "$0" | {
     done
 }
 """
-# An empty server needs less memory. Large values of `databases` or `maxclients` could otherwise take all memory of the
-# machine.
+# The trial server is empty and needs less memory than this limit. Without the limit, a large value of `databases` or
+# `maxclients` could take all memory of the machine.
 _TRIAL_OPTIONS = ("--tmpfs", "/trial:size=1m", "--memory", "512m", "--memory-swap", "512m")
 _ALTERNATIVE = "name another image in docker.image"
 
 
 def image_server(engine: DockerEngine, topology: Topology, image_id: str, cache: Path) -> ServerProgram:
-    """The server of the topology's image. Unreachable or Refused if the image has no server that fits."""
+    """The server of the topology's image. Raises Unreachable or Refused if the image has no server that fits."""
     program = _cached_server(topology, image_id, cache) or _read_from_image(engine, topology)
     check_fit(program, topology.engine, _ALTERNATIVE)
     return program
 
 
 def start_in_image(engine: DockerEngine, topology: Topology, conf: str) -> str:
-    """Start the image's server in a container without a network; returns its log until it was ready or ended."""
+    """Start the image's server in a container without a network. Returns its log until it was ready or had ended."""
     server = f"{topology.engine.flavor}-server"
     done = engine.run_once(topology.docker.image, "sh", "-c", START, server, conf, options=_TRIAL_OPTIONS)
     return f"{done.output}\n{done.errors}"
 
 
 def cache_server(program: ServerProgram, image_id: str, cache: Path) -> None:
-    """Cache the server of an image for `image_server`."""
+    """Cache which server an image has, so that `image_server` need not run the image again."""
     record = {"image": image_id, "flavor": program.flavor.value, "version": dotted(program.version)}
     write_private(cache, json.dumps(record) + "\n")
 
@@ -60,7 +61,7 @@ def _cached_server(topology: Topology, image_id: str, cache: Path) -> ServerProg
 
 
 def _read_from_image(engine: DockerEngine, topology: Topology) -> ServerProgram:
-    """Run the server with --version in a temporary container. Needs a shell in the image, as nodes do."""
+    """Run the server with --version in a temporary container. The image must have a shell, which the nodes need too."""
     image, server = topology.docker.image, f"{topology.engine.flavor}-server"
     done = engine.run_once(image, "sh", "-c", 'exec "$0" --version', server)
     program = read_banner(done.output, _path(topology))

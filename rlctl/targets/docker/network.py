@@ -31,7 +31,10 @@ def choose_network(topology: Topology, record: FleetRecord | None, engine: Docke
 
 
 def check_network(topology: Topology, engine: DockerEngine) -> None:
-    """Raise Unreachable if the fleet's network has another subnet, or another network or route overlaps."""
+    """Raise Unreachable if the fleet's network exists with another subnet.
+
+    If the fleet has no network yet, raise Unreachable if another network or a route overlaps the fleet's subnet.
+    """
     wanted, networks = network_of(topology), engine.networks()
     own = _own(topology, networks)
     if own is not None:

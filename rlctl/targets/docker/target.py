@@ -129,7 +129,7 @@ class DockerTarget(OnThisMachine):
         return results
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """Write rlctl's files, and raise container memory limits before CONFIG SET raises maxmemory."""
+        """Write rlctl's files, and raise the containers' memory limits, so that CONFIG SET can then raise maxmemory."""
         self._write_project()
         for spec, version in versions.items():
             self._node(spec).write_own(version)
@@ -143,7 +143,8 @@ class DockerTarget(OnThisMachine):
         def remove_one(name: NodeName) -> NodeResult:
             folder, container = self._folder.node(name), found.get(name)
             if container is not None and not self._is_ours(name, container):
-                # If the node has no folder here, the container belongs to another RLCTL_HOME and is kept.
+                # The container belongs to another RLCTL_HOME and is kept. That is an error only if the node has a
+                # folder here too.
                 return NodeResult(error=_not_ours(container)) if folder.is_dir() else NodeResult()
             try:
                 if container is not None:
@@ -159,7 +160,11 @@ class DockerTarget(OnThisMachine):
         return results
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """None if the node's container runs: the engine assigns its address and its published port."""
+        """None if the node's container runs.
+
+        The Docker engine then reserves the node's address and its published port for this container, so no other
+        process can listen there.
+        """
         container = self._containers().get(spec.name)
         return None if container is not None and container.running else "its container does not run"
 
@@ -197,7 +202,8 @@ class DockerTarget(OnThisMachine):
         if sys.platform != "linux":
             return False
         gateway = str(network_of(self._topology)[1])
-        # Without a running container the interface may be down or missing although this machine reaches the network.
+        # If no container runs, the network's interface may be down or missing although this machine can reach the
+        # network. Assume in that case that it can.
         return gateway in own_addresses() or not any(one.running for one in self._containers().values())
 
     def _pulled_image(self) -> str:
@@ -219,9 +225,10 @@ class DockerTarget(OnThisMachine):
         return {NodeName(one.labels[LABEL_NODE]): one for one in found if LABEL_NODE in one.labels}
 
     def _is_ours(self, name: NodeName, container: Container) -> bool:
-        """Whether the container mounts the node's folder. Another RLCTL_HOME may have a fleet of the same name.
+        """Whether the container mounts the node's folder.
 
-        Compares resolved paths, since a symbolic link in RLCTL_HOME gives a folder several paths.
+        If it does not, the container belongs to a fleet of the same name in another RLCTL_HOME. The comparison uses
+        resolved paths, since a symbolic link in RLCTL_HOME gives a folder several paths.
         """
         return self._folder.node(name).resolve() in {Path(folder).resolve() for folder in container.folders}
 
@@ -239,7 +246,8 @@ class DockerTarget(OnThisMachine):
         disk = replace(self._node(spec).read(running=running), misfit=self._misfit(container))
         if running:
             return disk
-        # If there is a container, the port may be its own: Docker opens it before the container counts as running.
+        # Check the port only if the node has no container. Docker opens the port of a container before the container
+        # counts as running, so the check could take the node's own container for another process.
         is_taken = container is None and not is_free(spec.port)
         return replace(disk, reachable=False, port_taken=spec.port if is_taken else None)
 
@@ -250,7 +258,8 @@ class DockerTarget(OnThisMachine):
         image = container.labels.get(LABEL_IMAGE, wanted)
         if image != wanted:
             return f"its container was made from {image}, the topology says {wanted}"
-        # The limit of open files is fixed when a container is created: the server would refuse a larger maxclients.
+        # Docker fixes the limit of open files when it creates a container. With too low a limit the server refuses a
+        # larger maxclients, so the container must be created again.
         files = open_files(self._topology)
         limit = int(container.labels.get(LABEL_OPEN_FILES, files))
         return None if limit >= files else f"its container may open {limit} files, maxclients needs {files}"
@@ -264,7 +273,8 @@ class DockerTarget(OnThisMachine):
     def _create(self, specs: Sequence[NodeSpec]) -> None:
         """Create the missing containers.
 
-        Repeats while new containers appear, since the `docker compose` of a killed rlctl may still run.
+        The `docker compose` of a killed rlctl may still run, create some of the containers, and make the command of
+        this call fail. The call therefore repeats the command as long as new containers appear.
         """
         self._remove_without_network(specs)
         before = self._containers()
@@ -283,7 +293,10 @@ class DockerTarget(OnThisMachine):
             self._engine.grow_memory(self._container(spec.name), memory_limit_bytes(self._topology, spec))
 
     def _remove_without_network(self, specs: Sequence[NodeSpec]) -> None:
-        """Remove stopped containers if their network is gone: they cannot start again. The folders have the data."""
+        """Remove stopped containers if their network is gone, because such containers cannot start again.
+
+        No data is lost, since the data of a node is in its folder.
+        """
         if has_network(self._topology, self._engine):
             return
         found = self._containers()
@@ -299,7 +312,7 @@ class DockerTarget(OnThisMachine):
                 return NodeResult(error=failure.message)
             return NodeResult()
 
-        # The engine runs on this machine, so its log times come from the same clock.
+        # The engine runs on this machine, so the times in its logs come from the same clock as `since`.
         outcome = partial(self._outcome, since=self._clock.now())
         with ThreadPoolExecutor(max_workers=WORKERS) as pool:
             results = {spec.name: result for spec, result in zip(specs, pool.map(start_one, specs), strict=True)}
@@ -310,7 +323,7 @@ class DockerTarget(OnThisMachine):
         return results
 
     def _outcome(self, spec: NodeSpec, *, since: datetime) -> NodeResult | None:
-        """Result of a start; None while the server neither listens nor has ended. `since` precedes the start."""
+        """Result of a start; None while the server neither listens nor has ended. `since` is just before the start."""
         if answers(*self.route(spec)):
             return NodeResult()
         container = self._containers().get(spec.name)

@@ -25,7 +25,7 @@ def staged_node(
 
 
 def unit(topology: Topology, name: NodeName) -> str:
-    """Name of a node's systemd unit; data nodes and sentinels have different templates."""
+    """Name of a node's systemd unit; data nodes and sentinels have different unit templates."""
     template = f"rlctl-{topology.name}" + ("-sentinel" if name.startswith("sentinel-") else "")
     return f"{template}@{name}.service"
 

@@ -57,7 +57,7 @@ class HostState:
 
 
 def kept_packages(looks: Mapping[str, HostState | RlctlError]) -> Mapping[str, tuple[str, ...]]:
-    """Packages that rlctl installed and no fleet needs, by host. Leaves out hosts that could not be read."""
+    """Packages that rlctl installed and that no fleet needs now, by host. Leaves out hosts that could not be read."""
     return {host: look.packages for host, look in looks.items() if isinstance(look, HostState) and look.packages}
 
 
@@ -82,9 +82,9 @@ def probe_request(topology: Topology, specs: Iterable[NodeSpec]) -> str:
 
 
 def parse_host_state(host: str, text: str, *, between: tuple[float, float]) -> HostState:
-    """Parse the probe's output; Unreachable if it is not valid.
+    """Parse the probe's output. Raises Unreachable if the output is not valid.
 
-    `between` has the local times before and after the call; they give the offset of the host's clock.
+    `between` has this machine's times before and after the call, from which the offset of the host's clock is computed.
     """
     try:
         answer = json.loads(text)
@@ -104,7 +104,11 @@ def parse_host_state(host: str, text: str, *, between: tuple[float, float]) -> H
 
 
 def _offset(now: float, asked: float, answered: float) -> float:
-    """Seconds by which a host's time is before `asked` or after `answered` (local times); 0 if it is between them."""
+    """Seconds by which a host's time `now` is outside of the interval from `asked` to `answered`; 0 if it is inside.
+
+    `asked` and `answered` are this machine's times before and after the call. The result is negative if the host's
+    clock is behind.
+    """
     return min(now - asked, 0.0) + max(now - answered, 0.0)
 
 

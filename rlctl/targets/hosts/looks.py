@@ -1,4 +1,4 @@
-"""Reads the state of a fleet's hosts over ssh, and caches it briefly, since many calls need it at once."""
+"""Reads the states of a fleet's hosts over ssh, and caches each briefly, since many calls need it at the same time."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +14,11 @@ from rlctl.targets.hosts.shells import machine
 from rlctl.topology.model import HostEntry, Topology
 from rlctl.topology.nodes import all_nodes, host_name
 
-# Loops that wait read ten times a second, more often than a host's state changes.
+# A cached state is valid for this time. Loops that wait for a change ask for the state ten times a second, which is
+# more often than a host's state changes.
 LOOK_S = 2.0
-# Playbooks leave out a host that could not be read within the last `OFF_S`, since they would wait for it.
+# After the reading of a host has failed, rlctl leaves the host out of playbook runs for this time, since a playbook
+# would wait for the host.
 OFF_S = 30.0
 WORKERS = 32
 
@@ -30,7 +32,7 @@ class _CachedState:
     found: HostState | RlctlError
 
     def is_fresh(self, now: float) -> bool:
-        """Whether the result is still valid: for `LOOK_S`, or as long as the reading took if that was longer."""
+        """Whether the result is still valid. A result is valid for `LOOK_S`, or for `took_s` if that is longer."""
         return now - self.at <= max(LOOK_S, self.took_s)
 
 
@@ -55,7 +57,7 @@ class HostStates:
         return {name: self._cached[name].found for name in wanted}
 
     def recent_failures(self, hosts: Iterable[str]) -> Mapping[str, RlctlError]:
-        """The errors of the hosts whose last reading failed within the last `OFF_S`."""
+        """The errors of the hosts whose last reading failed, if that reading is not older than `OFF_S`."""
         now = self._clock.monotonic()
         known = {host: self._cached[host] for host in hosts if host in self._cached}
         return {
@@ -65,7 +67,7 @@ class HostStates:
         }
 
     def forget(self) -> None:
-        """Empty the cache, after a change on the hosts."""
+        """Empty the cache. Called after a change on the hosts."""
         self._cached = {}
 
     def _is_fresh(self, name: str, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""Runs the playbooks of target `hosts`: writes inventory and topology into one folder, reports progress by host."""
+"""Runs the playbooks of target `hosts`: writes their inventory and topology, and reports the progress of each host."""
 
 import contextlib
 import json
@@ -17,7 +17,8 @@ from rlctl.targets.base import ProgressListener
 from rlctl.topology.dump import topology_text
 from rlctl.topology.model import Topology
 
-# Folders beside the topology file with the operator's variables. Playbooks that rlctl runs use them too.
+# Folders with the operator's Ansible variables, which are beside the topology file. The playbooks that rlctl runs use
+# these variables too.
 _VARIABLE_FOLDERS = ("group_vars", "host_vars")
 
 
@@ -32,12 +33,16 @@ class HostPlaybooks:
     def run(
         self, name: str, hosts: Sequence[str], variables: Mapping[str, object] | None = None, *, check: bool = False
     ) -> PlaybookRun:
-        """Run a playbook on these hosts. In check mode it uses separate files, so that a real run is not disturbed."""
+        """Run a playbook on these hosts.
+
+        A run in check mode uses separate files, so that it does not disturb a real run at the same time.
+        """
         stage = self._folder.staging_folder(rehearsal=check)
         inventory = self._write_inventory(stage / "ansible")
         own = {"rlctl_command": [*OWN_PYTHON, "-m", "rlctl"], "rlctl_stage_folder": str(stage)}
         given = own | dict(variables or {})
-        # A local path, or the name of a folder on a host, could contain a Jinja template.
+        # Ansible would run a Jinja template in these values, and a local path or the name of a folder on a host could
+        # contain one.
         refuse_templates(given)
         call = Playbook(
             path=asset_folder("playbooks") / name,
@@ -60,7 +65,7 @@ class HostPlaybooks:
 
 
 class _HostProgress:
-    """Reports the failures of each host to the listener, and in a real run its changes."""
+    """Reports the failures of each host to the listener, and in a real run also the changes of each host."""
 
     def __init__(self, listener: ProgressListener, *, check: bool) -> None:
         self._listener = listener

@@ -1,4 +1,4 @@
-"""Program that runs as root on a host: prints as JSON which nodes' units hold their ports."""
+"""Program that runs as root on a host: prints as JSON for each node whether the node's unit holds the node's port."""
 
 import json
 import socket
@@ -23,7 +23,8 @@ def main() -> None:
 
 def _holds(node: dict[str, Any], user: int | None, listening: dict[str, int]) -> bool:
     """Whether the unit runs and its user has the socket that listens on the node's port."""
-    # Compares users, not processes: root in a container may not read /proc/PID/fd.
+    # The unit and the socket are compared by their users, not by their processes, because root in a container may not
+    # read /proc/PID/fd.
     packed = socket.inet_aton(node["address"])[::-1].hex().upper()
     found = (listening.get(f"{address}:{node['port']:04X}") for address in (packed, "00000000"))
     return user is not None and user in found

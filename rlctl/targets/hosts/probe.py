@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-# sentinel.conf has passwords; only these lines leave the host.
+# sentinel.conf contains passwords, so only these of its lines leave the host.
 _SENTINEL_LINES = re.compile(r"^sentinel (?:monitor|config-epoch|myid) .*$", re.MULTILINE)
-# Size limit of a file. The nodes.conf of a thousand nodes is far smaller.
+# The probe does not read larger files. The nodes.conf of a thousand nodes is far smaller.
 _MOST_BYTES = 1024 * 1024
-# Index of the status in struct timex, in units of int: after modes with its padding, and four longs.
+# Position of the field `status` in struct timex, counted in ints. Before it are `modes` with padding, and four longs.
 _STATUS_WORD = 10
 _TEXTS = {
     "overcommit_memory": "/proc/sys/vm/overcommit_memory",
@@ -71,7 +71,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _is_orphaned(settings: Path, data: Path) -> bool:
-    """Whether a killed run left files that no node needs: the fleet's folders, or those that all fleets share."""
+    """Whether a killed run left files that no node needs, in the fleet's folders or in those that all fleets share."""
     fleets = _fleets(settings, data)
     is_left = settings.parent.exists() and not _kept_packages(settings, data)
     return settings.name in fleets or (not fleets and is_left)
@@ -131,9 +131,10 @@ def _bind_error(address: str, port: int) -> str | None:
 
 
 def _text(path: Path) -> str:
-    """The text of a regular file, else an empty text.
+    """The text of a regular file; empty for anything else, and for a file that is too large.
 
-    This runs as root, and a server may put anything into its folder: a link to another file, a FIFO, a huge file.
+    The probe runs as root and must not trust a server's folder, into which the server may put a link to another file, a
+    FIFO or a huge file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""Proves over ssh that a node's unit holds its port, before a password is sent to it without TLS."""
+"""Proves over ssh that a node's unit holds the node's port, before rlctl sends a password to that port without TLS."""
 
 import json
 from collections.abc import Mapping
@@ -15,34 +15,43 @@ from rlctl.targets.hosts.shells import machine
 from rlctl.topology.model import HostEntry, Topology
 from rlctl.topology.nodes import NodeSpec, all_nodes, host_name
 
-# A positive answer is valid for this time: rlctl connects to all nodes of a host at the same time.
+# A positive answer is valid for this time. rlctl connects to all nodes of a host at the same time, so one answer then
+# serves them all.
 HELD_S = 1.0
 # A server that was just started opens its port a moment later, so a negative answer is valid for a short time only.
 FREE_S = 0.2
 # A host that could not be queried is queried again after this time.
 OFF_S = 2.0
-# A log-in takes a second, on a busy machine up to six. This limits how long `status` waits for a host whose ssh hangs.
+# Time limit of an answer if ssh has to log in first. A log-in takes a second, on a busy machine up to six. `status`
+# waits no longer than this for a host whose ssh hangs.
 ANSWER_S = 8.0
-# Over an open connection an answer takes at most a second. A connection to a host that lost power hangs for minutes.
+# Time limit of an answer over an open connection, which normally takes at most a second. Without the limit, a
+# connection to a host that has lost power would hang for minutes.
 OPEN_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """Whether each node's unit holds its port, or why that is unknown, and the time of the answer."""
+    """A host's answer: whether each node's unit holds the node's port, or why that is unknown.
+
+    `at` is the time of the answer.
+    """
 
     at: float
     held: Mapping[str, bool] | RlctlError
 
     def is_fresh(self, name: str, now: float) -> bool:
-        """Whether the answer for this node need not be requested again."""
+        """Whether the answer is still valid for this node."""
         if isinstance(self.held, RlctlError):
             return now - self.at <= OFF_S
         return now - self.at <= (HELD_S if self.held[name] else FREE_S)
 
 
 class HostProofs:
-    """Proofs for all nodes of the fleet; one request to a host covers all of its nodes and is cached briefly."""
+    """Proves for each node of the fleet that the node's unit holds the node's port.
+
+    One request to a host covers all nodes of the host, and the host's answer is cached briefly.
+    """
 
     def __init__(self, topology: Topology, ssh: Ssh, clock: Clock) -> None:
         self._topology = topology
@@ -53,7 +62,7 @@ class HostProofs:
         self._answers: dict[str, _Answer] = {}
 
     def why_unproven(self, spec: NodeSpec) -> str | None:
-        """The reason to doubt that the node itself listens at its address; None if its host confirms it."""
+        """The reason to doubt that the node itself listens at its address; None if the node's host confirms it."""
         assert spec.host is not None
         held = self._held(spec.host, spec.name)
         if isinstance(held, RlctlError):
@@ -101,7 +110,7 @@ class HostProofs:
 
 
 def parse_held(host: str, text: str, specs: list[NodeSpec]) -> Mapping[str, bool]:
-    """Parse the port probe's output; Unreachable if it is not valid."""
+    """Parse the port probe's output. Raises Unreachable if the output is not valid."""
     try:
         answer = json.loads(text)
         return {spec.name: _flag(answer[spec.name]) for spec in specs}

@@ -55,7 +55,8 @@ def machine(host: HostEntry) -> Machine:
 def suspend_restarts_script(fleet: str, seconds: float) -> str:
     """Shell command that suspends automatic restarts of this fleet's units for `seconds`; 0 resumes them.
 
-    The command writes a file that the units' start-guard reads.
+    The command writes the end of the suspension to a file. Before each start of a unit, systemd runs the script
+    start-guard, which reads that file.
     """
     hold = f"/run/rlctl/{fleet}/hold"
     if not seconds:
@@ -64,9 +65,9 @@ def suspend_restarts_script(fleet: str, seconds: float) -> str:
 
 
 def signal_script(topology: Topology, nodes: Sequence[NodeSpec], number: int) -> str:
-    """Shell commands that send a signal to the servers of these nodes; skips a node that does not run.
+    """Shell commands that send a signal to the servers of these nodes; they skip a node that does not run.
 
-    The commands read pid files and check process titles, since systemctl would take a tenth of a second.
+    The commands find a server by its pid file and its process title. To ask systemctl would take a tenth of a second.
     """
     return "\n".join(
         f"pid=$(cat {node_files(topology, spec).pid} 2>/dev/null) && tr '\\0' ' ' </proc/$pid/cmdline 2>/dev/null "

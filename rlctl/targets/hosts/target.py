@@ -82,7 +82,7 @@ class HostsTarget:
         return f"{len(states) - len(silent)} of {len(states)} hosts answer, ansible-core {ansible}{missing}"
 
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
-        # `drift` tries the directives on the hosts, where the servers are installed.
+        # The servers are installed only on the hosts, so `drift` tries the directives there.
         del fetch
         return ()
 
@@ -94,7 +94,7 @@ class HostsTarget:
         return {host: state.facts if isinstance(state, HostState) else state for host, state in states}
 
     def drift(self) -> Mapping[str, HostDrift]:
-        """What the playbook would change on each host, from a run in check mode."""
+        """Run the playbook in check mode, and return what it would change on each host."""
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         self._listener.note(f"reading {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
         found = {host: HostDrift(problem=problem) for host, problem in self._states.recent_failures(hosts).items()}
@@ -144,13 +144,16 @@ class HostsTarget:
         return {spec.name: NodeResult(error=run.node_problem(_host(spec), spec.name)) for spec in specs}
 
     def configure(self, versions: Mapping[NodeSpec, Version]) -> Mapping[NodeName, NodeResult]:
-        """Run the playbook on hosts not known to be up to date. It renders files for the installed server version."""
+        """Run the playbook on the hosts that are not known to be up to date.
+
+        The playbook renders the files for the server version that it finds on a host, and not for the given version.
+        """
         behind = sorted(_hosts_of(versions) - self._up_to_date)
         results = self.prepare(behind) if behind else {}
         return {spec.name: results.get(_host(spec), NodeResult()) for spec in versions}
 
     def remove(self, names: Sequence[NodeName]) -> Mapping[NodeName, NodeResult]:
-        """Stop and delete these nodes and the remains of killed runs, then read the hosts again as a check."""
+        """Stop and delete these nodes and the remains of killed runs, then read the hosts again to check the result."""
         where = self._holders(names)
         holding = {host for found in where.values() if not isinstance(found, RlctlError) for host in found}
         hosts = sorted(holding | self._orphaned())
@@ -220,13 +223,17 @@ class HostsTarget:
         self._states.forget()
 
     def suspend_restarts(self, seconds: float) -> None:
-        """Write a file on each host with the end of the suspension. The units' start-guard reads the file."""
+        """Suspend automatic restarts: on each host, write the time at which the suspension ends to a file.
+
+        Before each start of a unit, systemd runs the script start-guard, which reads that file. If `seconds` is 0, the
+        file is removed instead.
+        """
         hosts = [host_name(host) for host in used_hosts(self._topology)]
         if seconds:
             self._shells.run_all(dict.fromkeys(hosts, suspend_restarts_script(self._topology.name, seconds)))
             return
         for host in hosts:
-            # On a host that does not answer now, the suspension ends at the time in the file.
+            # A host that does not answer keeps its file. The suspension there ends at the time in that file.
             with contextlib.suppress(Unreachable, TimedOut):
                 self._shells.run(host, suspend_restarts_script(self._topology.name, 0))
 
@@ -244,7 +251,8 @@ class HostsTarget:
         return node_id(self._secrets.fleet_id, spec.name)
 
     def _launch_variables(self, launch: Launch) -> dict[str, object]:
-        # A cluster node reads its primary from nodes.conf, and a sentinel from its own file.
+        # Only a data node behind Sentinel gets its primary in a variable. A cluster node reads its primary from
+        # nodes.conf, and a sentinel reads it from sentinel.conf.
         has_replicaof = self._topology.kind is Kind.SENTINEL and not launch.spec.is_sentinel
         follow = launch.follow if has_replicaof else None
         primary = {"address": follow.address, "port": follow.port} if follow else None
@@ -254,7 +262,10 @@ class HostsTarget:
         return state.disk(spec, self._own_id(spec)) if isinstance(state, HostState) else OnDisk(unknown=state.message)
 
     def _host_error(self, host: str, problem: str) -> RlctlError:
-        """The error for a host that failed in a playbook; a failed new probe gives a more precise one."""
+        """The error for a host on which a playbook failed.
+
+        The host is probed once more. If that probe fails, its error is returned, because it is more precise.
+        """
         entry = next(one for one in self._topology.hosts if host_name(one) == host)
         self._states.forget()
         state = self._states.of([entry])[host]
@@ -287,7 +298,10 @@ class HostsTarget:
 def _removal_problem(
     held: set[str] | RlctlError, left: set[str] | RlctlError, problems: Mapping[str, str | None]
 ) -> str | None:
-    """Why a node's removal failed: parts of it are left, or the playbook failed on its host. None if it succeeded."""
+    """Why a node's removal failed; None if it succeeded.
+
+    A removal fails if parts of the node are left, or if the playbook failed on the node's host.
+    """
     if isinstance(left, RlctlError):
         return left.message
     if left:
