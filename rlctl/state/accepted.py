@@ -1,4 +1,4 @@
-"""A record of the directives with which servers have started, so that rlctl tries each set once on this machine."""
+"""Records with which directives servers have started, so that this machine tries each set of directives only once."""
 
 import hashlib
 import json
@@ -9,12 +9,15 @@ from pathlib import Path
 from rlctl.errors import Unreachable
 from rlctl.system.files import read_damaged, write_private
 
-# One machine needs far fewer digests. `add` drops the oldest ones.
+# The largest number of digests in the file. One machine needs far fewer. Above this number `add` drops the oldest ones.
 _KEPT = 200
 
 
 class AcceptedDirectives:
-    """Digests of accepted directives in one file. Without a digest, rlctl starts a server to check the directives."""
+    """A file with a digest of each set of directives that a server accepted.
+
+    For a set without a digest in the file, rlctl starts a server to find out whether the server accepts the directives.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

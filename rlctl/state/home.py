@@ -12,7 +12,8 @@ from rlctl.system.files import check_folder, make_private_folder, read_own, writ
 from rlctl.topology.nodes import NodeName
 
 STATE_VERSION = 1
-# Folders that `from_environment` checks. `open_own` checks a fleet's folder each time that it opens a file there.
+# Folders that `from_environment` checks. The folders of the single fleets are not among them, because `open_own` checks
+# a fleet's folder each time that it opens a file there.
 _FOLDERS = ("fleets", "journal", "locks", "drills", "runbooks", "throw-away", "bugs")
 # Unicode categories: control characters, surrogates, line and paragraph separators.
 _UNWRITABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -22,7 +23,8 @@ _UNWRITABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 class Home:
     """The state folder, with the paths of its files and folders.
 
-    `topology_folder` is outside of it: the folder of the topology file and of the variables of target `hosts`.
+    `topology_folder` is not part of the state folder. It contains the topology file and, for target `hosts`, the
+    operator's Ansible variables.
     """
 
     root: Path
@@ -49,11 +51,18 @@ class Home:
         return self.root / "journal" / f"{name}.jsonl"
 
     def staging_lock(self, name: str) -> Path:
-        """Lock file of the staging folder. A playbook fills that folder while `deploy` holds the fleet's lock."""
+        """Lock file of the staging folder.
+
+        The staging folder needs its own lock, because a playbook fills that folder while `deploy` holds the fleet's
+        lock.
+        """
         return self.root / "locks" / f"{name}.staging.lock"
 
     def lock(self, name: str) -> Path:
-        """The fleet's lock file. It is outside the fleet's folder, which `destroy` deletes under the lock."""
+        """The fleet's lock file.
+
+        It is outside the fleet's folder, because `destroy` deletes that folder while it holds the lock.
+        """
         return self.root / "locks" / f"{name}.lock"
 
     @property
@@ -82,7 +91,10 @@ class Home:
         return self.root / "bugs"
 
     def open_for_writing(self) -> None:
-        """Create the state folder if needed. Raises if this user cannot write to it or its layout is unknown."""
+        """Create the state folder if needed.
+
+        Raises an error if this user cannot write to the folder, or if this version of rlctl does not know its layout.
+        """
         make_private_folder(self.root)
         marker = self.root / "state.json"
         text = read_own(marker)
@@ -129,7 +141,11 @@ class FleetFolder:
 
     @property
     def compose_variables(self) -> Path:
-        """File of the compose variables that differ between machines. Docker Compose reads `.env` by default."""
+        """File of the compose variables that differ between machines.
+
+        Its name is `.env`, because Docker Compose reads a file of that name by default, also for an operator's own
+        commands.
+        """
         return self.root / ".env"
 
     @property

@@ -1,4 +1,4 @@
-"""The fleet record: the topology of the last deploy. rlctl compares an edited topology file with it."""
+"""The fleet record: the topology of the last deploy, with which rlctl compares an edited topology file."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

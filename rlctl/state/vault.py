@@ -22,7 +22,7 @@ def is_from_environment() -> bool:
 def read(own: Path, name: str) -> FleetSecrets | None:
     """The secrets of fleet `name`; None if rlctl has not generated or imported them yet."""
     path = secrets_path(own)
-    # RLCTL_SECRETS may name a symbolic link: Kubernetes mounts secrets as links.
+    # `read_own` refuses symbolic links. RLCTL_SECRETS may name one, because Kubernetes mounts secrets as links.
     text = read_own(path) if path == own else read_text(path)
     if text is None:
         if path == own:
