@@ -26,7 +26,8 @@ from rlctl.system.redis import (
 from rlctl.topology.model import Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, node_id
 
-# A timeout that ends this late shows that the kernel did not run this process: an answer may be unread.
+# If a time-out ends this late, the kernel did not run this process for a while. The node's answer may then have arrived
+# without being read, so rlctl queries the node again.
 OVERSLEPT_S = 0.25
 WORKERS = 16
 
@@ -75,7 +76,7 @@ class Collector:
         try:
             nodes = tuple(pool.map(lambda spec: self._node(spec, disk[spec.name]), specs))
         except BaseException:
-            # Ctrl-C does not wait for the slowest node.
+            # End the queries that still run, so that Ctrl-C does not wait for the slowest node.
             self._connector.abort()
             raise
         finally:
@@ -124,21 +125,24 @@ class Collector:
         """
         presence = _PRESENCE[failure.reason]
         if disk.running and isinstance(failure, HandshakeDropped):
-            # A TLS server at maxclients closes the connection before it can answer with an error.
+            # The node's process runs, so the failure does not come from another process. A TLS server at maxclients
+            # closes a connection before it can answer with an error.
             return Presence.HUNG
         if presence is Presence.HUNG and disk.unknown is not None:
             # A machine that is off does not answer either, so the process may not exist.
             return Presence.ABSENT
         if disk.running or presence not in {Presence.DENIED, Presence.HUNG, Presence.FULL}:
             return presence
-        # If rlctl has no secrets, a server that refuses it may still be of this fleet, deployed from another machine.
+        # If rlctl has no secrets yet, a server that denies the login may still belong to this fleet, because another
+        # machine may have deployed the fleet.
         surely_not_ours = disk.own_id is not None or (self._is_new and presence is not Presence.DENIED)
         return Presence.STRANGER if surely_not_ours else presence
 
     def _data_commands(self) -> tuple[Command, ...]:
         return (
             ("INFO", *_SECTIONS),
-            # Redis lowers maxclients if the limit of open files is too low, even if the topology does not set it.
+            # MAXCLIENTS is read even if the topology does not set it, because Redis lowers maxclients if its limit of
+            # open files is too low.
             ("CONFIG", "GET", *tunables(self._topology), MAXCLIENTS),
             ("ACL", "GETUSER", REVISION_USER),
             ("SCRIPT", "EXISTS", *self._sha1s),
@@ -159,7 +163,7 @@ class Collector:
         return frozenset(sha1 for sha1, is_held in zip(self._sha1s, held, strict=True) if is_held)
 
     def _proven(self, facts: NodeFacts) -> NodeFacts:
-        """Check by password or pid that a data node behind Sentinel, which has no node id, belongs to the fleet."""
+        """Check by password or pid that a data node behind Sentinel belongs to the fleet, since it has no node id."""
         if self._topology.security.acl or (facts.disk.running and facts.pid == facts.disk.pid):
             return facts
         return replace(
@@ -212,8 +216,10 @@ def _cluster(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
 def _is_worth_a_retry(failure: LinkFailure, *, was_open: bool, took_s: float) -> bool:
     """Whether to query the node once more.
 
-    A server that was shutting down refuses the second query; another process gives the same answer again. Sentinel
-    closes the connections of a node whose role it changes, although that node is alive.
+    The first query may have met a server that was shutting down, or a process that is not the node. The second query
+    tells them apart: the server now refuses the connection, and the other process gives the same answer again. When
+    Sentinel changes the role of a node, it closes the node's connections, so a connection that was open and is now
+    closed does not show that the node is down.
     """
     match failure:
         case HandshakeDropped() | Unproven():
@@ -261,13 +267,13 @@ def _sentinel(facts: NodeFacts, answers: Sequence[Reply]) -> NodeFacts:
 
 
 def _users_off(users: Mapping[str, Secret], answers: Sequence[Reply]) -> frozenset[str]:
-    """The users of the fleet that this node does not authenticate."""
+    """The users of the fleet whose passwords this node does not accept."""
     asked = zip(users.items(), answers, strict=True)
     return frozenset(user for (user, password), answer in asked if not _authenticates(password, answer))
 
 
 def _authenticates(password: Secret, answer: Reply) -> bool:
-    # An error reply to ACL GETUSER does not show that the server refuses the user.
+    # An error reply to ACL GETUSER does not show that the server refuses the user, so the user is not reported.
     return isinstance(answer, CommandFailed) or parse.authenticates(answer, password.sha256())
 
 
@@ -279,13 +285,17 @@ def _allowed(reply: Reply) -> Reply:
 
 
 def _revision(reply: Reply) -> str | None:
-    """The revision of the ACL: the password hash of the bookkeeping user."""
+    """The revision of the ACL file that the server has loaded; None if the server does not report it.
+
+    The revision is a hash of the file's text. The file contains it as the password hash of the user REVISION_USER,
+    which no client uses.
+    """
     user = None if isinstance(reply, CommandFailed) else parse.user(reply)
     return next(iter(parse.passwords(user)), None) if user is not None else None
 
 
 def _with_followed_ids(nodes: Sequence[NodeFacts], specs: Sequence[NodeSpec]) -> tuple[NodeFacts, ...]:
-    """Fill in the ids of the primaries that replicas behind Sentinel report by address."""
+    """Fill in the id of each replica's primary: a replica behind Sentinel reports only the address of its primary."""
     ids = {(spec.address, spec.port): node.id for spec, node in zip(specs, nodes, strict=True)}
     return tuple(
         node

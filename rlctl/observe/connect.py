@@ -29,7 +29,7 @@ class Connector:
         self._links: dict[NodeName, NodeLink] = {}
 
     def link(self, spec: NodeSpec) -> NodeLink:
-        """The connection to a node as user admin. It opens at its first call."""
+        """The connection to a node as user admin. The connection opens at the first call on it."""
         if spec.name not in self._links:
             self._links[spec.name] = self.separate_link(spec)
         return self._links[spec.name]
@@ -46,7 +46,10 @@ class Connector:
         return NodeLink(address, port, login, timeout_s=timeout_s, why_unproven=partial(self._why_unproven, spec))
 
     def hang_up(self, name: NodeName) -> None:
-        """Close the connection of a node: a machine or container that dies may leave its connections open."""
+        """Close the connection to a node.
+
+        After the node's machine or container has died, the connection may otherwise stay open.
+        """
         link = self._links.pop(name, None)
         if link is not None:
             link.close()

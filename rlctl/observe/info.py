@@ -194,7 +194,7 @@ class ServerInfo:
         return max(0, self._number("sentinel_tilt_since_seconds") or 0)
 
     def command(self, name: str) -> CommandStats:
-        """The statistics of a command, such as `evalsha`: `calls=7,usec=21,rejected_calls=0,failed_calls=1`."""
+        """Parse the statistics of a command such as `evalsha`: `calls=7,usec=21,rejected_calls=0,failed_calls=1`."""
         words = self._fields.get(f"cmdstat_{name}", "").split(",")
         counts = dict(word.partition("=")[::2] for word in words)
         return CommandStats(

@@ -68,9 +68,9 @@ class Peer:
 class OnDisk:
     """The process and the files of a node, as its target finds them without a query to the node.
 
-    `reachable` is False if a query cannot succeed. `misfit` is a difference that needs a new container or process.
-    `unknown` is the reason why the target could not read the state, such as a host that is down. A process and files
-    may still exist.
+    `reachable` is False if a query cannot succeed. `misfit` describes a difference from the topology that needs a new
+    container or process. `unknown` is the reason why the target could not read the state, such as a host that is down;
+    the node's process and files may exist in this case too.
     """
 
     running: bool = False
@@ -88,11 +88,12 @@ class OnDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentinelView:
-    """The view of one sentinel: the primary, and the replicas and sentinels that it reaches.
+    """The view of one sentinel: the primary, and the replicas and sentinels that the sentinel reaches.
 
     `silent` lists the known addresses that the sentinel does not reach. `down` means that the sentinel considers the
     primary down; `failed` means that enough sentinels agree. `silence_ms` is the time since the last valid reply of the
-    primary. `tilt_s` is the time in TILT mode, else None; in TILT mode a sentinel does not update `down`.
+    primary. `tilt_s` is how long the sentinel has been in TILT mode, and None outside TILT mode. In TILT mode a
+    sentinel does not update `down`.
     """
 
     primary: Address | None = None

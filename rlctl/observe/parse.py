@@ -212,7 +212,7 @@ def _entries(reply: object) -> list[dict[str, str]]:
 
 
 def _is_reached(entry: Mapping[str, str]) -> bool:
-    """Whether the sentinel is connected to an instance. Other instances cannot vote or be promoted."""
+    """Whether the sentinel is connected to an instance. Instances without a connection cannot vote or be promoted."""
     return not {"s_down", "o_down", "disconnected"} & set(entry.get("flags", "").split(","))
 
 
