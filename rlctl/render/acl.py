@@ -41,9 +41,13 @@ def node_acl(spec: NodeSpec, secrets: FleetSecrets, version: Version, commands: 
 
 
 def data_node_acl(secrets: FleetSecrets, version: Version, commands: tuple[str, ...]) -> str:
-    """The ACL file of a data node. EVALSHA checks the `commands` of a script against the rights of its caller."""
+    """The ACL file of a data node. `commands` are the commands that the scripts call.
+
+    The users that run scripts get the right to these commands, because the server checks each command in a script
+    against the rights of the user that called EVALSHA.
+    """
     # ioredis runs INFO at each connect and warns if the server denies INFO. coredis runs ROLE on the primary that
-    # Sentinel reports, and fails if the server denies ROLE. The replies contain no secret.
+    # Sentinel reports, and fails if the server denies ROLE. Both are allowed, since their replies contain no secret.
     limiter = (
         _libraries(version)
         + _CLUSTER_CLIENT
@@ -100,7 +104,8 @@ def user_rules(acl_file: str) -> dict[str, tuple[str, ...]]:
 def differing_users(acl_file: str, listed: Iterable[str]) -> tuple[str, ...]:
     """The users whose passwords, keys or channels differ between ACL LIST and the file.
 
-    Commands are not compared: Redis 7.0 lists them as categories with nearly the same commands (`+@fast -role`).
+    Commands are not compared, because Redis 7.0 does not list them as the file does. It lists a category with nearly
+    the same commands, followed by the exceptions, such as `+@fast -role`.
     """
     wanted, found = _access(acl_file), _access("\n".join(listed))
     names = sorted({*wanted, *found} - {REVISION_USER})

@@ -10,7 +10,7 @@ from rlctl.render.redis_conf import NodeFiles, backlog, open_files, start_argv
 from rlctl.topology.model import MIB, Kind, Topology
 from rlctl.topology.nodes import NodeName, NodeSpec, all_nodes, network_of
 
-# The node's folder inside its container. It replaces the volume that official images declare there.
+# Path of the node's folder inside its container. The folder replaces the volume that official images declare there.
 DATA = PurePosixPath("/data")
 FILES = NodeFiles(folder=DATA, has_log=False)
 USER_VARIABLE = "RLCTL_USER"
@@ -36,7 +36,10 @@ def container_name(fleet: str, node: NodeName) -> str:
 
 
 def memory_limit_bytes(topology: Topology, spec: NodeSpec) -> int:
-    """Twice maxmemory and a fixed amount. While a node saves or resyncs, memory has two copies of each changed page."""
+    """Memory limit of a node's container: twice maxmemory, and a fixed amount.
+
+    Data may need twice maxmemory, because while a node saves or resyncs, memory has two copies of each changed page.
+    """
     data_bytes = 0 if spec.is_sentinel else 2 * topology.memory.maxmemory_bytes
     return data_bytes + _BESIDE_DATA_BYTES
 
@@ -92,15 +95,17 @@ def _service(topology: Topology, spec: NodeSpec) -> str:
 def _command(topology: Topology, spec: NodeSpec) -> list[str]:
     argv = start_argv(f"{topology.engine.flavor}-server", spec, FILES)
     if topology.kind is Kind.SENTINEL and not spec.is_sentinel:
-        # The command is fixed when the container is created, but the primary is known only when the node starts.
+        # The primary is known only when the node starts, but Docker fixes the command when it creates the container.
+        # The command therefore includes a file that names the primary.
         argv += ["--include", str(FILES.follow_conf)]
     return argv
 
 
 def _health(topology: Topology, spec: NodeSpec) -> str:
-    """Shell command of the health check. It needs no password: NOAUTH also proves that the server is up.
+    """Shell command of the health check.
 
-    If the image has no client, the command checks that the node's port is listening.
+    The command needs no password, because the reply NOAUTH also proves that the server is up. If the image has no
+    client, the command checks that the node's port is listening.
     """
     cli = f"{topology.engine.flavor}-cli"
     tls = f" --tls --cacert {FILES.ca}" if topology.security.tls else ""

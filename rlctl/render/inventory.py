@@ -15,7 +15,10 @@ _TEMPLATE_MARKS = ("{{", "{%", "{#")
 
 
 def inventory(topology: Topology, topology_file: PurePath) -> dict[str, Any]:
-    """The document of `--list`, without secrets. Raises Refused if Ansible would run a value as a template."""
+    """The document that an inventory script prints for `--list`, without secrets.
+
+    Raises Refused if Ansible would run a value as a template.
+    """
     hosts = used_hosts(topology)
     document = {
         "_meta": {"hostvars": {host_name(host): host_variables(topology, host) for host in hosts}},

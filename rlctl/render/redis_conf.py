@@ -13,8 +13,9 @@ OWN_OPEN_FILES = 32
 MAXCLIENTS = "maxclients"
 _DEFAULT_MAXCLIENTS = 10_000
 _DEFAULT_BACKLOG = 511
-# proto-max-bulk-len. With the default of 512mb, one SETRANGE of the runtime user could fill a node.
-# A full rolling_ring takes 4,000,024 bytes, and a revision of 3,800 rules takes 1.8 million bytes.
+# Value of proto-max-bulk-len, the length of the longest string. With the default of 512mb, one SETRANGE of the runtime
+# user could fill a node. The limiters need less than this value: a full rolling_ring takes 4,000,024 bytes, and a
+# revision of 3,800 rules takes 1.8 million bytes.
 _LONGEST_TEXT = 8 * 2**20
 SNAPSHOT_POINTS = "3600 1 300 100 60 10000"
 
@@ -117,7 +118,8 @@ def tunables(topology: Topology) -> dict[str, str]:
         "save": SNAPSHOT_POINTS if mode is PersistenceMode.RDB else "",
         "min-replicas-to-write": str(topology.consistency.min_replicas),
         "min-replicas-max-lag": str(topology.consistency.max_lag_ms // 1000),
-        # With the default, each new replica waits 5 s for other replicas that could share the transfer.
+        # With the default, the primary delays each transfer to a new replica by 5 s, to wait for other replicas that
+        # could share it.
         "repl-diskless-sync-delay": "0",
     }
     if topology.kind is Kind.CLUSTER:
@@ -178,7 +180,8 @@ def common_directives(topology: Topology, spec: NodeSpec, files: NodeFiles) -> l
         ("pidfile", quote(str(files.pid))),
         ("logfile", quote(str(files.log) if files.has_log else "")),
         ("daemonize", "no"),
-        # Bind and ACL control access. Protected mode would refuse clients on addresses other than loopback.
+        # With an ACL, protected mode is off: the bind address and the ACL control access, and protected mode would
+        # refuse clients on addresses other than loopback.
         ("protected-mode", "no" if topology.security.acl else "yes"),
         (
             "proc-title-template",

@@ -12,7 +12,7 @@ from rlctl.topology.nodes import NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialMonitor:
-    """The nodes that a new sentinel knows from its start. To discover them would take seconds.
+    """The nodes that a new sentinel knows from its start, so that it does not need seconds to discover them.
 
     `peers` are the other sentinels with their ids.
     """
