@@ -103,7 +103,7 @@ class LoadGenerator:
 
 
 def _batches(calls: Sequence[bytes], depth: int) -> list[bytes]:
-    """Return batches of `depth` calls that use all calls in turn."""
+    """Join the calls into batches of `depth`, so that each call is sent. The last batch is filled from the start."""
     turns = itertools.cycle(calls)
     return [b"".join(itertools.islice(turns, depth)) for _ in range(-(-len(calls) // depth))]
 

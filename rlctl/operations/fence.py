@@ -53,7 +53,7 @@ class FencePlan:
 
 
 def plan_fence(fleet: FleetSession, name: str, *, wanted: bool) -> FencePlan:
-    """Observe the node that is to be fenced (`wanted`) or unfenced; only that node has to answer."""
+    """Plan to fence a node (`wanted`) or to unfence it; only that node has to answer."""
     spec = _data_node(fleet, name)
     observed = fleet.observe()
     _check_answers(fleet, observed, spec)

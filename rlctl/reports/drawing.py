@@ -143,7 +143,7 @@ def _page_element(svg: bytes, name: str, description: str) -> Markup:
 
 
 def _attribute(key: str, value: str, name: str) -> str:
-    """The value of an attribute, with `name` before ids and CSS variables instead of placeholder colours."""
+    """Rewrite the value of an attribute: prefix ids with `name`, replace placeholder colours by CSS variables."""
     local = key.rpartition("}")[2]
     if local == "id":
         return f"{name}-{value}"

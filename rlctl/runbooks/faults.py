@@ -28,7 +28,7 @@ from rlctl.topology.nodes import NodeSpec, data_nodes
 # With the settings of the rehearsal, a replica that received no data for longer than this cannot be elected.
 TOO_OLD_S = 13
 NEARLY_FULL = 0.88
-# A server that evicts keys is never full, so rlctl stops after it has written this many times the server's maxmemory.
+# Multiple of maxmemory after which the fill gives up: a server that evicts keys never gets full.
 MOST_FILLED = 2
 _FILLER_BYTES = 64 * 1024
 _FILLER_TTL_S = 3_600

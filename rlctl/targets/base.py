@@ -96,7 +96,7 @@ class Target(Protocol):
         """
 
     def refused_directives(self, *, fetch: bool = False) -> tuple[RefusedDirective, ...] | None:
-        """Directives of the section `redis` that the server of the next start refuses.
+        """Directives of the section `redis` that the server would refuse at its next start.
 
         None if the image of that server is not on this machine yet; with `fetch` the target pulls the image first.
         Empty for target `hosts`, whose method `drift` returns the refused directives instead.

@@ -167,8 +167,8 @@ class _Assignment:
         """Assign the next primary to the host with the fewest primaries."""
         free = [site for site in self.sites if self._has_room(site)]
         primary_count = self.primary_count
-        # If `hosts` lists one address in two zones, the rules can forbid every free site. This primary then
-        # ignores the rules.
+        # If `hosts` lists one address in two zones, the rules can forbid every free site. The rules are
+        # ignored for this primary then.
         allowed = [site for site in free if self._may_run_primary(site)] or free or self.sites
         site = min(allowed, key=lambda one: (primary_count[one.host], primary_count[one.zone], one.index))
         self.primaries.append(site)

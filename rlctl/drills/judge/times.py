@@ -84,7 +84,7 @@ def longest_gap_ms(history: ClientHistory, started_s: float, stopped_s: float) -
 
 
 def sampler_gap_ms(evidence: Evidence) -> float:
-    """Longest time in which an answering node was not sampled, or in which no node answered.
+    """Longest gap before an answer of a node: since its previous sample, or since all nodes went silent.
 
     No drill stops every node. So if no node answered, the machine stalled, and the samples may miss a promotion.
     """

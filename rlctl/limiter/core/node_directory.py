@@ -145,7 +145,7 @@ class NodeDirectory(ABC, Generic[_Node]):
     def _lookup_failed(self, failure: Failure) -> None:
         """Store why a look-up failed.
 
-        Counts a defect here, because a decision whose route is known does not report the failure of a look-up.
+        An internal error is also counted here: decisions that already have a route succeed and do not report it.
         """
         self._last_failure = failure
         if failure.cause is Cause.INTERNAL:
