@@ -9,7 +9,8 @@ import pytest
 
 from tests.driver import PATIENCE_S
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "mutants"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "mutants"
 SOURCE = "def is_large(size: int) -> bool:\n    return size >= 10\n"
 TEST = (
     "from rlctl.sample.sizes import is_large\n\n\ndef test_it() -> None:\n    assert is_large({}) and not is_large(9)\n"
@@ -33,8 +34,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def sample(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-B", project / "scripts" / "mutants", "sample", *options]
+def sample(project: Path, *options: str, package: str = "sample") -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-B", project / "scripts" / "mutants", package, *options]
     return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
@@ -49,6 +50,19 @@ def test_survivors_are_named_and_the_rest_is_counted(project: Path) -> None:
     assert found == {(place, before, "  + return (size > 10)"), (place, before, "  + return size >= 11")}
     assert (project / "rlctl/sample/sizes.py").read_text(encoding="utf-8") == SOURCE
     assert not list(project.rglob("__pycache__"))
+
+
+def test_a_pure_package_is_judged_by_the_tests_of_the_copy(project: Path) -> None:
+    """The script itself imports tests.unit.sources, to learn which modules are pure."""
+    for name in ("tests/conftest.py", "tests/__init__.py", "tests/unit/__init__.py"):
+        (project / name).touch()
+    shutil.copy2(ROOT / "tests/unit/sources.py", project / "tests/unit")
+    shutil.move(project / "rlctl/sample", project / "rlctl/reports")
+    (project / "rlctl/reports/__init__.py").write_text('"""Sizes. Pure."""\n', encoding="utf-8")
+    shutil.move(project / "tests/unit/sample", project / "tests/unit/reports")
+    test = project / "tests/unit/reports/test_sizes.py"
+    test.write_text(TEST.format(10).replace("sample", "reports"), encoding="utf-8")
+    assert sample(project, package="reports").stdout.startswith("killed 3 of 3 (100 %), goal")
 
 
 def test_it_ends_in_time(project: Path) -> None:
