@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rlctl.drills.judge.result import MOST_POINTS, run_json, series
-from rlctl.drills.judge.verdict import judge
+from rlctl.drills.judge.verdict import ExpectationResult, judge
 from rlctl.drills.record.evidence import Evidence
 from rlctl.drills.record.ops import OpOutcome
 from rlctl.drills.scenario.model import ClientLoad, Expectation, LoadMode, Metric
@@ -191,6 +191,32 @@ def test_rates_are_counted_in_bins_of_50_ms() -> None:
     assert found["bin_ms"] == 50
     rates: dict[str, dict[str, list[int]]] = found["rates"]  # type: ignore[assignment]
     assert len(rates["majority"]["acked"]) == (STOPPED - LOADED) * 1000 // 50 + 1
+
+
+def test_the_first_and_the_last_bin_count_too() -> None:
+    batches = (batch(0, [OpOutcome.ADMITTED], LOADED, LOADED), batch(1, [OpOutcome.ADMITTED], LOADED, STOPPED))
+    run = loss()
+    run = replace(run, clients=(replace(run.clients[0], batches=batches),))
+    rates: dict[str, dict[str, list[int]]] = series(judge(run))["rates"]  # type: ignore[assignment]
+    acked = rates[run.clients[0].name]["acked"]
+    assert (acked[0], acked[-1], sum(acked)) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "is_short"),
+    [
+        (Metric.OVER, 0.0, True),
+        (Metric.RATIO, 1.0, False),
+        (Metric.RATIO, None, False),
+        (Metric.LOST, 0.0, False),
+    ],
+)
+def test_too_little_load_explains_a_low_figure_of_limits_only(
+    metric: Metric, value: float | None, *, is_short: bool
+) -> None:
+    assert (
+        ExpectationResult(expectation=Expectation(metric=metric, least=1.0), value=value).is_short_of_demand is is_short
+    )
 
 
 def test_series_tell_when_what_happened() -> None:

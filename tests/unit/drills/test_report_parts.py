@@ -1,5 +1,7 @@
 """What a report is made of: words for everything, figures as people write them, lines, labels, spans."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,3 +152,12 @@ def test_marks_are_what_was_done_and_what_was_seen() -> None:
     texts = {(one.text, one.is_done) for one in timeline_labels(series)}
     assert {("cut", True), ("kill node-0", True), ("promoted", False), ("served again", False)} <= texts
     assert not any("loaded" in text for text, _ in texts)
+
+
+@pytest.mark.parametrize(
+    ("shown", "value", "wanted"),
+    [(values.ms, 1234.56, "1,234.6 ms"), (values.fine_ms, 0.1234, "0.123 ms"), (values.count, 1200.0, "1,200")],
+)
+def test_a_figure_and_a_missing_one(shown: Callable[[float | None], str], value: float, wanted: str) -> None:
+    assert shown(value) == wanted
+    assert shown(None) == values.UNMEASURED
